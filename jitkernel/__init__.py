@@ -1,0 +1,1 @@
+"""Incremental JIT sessions: start from `Session`."""

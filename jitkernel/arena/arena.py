@@ -1,0 +1,313 @@
+"""One memfd cut into regions, and the zones of it that cells are placed in.  Start from `Arena`.
+
+The process that owns an `Arena` sees the whole slab readable and writable and never executable; an
+executor maps `Arena.regions` at `Arena.base` with the protections named there.  Placing bytes takes
+neither a system call nor a message.  An arena knows nothing of objects, symbols or cells.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jitkernel.arena.freelist import Extent, FreeList
+from jitkernel.errors import ArenaFull, JitError
+
+__all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
+
+PAGE = mmap.PAGESIZE
+#: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and
+#: 16 MiB are left to either side for the offsets that compilers fold into an address.
+LOWEST, HIGHEST = 0x1000_0000, 0x7F00_0000
+RUNTIME_TEXT, RUNTIME = 0x2_0000, 0x10_0000
+#: What each zone gets of the capacity, in percent.
+SHARES = {"text": 36, "rodata": 12, "unwind": 8, "data": 44}
+PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
+#: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
+POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
+
+_SEEK_DATA, _SEEK_HOLE = os.SEEK_DATA, os.SEEK_HOLE
+_MFD_EXEC = 0x10
+
+
+class Region(NamedTuple):
+    """Pages `[start, stop)` of the executor's address space; `prot` is one of rx, r and rw."""
+
+    name: str
+    start: int
+    stop: int
+    prot: str
+
+
+class Zone:
+    """One zone's free list, its poison and its high-water mark (all addresses are the executor's)."""
+
+    def __init__(self, name: str, start: int, stop: int, granule: int, poison: int | None):
+        self.name, self.poison = name, poison
+        self.list = FreeList(start, stop, granule)
+        self.start, self.stop = start, stop
+        self.high = start  # bytes from here up were never handed out
+        self.punched: set[int] = set()  # pages given back: they read as zero, not as poison
+
+
+class Arena:
+    """A slab of `capacity` bytes, sparse until used, whose pages belong at `base` in an executor.
+
+    `base` 0 picks a random page-aligned low address.  `granule` is the unit of allocation in bytes;
+    freed runs of at least `trim_size` bytes of data and constants go back to the system at once,
+    freed text only by `trim`.
+
+    Anything with `reserve`, `commit`, `abort`, `free` and `check` can stand in for it.
+    """
+
+    def __init__(
+        self,
+        capacity: int = 1 << 30,
+        base: int = 0,
+        granule: int = 16,
+        trim_size: int = 64 << 10,
+        shares: Mapping[str, int] = SHARES,
+    ):
+        capacity &= -PAGE
+        if not RUNTIME + 64 * PAGE <= capacity <= HIGHEST - LOWEST:
+            raise JitError(
+                f"Arena.capacity is {capacity} bytes; it must lie between {RUNTIME + 64 * PAGE} and "
+                f"{HIGHEST - LOWEST} (1776 MiB), so that any two addresses are within 2 GiB"
+            )
+        if base % PAGE or base < 0:
+            raise JitError(f"Arena.base {base:#x} is not a multiple of the page size, {PAGE}")
+        self.capacity = capacity
+        self.base = base or random.SystemRandom().randrange(LOWEST, HIGHEST - capacity + 1, PAGE)
+        self.trim_size = max(trim_size, PAGE)
+        self.fd = _memfd(capacity)
+        self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        self.view = memoryview(self._map)
+        self.zones: dict[str, Zone] = {}
+        regions = [
+            Region("runtime.text", self.base, self.base + RUNTIME_TEXT, "rx"),
+            Region("runtime.data", self.base + RUNTIME_TEXT, self.base + RUNTIME, "rw"),
+        ]
+        start, rest = self.base + RUNTIME, capacity - RUNTIME
+        for position, (name, share) in enumerate(shares.items(), 1):
+            last = position == len(shares)
+            stop = self.base + capacity if last else start + (rest * share // 100 & -PAGE)
+            unit = 8 if name == "unwind" else granule
+            self.zones[name] = Zone(name, start, stop, unit, POISON[name])
+            regions.append(Region(name, start, stop, PROTECTION[name]))
+            start = stop
+        self.regions: tuple[Region, ...] = tuple(regions)
+
+    # -- placing -------------------------------------------------------------------------------
+
+    def reserve(self, zone: str, size: int, align: int = 16) -> Extent:
+        """An extent of `size` bytes aligned to `align`; its bytes are undefined.
+
+        Raises `ArenaFull`, with nothing placed.
+        """
+        z = self.zones[zone]
+        at = z.list.take(size, align)
+        if at is None:
+            books = z.list
+            raise ArenaFull(
+                f"the {zone} zone has no room for {size} bytes: {books.used} of "
+                f"{z.stop - z.start} bytes are used, the largest free extent has {books.largest}",
+                zone, size, books.free_bytes, books.largest,
+            )  # fmt: skip
+        stop = at + size
+        if stop > z.high:
+            if at > z.high:
+                self._fill(z, z.high, at)
+            stop += -stop % z.list.granule
+            self._fill(z, at + size, stop)
+            z.high = stop
+        elif z.punched:
+            self._unpunch(z, at, stop)
+        return Extent(zone, at, size)
+
+    def reserve_at(self, zone: str, start: int, size: int) -> Extent:
+        """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
+        z = self.zones[zone]
+        if not z.list.take_at(start, size):
+            raise ArenaFull(f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size)
+        if start > z.high:
+            self._fill(z, z.high, start)
+        z.high = max(z.high, start + size + -size % z.list.granule)
+        if z.punched:
+            self._unpunch(z, start, start + size)
+        return Extent(zone, start, size)
+
+    def commit(self, extent: Extent) -> None:
+        """Say that a reserved extent stays.  Nothing else needs doing: the bytes are in place."""
+
+    def abort(self, extent: Extent) -> None:
+        """Give a reserved extent back."""
+        self.free(extent)
+
+    def free(self, extent: Extent) -> None:
+        """Give an extent back, poisoned.  Raises KeyError when it is not live."""
+        z = self.zones[extent.zone]
+        start, stop = z.list.give(extent.start)
+        own_stop = extent.start + (extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule)
+        if z.poison is None:
+            return
+        self._fill(z, extent.start, own_stop)
+        if extent.zone != "text" and stop - start >= self.trim_size:
+            # Only pages that this extent touched can still hold memory.
+            first = max(start, extent.start & -PAGE)
+            self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
+
+    def trim(self) -> int:
+        """Give all free whole pages, text too, back to the system; the number of bytes."""
+        given = 0
+        for z in self.zones.values():
+            if z.poison is None:
+                continue
+            for start, stop in z.list.holes():
+                given += self._punch(z, start, min(stop, z.high))
+        return given
+
+    def zero(self, start: int, size: int) -> None:
+        """Zero a range, giving whole pages back to the system where there are many."""
+        offset = start - self.base
+        if size < self.trim_size:
+            self.view[offset : offset + size] = bytes(size)
+            return
+        first, last = offset + -offset % PAGE, (offset + size) & -PAGE
+        self.view[offset:first] = bytes(first - offset)
+        self.view[last : offset + size] = bytes(offset + size - last)
+        self._map.madvise(mmap.MADV_REMOVE, first, last - first)
+
+    # -- bytes ---------------------------------------------------------------------------------
+
+    def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
+        """Copy `data` to `address`."""
+        offset = address - self.base
+        self.view[offset : offset + len(data)] = data
+
+    def read(self, address: int, size: int) -> bytes:
+        """A copy of `size` bytes at `address`.  Raises IndexError outside the slab."""
+        offset = address - self.base
+        if offset < 0 or size < 0 or offset + size > self.capacity:
+            raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
+        return bytes(self.view[offset : offset + size])
+
+    def __contains__(self, address: int) -> bool:
+        return self.base <= address < self.base + self.capacity
+
+    def zone_of(self, address: int) -> str:
+        """The name of the region an address lies in, or the empty string."""
+        for region in self.regions:
+            if region.start <= address < region.stop:
+                return region.name
+        return ""
+
+    # -- books ---------------------------------------------------------------------------------
+
+    def usage(self) -> dict[str, dict[str, int]]:
+        """Per zone, in bytes: capacity, used, padding, free, largest, high (water), extents."""
+        return {
+            name: {
+                "capacity": z.stop - z.start,
+                "used": z.list.used,
+                "padding": z.list.padding,
+                "free": z.list.free_bytes,
+                "largest": z.list.largest,
+                "high": z.high - z.start,
+                "extents": len(z.list.live),
+            }
+            for name, z in self.zones.items()
+        }
+
+    def resident(self) -> int:
+        """Bytes of the slab that occupy memory now."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def check(self) -> None:
+        """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
+        for z in self.zones.values():
+            z.list.check()
+            for start, size in z.list.live.items():
+                if start + size > z.high:
+                    raise AssertionError(f"{z.name}: an extent at {start:#x} lies above high water")
+            if z.poison is None:
+                continue
+            for start, stop in z.list.holes():
+                self._check_poison(z, start, min(stop, z.high))
+
+    def close(self) -> None:
+        """Unmap and close the slab; extents are gone."""
+        if self.fd >= 0:
+            self.view.release()
+            self._map.close()
+            os.close(self.fd)
+            self.fd = -1
+
+    def _check_poison(self, z: Zone, start: int, stop: int) -> None:
+        fill = bytes([z.poison or 0])
+        at = start - self.base
+        end = stop - self.base
+        while at < end:
+            try:
+                data = os.lseek(self.fd, at, _SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return
+                raise
+            if data >= end:
+                return
+            at = max(at, data)
+            hole = min(os.lseek(self.fd, at, _SEEK_HOLE), end)
+            while at < hole:
+                page_end = min((at & -PAGE) + PAGE, hole)
+                if (at + self.base) // PAGE not in z.punched:
+                    piece = self.view[at:page_end]
+                    if piece != fill * (page_end - at):
+                        raise AssertionError(f"{z.name}: freed bytes near {at + self.base:#x} were written")
+                at = page_end
+
+    def _fill(self, z: Zone, start: int, stop: int) -> None:
+        if z.poison is not None and stop > start:
+            self.view[start - self.base : stop - self.base] = bytes([z.poison]) * (stop - start)
+
+    def _punch(self, z: Zone, start: int, stop: int) -> int:
+        first, last = start + -start % PAGE, stop & -PAGE
+        if last <= first:
+            return 0
+        self._map.madvise(mmap.MADV_REMOVE, first - self.base, last - first)
+        before = len(z.punched)
+        z.punched.update(range(first // PAGE, last // PAGE))
+        return (len(z.punched) - before) * PAGE
+
+    def _unpunch(self, z: Zone, start: int, stop: int) -> None:
+        """Pages about to be used again get their poison back where the extent leaves them free."""
+        for page in (start // PAGE, (stop - 1) // PAGE):
+            if page in z.punched:
+                z.punched.discard(page)
+                self._fill(z, page * PAGE, min((page + 1) * PAGE, z.high))
+        if stop - start > PAGE:
+            z.punched.difference_update(range(start // PAGE, stop // PAGE))
+
+
+def _memfd(capacity: int) -> int:
+    try:
+        fd = os.memfd_create("jitkernel", os.MFD_CLOEXEC | _MFD_EXEC)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a kernel before 6.3, where every memfd may be executed
+            fd = os.memfd_create("jitkernel", os.MFD_CLOEXEC)
+        else:
+            raise JitError(
+                f"no executable shared memory: memfd_create says {error.strerror}. Where the sysctl "
+                "vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
+            ) from error
+    try:
+        os.fchmod(fd, 0o700)
+        os.ftruncate(fd, capacity)
+    except OSError as error:
+        os.close(fd)
+        raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error
+    return fd
+

@@ -1,0 +1,187 @@
+"""Which bytes of a range are taken: best fit with both neighbours coalesced.  Start from `FreeList`.
+
+Pure bookkeeping: it never touches memory.  Two dictionaries, start to stop and stop to start, make
+coalescing constant time and the invariant visible; a third one, size to starts, with the sorted
+list of sizes beside it, makes best fit a bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["Extent", "FreeList"]
+
+
+class Extent(NamedTuple):
+    """A half-open range `[start, start + size)` of a zone; `size` is what was asked for, in bytes.
+
+    What the range occupies is `size` rounded up to the zone's granule.
+    """
+
+    zone: str
+    start: int
+    size: int
+
+    @property
+    def stop(self) -> int:
+        """One past the last byte asked for."""
+        return self.start + self.size
+
+
+class FreeList:
+    """Free and live ranges of `[start, stop)`, both multiples of `granule`.
+
+    Invariant: free ranges are disjoint, never adjacent, and cover exactly what no live range does.
+    """
+
+    def __init__(self, start: int, stop: int, granule: int = 16):
+        if granule <= 0 or granule & (granule - 1):
+            raise ValueError(f"granule {granule} is not a power of two")
+        if start % granule or stop % granule or stop <= start:
+            raise ValueError(f"[{start:#x}, {stop:#x}) is not a range of {granule}-byte granules")
+        self.start, self.stop, self.granule = start, stop, granule
+        self.live: dict[int, int] = {}
+        self.used = 0
+        self.padding = 0
+        self._stop_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+        self._starts: dict[int, list[int]] = {}
+        self._sizes: list[int] = []
+        self._add(start, stop)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes in free ranges."""
+        return self.stop - self.start - self.used - self.padding
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest free range; 0 when all is taken."""
+        return self._sizes[-1] if self._sizes else 0
+
+    def holes(self) -> Iterator[tuple[int, int]]:
+        """Free ranges `(start, stop)` in address order."""
+        return iter(sorted(self._stop_of.items()))
+
+    def take(self, size: int, align: int = 1) -> int | None:
+        """Take `size` bytes aligned to `align`; the start, or None when no free range fits."""
+        granule = self.granule
+        need = (size + granule - 1) & -granule or granule
+        if align <= granule:
+            index = bisect_left(self._sizes, need)
+            if index == len(self._sizes):
+                return None
+            hole = at = self._starts[self._sizes[index]][-1]
+        else:
+            found = self._aligned(need, align)
+            if found is None:
+                return None
+            hole, at = found
+        stop = self._stop_of[hole]
+        self._remove(hole, stop)
+        if at != hole:
+            self._add(hole, at)
+        if at + need != stop:
+            self._add(at + need, stop)
+        self.live[at] = size
+        self.used += size
+        self.padding += need - size
+        return at
+
+    def take_at(self, at: int, size: int) -> bool:
+        """Take `size` bytes at exactly `at`; False when any of them is not free.
+
+        Linear in the number of holes: for restoring, not for the hot path.
+        """
+        need = (size + self.granule - 1) & -self.granule or self.granule
+        for hole, stop in self._stop_of.items():
+            if hole <= at and at + need <= stop:
+                self._remove(hole, stop)
+                if at != hole:
+                    self._add(hole, at)
+                if at + need != stop:
+                    self._add(at + need, stop)
+                self.live[at] = size
+                self.used += size
+                self.padding += need - size
+                return True
+        return False
+
+    def give(self, at: int) -> tuple[int, int]:
+        """Give back the live range at `at`; the free range `(start, stop)` it became part of.
+
+        Raises KeyError when nothing live starts there.
+        """
+        size = self.live.pop(at)
+        need = (size + self.granule - 1) & -self.granule or self.granule
+        self.used -= size
+        self.padding -= need - size
+        start, stop = at, at + need
+        if (before := self._start_of.get(start)) is not None:
+            self._remove(before, start)
+            start = before
+        if (after := self._stop_of.get(stop)) is not None:
+            self._remove(stop, after)
+            stop = after
+        self._add(start, stop)
+        return start, stop
+
+    def check(self) -> None:
+        """Raise AssertionError unless live and free ranges tile `[start, stop)` exactly."""
+        at = self.start
+        granule = self.granule
+        ranges = [(s, e, True) for s, e in self._stop_of.items()]
+        ranges += [(s, s + ((n + granule - 1) & -granule or granule), False) for s, n in self.live.items()]
+        previous_free = False
+        for start, stop, free in sorted(ranges):
+            if start != at:
+                raise AssertionError(f"{at:#x} to {start:#x} is {'counted twice' if start < at else 'nowhere'}")
+            if free and previous_free:
+                raise AssertionError(f"free ranges meet at {start:#x}")
+            previous_free, at = free, stop
+        if at != self.stop:
+            raise AssertionError(f"the books end at {at:#x}, not at {self.stop:#x}")
+        if self.used != sum(self.live.values()):
+            raise AssertionError(f"used is {self.used}, live ranges hold {sum(self.live.values())}")
+        free_bytes = sum(e - s for s, e in self._stop_of.items())
+        if free_bytes != self.free_bytes:
+            raise AssertionError(f"free is {self.free_bytes}, free ranges hold {free_bytes}")
+        by_size = sorted((e - s, s) for s, e in self._stop_of.items())
+        if by_size != sorted((n, s) for n, starts in self._starts.items() for s in starts):
+            raise AssertionError("the index by size disagrees with the free ranges")
+        if self._sizes != sorted(self._starts):
+            raise AssertionError("the list of sizes disagrees with its index")
+
+    def _aligned(self, need: int, align: int) -> tuple[int, int] | None:
+        for size in self._sizes[bisect_left(self._sizes, need) :]:
+            for hole in self._starts[size]:
+                at = (hole + align - 1) & -align
+                if at + need <= hole + size:
+                    return hole, at
+        return None
+
+    def _add(self, start: int, stop: int) -> None:
+        self._stop_of[start] = stop
+        self._start_of[stop] = start
+        size = stop - start
+        starts = self._starts.get(size)
+        if starts is None:
+            self._starts[size] = [start]
+            insort(self._sizes, size)
+        else:
+            starts.append(start)
+
+    def _remove(self, start: int, stop: int) -> None:
+        del self._stop_of[start]
+        del self._start_of[stop]
+        size = stop - start
+        starts = self._starts[size]
+        if len(starts) == 1:
+            del self._starts[size]
+            del self._sizes[bisect_left(self._sizes, size)]
+        elif starts[-1] == start:
+            starts.pop()
+        else:
+            starts.remove(start)

@@ -1,0 +1,165 @@
+"""Every error a session raises.  Start from `JitError`.
+
+A message says what happened, where (cell, line, column, symbol), what state the session is in and
+what to do about it.  An error never leaves the session half changed: what could not be done was
+not begun or was taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "ArenaFull",
+    "CompileError",
+    "Diagnostic",
+    "EvictError",
+    "Exited",
+    "Fault",
+    "Interrupted",
+    "JitError",
+    "LinkError",
+    "TypeMismatch",
+    "UndefinedSymbol",
+    "UsageError",
+    "WorkerDied",
+]
+
+
+class JitError(Exception):
+    """Base of all errors of a session; `str(error)` is the whole message, plain text."""
+
+
+class UsageError(JitError):
+    """A call or a magic was used wrongly; nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One complaint about a cell's source.
+
+    `line` and `column` count from 1 in the cell as the user typed it; 0 where unknown.
+    `source` is that line's text, `hint` what to try, empty where there is none.
+    """
+
+    message: str
+    line: int = 0
+    column: int = 0
+    source: str = ""
+    hint: str = ""
+    severity: str = "error"
+
+    def render(self) -> str:
+        """The sentence first, then the line with a caret, then the hint."""
+        where = f"line {self.line}" + (f", column {self.column}" if self.column else "")
+        text = f"{where}: {self.message}" if self.line else self.message
+        if self.source and self.line:
+            text += f"\n  {self.source}"
+            if self.column:
+                pad = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
+                text += f"\n  {pad}^"
+        if self.hint:
+            text += f"\nhint: {self.hint}"
+        return text
+
+
+class CompileError(JitError):
+    """Source or IR that cannot become an object; the session is as it was."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic] | str):
+        if isinstance(diagnostics, str):
+            diagnostics = [Diagnostic(diagnostics)]
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class WorkerDied(CompileError):
+    """The compiler worker ended while it compiled; `words` is what LLVM said last."""
+
+    def __init__(self, message: str, words: str = ""):
+        self.words = words
+        super().__init__(message)
+
+
+class LinkError(JitError):
+    """An object that cannot be linked; nothing of it stayed in the arena."""
+
+
+class TypeMismatch(JitError):
+    """A signature or a type that differs from the one the session knows."""
+
+
+class ArenaFull(JitError):
+    """A zone has no room for a request; nothing was placed.
+
+    `zone` is its name, `size` the bytes asked for, `free` the bytes free, `largest` the largest
+    free extent.
+    """
+
+    def __init__(self, message: str, zone: str = "", size: int = 0, free: int = 0, largest: int = 0):
+        self.zone, self.size, self.free, self.largest = zone, size, free, largest
+        super().__init__(message)
+
+
+class EvictError(JitError):
+    """Others still use what was to be evicted; `dependents` names them."""
+
+    def __init__(self, message: str, dependents: Sequence[str] = ()):
+        self.dependents = tuple(dependents)
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a backtrace: `where` reads `@get+4, cell 7` or `strlen+0x2d, libc.so.6`."""
+
+    address: int
+    where: str
+
+
+class Fault(JitError):
+    """User code was stopped by a signal; the session goes on.
+
+    `signal` is its name (`SIGSEGV`), `address` the address it concerns, `pc` where the code stood.
+    `kept` and `lost` are sentences about what survived.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        signal: str = "",
+        address: int = 0,
+        pc: int = 0,
+        where: str = "",
+        instruction: str = "",
+        frames: Sequence[Frame] = (),
+        kept: str = "",
+        lost: str = "",
+    ):
+        self.signal, self.address, self.pc = signal, address, pc
+        self.where, self.instruction = where, instruction
+        self.frames: tuple[Frame, ...] = tuple(frames)
+        self.kept, self.lost = kept, lost
+        super().__init__(message)
+
+
+class UndefinedSymbol(Fault):
+    """A call reached a symbol that nobody defines; `symbol` is its name."""
+
+    def __init__(self, message: str, *, symbol: str = "", **rest: object):
+        self.symbol = symbol
+        super().__init__(message, **rest)  # type: ignore[arg-type]
+
+
+class Exited(Fault):
+    """User code asked to end the process; `status` is what it would have returned."""
+
+    def __init__(self, message: str, *, status: int = 0, **rest: object):
+        self.status = status
+        super().__init__(message, **rest)  # type: ignore[arg-type]
+
+
+class Interrupted(Fault):
+    """The user interrupted the cell."""

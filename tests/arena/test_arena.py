@@ -1,0 +1,181 @@
+"""The arena's books: placing, freeing, poison, holes; proved after every operation."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jitkernel.arena import Arena, FreeList
+from jitkernel.errors import ArenaFull, JitError
+
+SMALL = 4 << 20
+
+
+@pytest.fixture
+def arena():
+    a = Arena(capacity=SMALL)
+    yield a
+    a.close()
+
+
+def test_freelist_arithmetic():
+    f = FreeList(0, 256, 16)
+    a, b, c = f.take(1), f.take(16), f.take(17)
+    assert (a, b, c) == (0, 16, 32)
+    assert (f.used, f.padding, f.free_bytes) == (34, 15 + 15, 192)
+    f.give(b)
+    assert f.take(16) == 16  # best fit: the hole, not the rest
+    f.give(16)
+    assert f.give(0) == (0, 32)  # coalesced with the hole above
+    assert f.give(32) == (0, 256)
+    f.check()
+
+
+def test_best_fit_and_alignment():
+    f = FreeList(0x1000, 0x2000, 16)
+    f.take(16)
+    at = f.take(40, 64)
+    assert at is not None and at % 64 == 0
+    f.check()
+    assert f.take(0x2000) is None
+    assert f.take_at(0x1800, 100) and not f.take_at(0x1810, 16)
+    f.check()
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from([1, 16, 64, 256])), max_size=60), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_random_walk_tiles_exactly(asks, rng):
+    f = FreeList(0, 8192, 16)
+    live = []
+    for size, align in asks:
+        if live and rng.random() < 0.4:
+            f.give(live.pop(rng.randrange(len(live))))
+        at = f.take(size, align)
+        if at is not None:
+            assert at % align == 0
+            live.append(at)
+        f.check()
+    for at in live:
+        f.give(at)
+    f.check()
+    assert list(f.holes()) == [(0, 8192)]
+
+
+def test_high_water_stays_near_what_is_live():
+    rng = random.Random(7)
+    f = FreeList(0, 1 << 24, 16)
+    live: list[tuple[int, int]] = []
+    held = top = peak = 0
+    for _ in range(20_000):
+        if held > 200_000:
+            at, size = live.pop(rng.randrange(len(live)))
+            f.give(at)
+            held -= size
+        size = rng.randrange(8, 400)
+        at = f.take(size)
+        assert at is not None
+        live.append((at, size))
+        held += size
+        top, peak = max(top, at + size), max(peak, held)
+    assert top <= 1.25 * peak
+
+
+def test_regions_cover_the_slab_and_lie_low(arena):
+    assert arena.regions[0].start == arena.base
+    assert arena.regions[-1].stop == arena.base + arena.capacity
+    for a, b in zip(arena.regions, arena.regions[1:], strict=False):
+        assert a.stop == b.start
+    assert 0x1000_0000 <= arena.base and arena.base + arena.capacity <= 0x7F00_0000
+    assert {r.prot for r in arena.regions} == {"rx", "r", "rw"}
+
+
+def test_freed_text_is_cc_and_freed_data_dd(arena):
+    for zone, byte in (("text", 0xCC), ("rodata", 0xDD), ("data", 0xDD)):
+        e = arena.reserve(zone, 33)
+        arena.write(e.start, b"x" * 33)
+        arena.check()
+        arena.free(e)
+        assert arena.read(e.start, 48) == bytes([byte]) * 48
+        arena.check()
+
+
+def test_a_write_to_freed_bytes_is_found(arena):
+    keep = arena.reserve("data", 16)
+    e = arena.reserve("data", 64)
+    arena.reserve("data", 16)
+    arena.free(e)
+    arena.check()
+    arena.write(e.start + 5, b"!")
+    with pytest.raises(AssertionError, match="freed bytes"):
+        arena.check()
+    assert keep.size == 16
+
+
+def test_full_zone_names_itself_and_places_nothing(arena):
+    before = arena.usage()
+    with pytest.raises(ArenaFull, match="text zone has no room") as caught:
+        arena.reserve("text", SMALL)
+    assert caught.value.zone == "text" and caught.value.size == SMALL
+    assert arena.usage() == before
+    arena.check()
+
+
+def test_large_freed_data_goes_back_at_once_and_text_by_trim(arena):
+    for zone in ("data", "text"):
+        e = arena.reserve(zone, 512 << 10)
+        arena.write(e.start, b"\1" * e.size)
+        full = arena.resident()
+        arena.free(e)
+        if zone == "data":
+            assert arena.resident() <= full - (500 << 10)
+        else:
+            assert arena.resident() == full
+            assert arena.trim() >= 500 << 10
+        arena.check()
+    # Pages that come back are poison again where nothing is placed.
+    e = arena.reserve("text", 100)
+    arena.write(e.start, b"\2" * 100)
+    arena.check()
+    assert arena.read(e.start + 112, 16) == b"\xcc" * 16
+
+
+def test_zero_of_many_pages_takes_no_memory(arena):
+    e = arena.reserve("data", 1 << 20)
+    before = arena.resident()
+    arena.zero(e.start, e.size)
+    assert arena.resident() <= before + 8192
+    assert arena.read(e.start, 10) == bytes(10) and arena.read(e.stop - 10, 10) == bytes(10)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_random_walk_with_writes_against_a_shadow(rng):
+    arena = Arena(capacity=SMALL, trim_size=8192)
+    try:
+        shadow: dict = {}
+        for step in range(80):
+            if shadow and rng.random() < 0.45:
+                e = rng.choice(list(shadow))
+                assert arena.read(e.start, e.size) == shadow.pop(e)
+                arena.free(e)
+            elif rng.random() < 0.1:
+                arena.trim()
+            else:
+                size = rng.choice([1, 6, 16, 100, 5000, 30_000])
+                e = arena.reserve(rng.choice(["text", "data", "rodata"]), size, rng.choice([16, 64, 4096]))
+                content = bytes([step + 1]) * size
+                arena.write(e.start, content)
+                shadow[e] = content
+            arena.check()
+        assert all(arena.read(e.start, e.size) == c for e, c in shadow.items())
+    finally:
+        arena.close()
+
+
+@pytest.mark.parametrize("bad", [dict(capacity=1 << 33), dict(capacity=0), dict(base=0x1000_0001)])
+def test_bad_parameters_are_refused(bad):
+    with pytest.raises(JitError):
+        Arena(**bad)
