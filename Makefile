@@ -1,0 +1,65 @@
+# Needs only Python 3.11 or later, make and the package registry: every target does its own set-up
+# in .venv.  `make tour` is the place to start.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+PY := $(VENV)/bin/python
+JOBS ?= 2
+PYTEST_ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help tour test lab bench soak lint format clean
+
+help:
+	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
+	@echo 'make test    run the tests            (PYTEST_ARGS="tests/arena -x")'
+	@echo 'make lab     open JupyterLab with the kernel'
+	@echo 'make bench   print the benchmark'
+	@echo 'make soak    run the long benchmarks and tests'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make clean   remove .venv and the caches'
+
+tour: $(VENV)/.base
+	@$(PY) -m jitkernel tour
+
+test: $(VENV)/.test
+	@tools/debian_packages ld:binutils gcc:gcc
+	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) -m 'not slow' $(PYTEST_ARGS)
+
+lab: $(VENV)/.lab
+	@$(PY) -m jupyterlab --notebook-dir=notebooks
+
+bench: $(VENV)/.bench
+	@$(PY) -m benchmarks
+
+soak: $(VENV)/.test $(VENV)/.bench
+	@tools/debian_packages ld:binutils gcc:gcc
+	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m slow --timeout=3600 $(PYTEST_ARGS)
+	@$(PY) -m benchmarks --full
+
+lint: $(VENV)/.test
+	@tools/step 'ruff check' $(PY) -m ruff check .
+	@tools/step 'ruff format --check' $(PY) -m ruff format --check .
+	@tools/step 'mypy' $(PY) -m mypy
+
+format: $(VENV)/.test
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is as old as the install it stands for; a changed pyproject.toml installs again.
+$(VENV)/.python: pyproject.toml
+	@tools/step 'virtual environment in .venv' "$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/jitkernel/*)
+	@tools/step 'jitkernel and what it needs' $(PY) -m pip install -q -e .
+	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
+	@touch $@
+
+$(VENV)/.test $(VENV)/.lab $(VENV)/.bench: $(VENV)/.%: $(VENV)/.base
+	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
+	@touch $@
