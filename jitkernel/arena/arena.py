@@ -147,18 +147,22 @@ class Arena:
         """Give a reserved extent back."""
         self.free(extent)
 
-    def free(self, extent: Extent) -> None:
-        """Give an extent back, poisoned.  Raises KeyError when it is not live."""
+    def free(self, extent: Extent) -> tuple[int, int]:
+        """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
+
+        Raises KeyError when it is not live.
+        """
         z = self.zones[extent.zone]
         start, stop = z.list.give(extent.start)
         own_stop = extent.start + (extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule)
         if z.poison is None:
-            return
+            return start, stop
         self._fill(z, extent.start, own_stop)
         if extent.zone != "text" and stop - start >= self.trim_size:
             # Only pages that this extent touched can still hold memory.
             first = max(start, extent.start & -PAGE)
             self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
+        return start, stop
 
     def trim(self) -> int:
         """Give all free whole pages, text too, back to the system; the number of bytes."""

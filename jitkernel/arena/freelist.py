@@ -65,6 +65,10 @@ class FreeList:
         """Free ranges `(start, stop)` in address order."""
         return iter(sorted(self._stop_of.items()))
 
+    def hole_at(self, start: int) -> int | None:
+        """Where the free range that starts at `start` stops; None where none starts there."""
+        return self._stop_of.get(start)
+
     def take(self, size: int, align: int = 1) -> int | None:
         """Take `size` bytes aligned to `align`; the start, or None when no free range fits."""
         granule = self.granule

@@ -1,0 +1,50 @@
+"""Numbers of the System V gABI and the x86-64 psABI that the reader and the linker need."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# gABI 4, "ELF Header"
+ET_REL: Final = 1
+EM_X86_64: Final = 62
+EM_AARCH64: Final = 183
+
+# gABI 4, "Sections"
+SHT_PROGBITS: Final = 1
+SHT_SYMTAB: Final = 2
+SHT_STRTAB: Final = 3
+SHT_RELA: Final = 4
+SHT_NOBITS: Final = 8
+SHT_REL: Final = 9
+SHT_INIT_ARRAY: Final = 14
+SHT_FINI_ARRAY: Final = 15
+SHT_PREINIT_ARRAY: Final = 16
+SHT_GROUP: Final = 17
+SHT_SYMTAB_SHNDX: Final = 18
+SHT_X86_64_UNWIND: Final = 0x7000_0001
+SHF_WRITE: Final = 1
+SHF_ALLOC: Final = 2
+SHF_EXECINSTR: Final = 4
+SHF_TLS: Final = 0x400
+GRP_COMDAT: Final = 1
+
+SHN_UNDEF: Final = 0
+SHN_LORESERVE: Final = 0xFF00
+SHN_ABS: Final = 0xFFF1
+SHN_COMMON: Final = 0xFFF2
+SHN_X86_64_LCOMMON: Final = 0xFF02
+SHN_XINDEX: Final = 0xFFFF
+
+# gABI 4, "Symbol Table"
+STB_LOCAL: Final = 0
+STB_GLOBAL: Final = 1
+STB_WEAK: Final = 2
+STB_GNU_UNIQUE: Final = 10
+STT_NOTYPE: Final = 0
+STT_OBJECT: Final = 1
+STT_FUNC: Final = 2
+STT_SECTION: Final = 3
+STT_FILE: Final = 4
+STT_COMMON: Final = 5
+STT_TLS: Final = 6
+STT_GNU_IFUNC: Final = 10

@@ -1,0 +1,101 @@
+"""What one object occupies once it is linked.  Start from `Image`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jitkernel.arena import Extent
+from jitkernel.linker.symbols import Symbol
+
+__all__ = ["SITE", "Block", "Image", "Site", "sites"]
+
+#: offset from the slab's base, relocation type, and for instructions that may be relaxed their
+#: original opcode, ModRM and REX bytes; addend
+SITE = struct.Struct("<IBBBBq")
+
+
+class Site(NamedTuple):
+    """One place in an image that holds a symbol's address; `offset` counts from the slab's base."""
+
+    offset: int
+    type: int
+    opcode: int
+    modrm: int
+    rex: int
+    addend: int
+
+
+def sites(packed: bytes) -> Iterator[Site]:
+    """The sites in a symbol's `users[image]`."""
+    return map(Site._make, SITE.iter_unpack(packed))
+
+
+class Block:
+    """An extent that outlives the image that brought it: freed when nobody holds it any more.
+
+    Data and constants are blocks: a program may have stored pointers to them, a newer image may
+    have taken a variable over, and undo brings them back at the same address.
+    """
+
+    __slots__ = ("extent", "holders")
+
+    def __init__(self, extent: Extent):
+        self.extent = extent
+        self.holders = 1
+
+
+class Image:
+    """An object in the arena: its extents, what it defines and what it refers to.
+
+    `exports` are `(symbol, address, size)`; a symbol whose `image` is another one by now has been
+    redefined.  `refs` are the symbols whose `users` list this image.  `init` and `fini` are
+    constructors and destructors in the order they run.  `dso` is what `__dso_handle` is in it, 0
+    where it does not ask.  `groups` are COMDAT groups it provides, `copies` those it would have.
+    """
+
+    __slots__ = (
+        "adopted", "cell", "copies", "data", "dso", "exports", "extra", "fini", "groups", "init",
+        "pins", "refs", "rodata", "text", "unwind",
+    )  # fmt: skip
+
+    def __init__(self, cell: int):
+        self.cell = cell
+        self.text: Extent | None = None
+        self.rodata: Block | None = None
+        self.data: Block | None = None
+        self.unwind: Extent | None = None
+        self.adopted: tuple[Block, ...] = ()
+        self.extra: tuple[Extent, ...] = ()
+        self.exports: tuple[tuple[Symbol, int, int], ...] = ()
+        self.refs: tuple[Symbol, ...] = ()
+        self.init: tuple[int, ...] = ()
+        self.fini: tuple[int, ...] = ()
+        self.dso = 0
+        self.pins: tuple[tuple[str, int], ...] = ()
+        self.groups: tuple[str, ...] = ()
+        self.copies: tuple[str, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Data and constants the image holds, its own and those it took over."""
+        own = tuple(b for b in (self.rodata, self.data) if b is not None)
+        return own + self.adopted
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes per zone."""
+        return {
+            "text": (self.text.size if self.text else 0) + sum(e.size for e in self.extra),
+            "rodata": self.rodata.extent.size if self.rodata else 0,
+            "data": self.data.extent.size if self.data else 0,
+            "unwind": self.unwind.size if self.unwind else 0,
+        }
+
+    @property
+    def superseded(self) -> bool:
+        """Whether it defines something and all of it has been redefined by others."""
+        return bool(self.exports) and all(s.image is not self for s, _, _ in self.exports)
+
+    def __repr__(self) -> str:
+        return f"<Image of cell {self.cell}>"

@@ -1,0 +1,66 @@
+"""A name of the session and where it leads now.  Start from `Symbol`."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jitkernel.linker.image import Image
+
+__all__ = ["Symbol", "SymbolKind", "SymbolState"]
+
+
+class SymbolKind(IntEnum):
+    """What a symbol names; decides whether an address taken goes through a canonical entry."""
+
+    UNKNOWN = 0
+    FUNCTION = 1
+    DATA = 2
+
+
+class SymbolState(IntEnum):
+    """Where a symbol leads."""
+
+    MISSING = 0  #: nobody defines it yet; calls reach a stub that raises
+    DEFINED = 1  #: an image of the session defines it
+    FAR = 2  #: the executor's process has it (libc, a loaded library), beyond 2 GiB
+    FIXED = 3  #: an address that never changes: the runtime, an absolute symbol
+    NULL = 4  #: weak and defined nowhere: address 0
+
+
+class Symbol:
+    """One name, its present definition, and every place that holds its address.
+
+    `stub` is the canonical entry: 16 bytes of text at a fixed address that lead to the present
+    definition, or raise.  `slot` is a GOT slot with the symbol's address, `far_slot` one with a far
+    function's real address, through which its stub jumps.  `users` maps each image that refers to
+    the symbol to its packed sites (see `sites`).  `info` belongs to the session: type, signature.
+    """
+
+    __slots__ = (
+        "address", "far_slot", "image", "info", "kind", "name", "size", "slot", "state", "stub",
+        "users", "why",
+    )  # fmt: skip
+
+    def __init__(self, name: str, kind: SymbolKind = SymbolKind.UNKNOWN):
+        self.name = name
+        self.kind = kind
+        self.state = SymbolState.MISSING
+        self.address = 0
+        self.size = 0
+        self.image: Image | None = None
+        self.stub = 0
+        self.slot = 0
+        self.far_slot = 0
+        self.users: dict[Image, bytes] | None = None
+        self.info: Any = None
+        self.why = ""  # of a stub that raises for another reason than a missing definition
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the symbol names code."""
+        return self.kind == SymbolKind.FUNCTION
+
+    def __repr__(self) -> str:
+        return f"<Symbol {self.name} {self.state.name.lower()} {self.address:#x}>"

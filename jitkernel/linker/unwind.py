@@ -1,0 +1,117 @@
+"""The unwind region: every image's call frame information in one walkable run of records.
+
+An unwinder is told of the region once and walks it from the front.  Records of images lie in
+extents of the `unwind` zone; what is free between them is made a dummy CIE, which unwinders skip,
+and a zero length ends the walk.  Start from `UnwindRegion`.  Source: Linux Standard Base, "Exception
+Frames" (`.eh_frame`); DWARF 5, 6.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from jitkernel.arena import Arena, Extent
+from jitkernel.errors import LinkError
+
+__all__ = ["Record", "UnwindRegion", "split"]
+
+_HEAD = struct.Struct("<II")
+_WORD = struct.Struct("<I")
+
+
+class Record(NamedTuple):
+    """A CIE (`cie` -1) or FDE of an object's `.eh_frame`: offset, bytes, offset of its CIE."""
+
+    offset: int
+    content: bytes
+    cie: int
+
+
+def split(frames: bytes) -> list[Record]:
+    """The records of a `.eh_frame` section.  Raises LinkError where it does not parse."""
+    records: list[Record] = []
+    at, end = 0, len(frames)
+    while at + 4 <= end:
+        length = _WORD.unpack_from(frames, at)[0]
+        if length == 0:
+            break
+        if length == 0xFFFF_FFFF or at + 4 + length > end or length < 4:
+            raise LinkError(f".eh_frame+{at:#x}: a record of {length} bytes does not fit its section")
+        back = _WORD.unpack_from(frames, at + 4)[0]
+        records.append(Record(at, frames[at : at + 4 + length], at + 4 - back if back else -1))
+        at += 4 + length
+    return records
+
+
+class UnwindRegion:
+    """The records in the arena's `unwind` zone; `start` is where an unwinder begins to walk.
+
+    `generation` grows with each change, so that an executor knows when to register again.
+    Invariant: from `start`, record lengths lead to a zero word, and every FDE met is an image's.
+    """
+
+    def __init__(self, arena: Arena):
+        self._arena = arena
+        self._zone = arena.zones["unwind"]
+        self._shared: dict[bytes, int] = {}
+        self.start = self._zone.start
+        self.generation = 0
+        self._mark(self.start)
+
+    def reserve(self, size: int) -> Extent:
+        """Room for records of `size` bytes in all, a multiple of 8."""
+        extent = self._arena.reserve("unwind", size, 8)
+        self._mark(extent.stop)
+        self.generation += 1
+        return extent
+
+    def free(self, extent: Extent) -> None:
+        """Take an image's records away."""
+        start, _ = self._arena.free(extent)
+        self._mark(start)
+        self.generation += 1
+
+    def shared_cie(self, content: bytes) -> int:
+        """The address of a CIE without relocations: one for all images that bring the same bytes."""
+        address = self._shared.get(content)
+        if address is None:
+            padded = pad(content)
+            address = self._shared[content] = self.reserve(len(padded)).start
+            self._arena.write(address, padded)
+        return address
+
+    def check(self) -> int:
+        """Walk the region as an unwinder does; the number of FDEs.  Raises AssertionError."""
+        at, frames = self.start, 0
+        live = self._zone.list.live
+        covered = sorted((start, start + size) for start, size in live.items())
+        while True:
+            length, back = _HEAD.unpack(self._arena.read(at, 8))
+            if length == 0:
+                break
+            if back:
+                frames += 1
+                cie = at + 4 - back
+                if _HEAD.unpack(self._arena.read(cie, 8))[1] != 0:
+                    raise AssertionError(f"the FDE at {at:#x} names no CIE")
+            at += 4 + length
+        if covered and at < covered[-1][1]:
+            raise AssertionError(f"the walk ends at {at:#x}, records lie up to {covered[-1][1]:#x}")
+        return frames
+
+    def _mark(self, at: int) -> None:
+        """Make what is free from `at` skippable: a dummy CIE, or the end."""
+        stop = self._zone.list.hole_at(at)
+        if stop is None:
+            return
+        length = 0 if stop == self._zone.stop else stop - at - 4
+        self._arena.write(at, _HEAD.pack(length, 0))
+
+
+def pad(record: bytes) -> bytes:
+    """A record made a multiple of 8 bytes long with DW_CFA_nop, its length word corrected."""
+    extra = -len(record) % 8
+    if not extra:
+        return record
+    return _WORD.pack(len(record) - 4 + extra) + record[4:] + bytes(extra)

@@ -1,0 +1,174 @@
+"""x86-64: the relocation table, the instructions that may be relaxed, the stubs.
+
+Start from `TABLE`.  Source: System V ABI, AMD64 supplement, 4.4.1 (relocation types) and B.2
+(optimise GOTPCRELX relocations).  Nothing here knows of sessions or arenas: bytes and numbers only.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+__all__ = ["BRANCH", "GOTPCRELX", "REX_GOTPCRELX", "STUB_SIZE", "TABLE", "Relocation", "relax"]
+
+STUB_SIZE: Final = 16
+
+R_NONE: Final = 0
+R_64: Final = 1
+PC32: Final = 2
+BRANCH: Final = 4  # R_X86_64_PLT32: all branches are kept under this type
+GOTPCREL: Final = 9
+GOTPCRELX: Final = 41
+REX_GOTPCRELX: Final = 42
+
+
+class Relocation(NamedTuple):
+    """One row: *value* is `base + A`, minus P where `relative`, minus GOT where `got`.
+
+    `base` is S (the symbol's address), L (where a branch to it goes), G (its GOT slot), Z (its
+    size) or 0 (the GOT itself).  The value must lie in [`low`, `high`]; it fills `field` bytes.
+    """
+
+    number: int
+    name: str
+    formula: str
+    base: str
+    relative: bool
+    got: int
+    field: int
+    low: int
+    high: int
+    section: str = "AMD64 psABI 4.4.1"
+
+
+def _row(number: int, name: str, formula: str, base: str, field: int, sign: str, **kind: int) -> Relocation:
+    bits = 8 * field
+    low = 0 if sign == "unsigned" else -(1 << bits - 1)
+    high = (1 << bits - 1) - 1 if sign == "signed" else (1 << bits) - 1
+    return Relocation(
+        number, f"R_X86_64_{name}", formula, base, bool(kind.get("pc")), kind.get("got", 0), field, low, high
+    )
+
+
+#: by number; signed and unsigned fields are checked as such, `either` takes what fits one of both
+TABLE: Final[dict[int, Relocation]] = {
+    row.number: row
+    for row in (
+        _row(1, "64", "S + A", "S", 8, "either"),
+        _row(2, "PC32", "S + A - P", "S", 4, "signed", pc=1),
+        _row(3, "GOT32", "G + A - GOT", "G", 4, "signed", got=-1),
+        _row(4, "PLT32", "L + A - P", "L", 4, "signed", pc=1),
+        _row(9, "GOTPCREL", "G + A - P", "G", 4, "signed", pc=1),
+        _row(10, "32", "S + A", "S", 4, "unsigned"),
+        _row(11, "32S", "S + A", "S", 4, "signed"),
+        _row(12, "16", "S + A", "S", 2, "either"),
+        _row(13, "PC16", "S + A - P", "S", 2, "signed", pc=1),
+        _row(14, "8", "S + A", "S", 1, "either"),
+        _row(15, "PC8", "S + A - P", "S", 1, "signed", pc=1),
+        _row(24, "PC64", "S + A - P", "S", 8, "either", pc=1),
+        _row(25, "GOTOFF64", "S + A - GOT", "S", 8, "either", got=-1),
+        _row(26, "GOTPC32", "GOT + A - P", "0", 4, "signed", pc=1, got=1),
+        _row(27, "GOT64", "G + A - GOT", "G", 8, "either", got=-1),
+        _row(28, "GOTPCREL64", "G + A - P", "G", 8, "either", pc=1),
+        _row(29, "GOTPC64", "GOT + A - P", "0", 8, "either", pc=1, got=1),
+        _row(31, "PLTOFF64", "L + A - GOT", "L", 8, "either", got=-1),
+        _row(32, "SIZE32", "Z + A", "Z", 4, "unsigned"),
+        _row(33, "SIZE64", "Z + A", "Z", 8, "either"),
+        _row(41, "GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
+        _row(42, "REX_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
+        _row(43, "CODE_4_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
+    )
+}
+
+#: what this linker refuses, and why
+REFUSED: Final[dict[int, str]] = {
+    **{n: "thread-local storage is not supported yet" for n in (16, 17, 18, 19, 20, 21, 22, 23, 34, 35, 36, 44, 45)},
+    37: "IFUNC symbols are not supported yet",
+}
+
+_DISPLACEMENT = struct.Struct("<i")
+_IMMEDIATE = struct.Struct("<I")
+_LOW, _HIGH = -(1 << 31), (1 << 31) - 1
+_BINOPS = frozenset((0x03, 0x0B, 0x13, 0x1B, 0x23, 0x2B, 0x33, 0x3B))
+
+
+def relax(
+    view: memoryview, at: int, base: int, opcode: int, modrm: int, rex: int, value: int, entry: int, slot: int
+) -> bool:
+    """Write the instruction around a GOTPCRELX field for where its symbol is now.
+
+    `at` is the field's offset in `view` and `base` the address of `view[0]`; `opcode`, `modrm` and
+    `rex` (0: none) are the *original* bytes, so that any form can be made from any other.  `value`
+    is the symbol's address, `entry` where branches to it go; `slot` is the address of its GOT slot,
+    or 0 to ask for a form without one.  False, and nothing written, when no such form reaches.
+
+    | original                     | relaxed (B.2)            | needs                          |
+    | ---------------------------- | ------------------------ | ------------------------------ |
+    | mov slot(%rip), %reg   8b    | lea sym(%rip), %reg  8d  | +/-2 GiB                       |
+    | call *slot(%rip)    ff /2    | addr32 call sym   67 e8  | +/-2 GiB                       |
+    | jmp *slot(%rip)     ff /4    | jmp sym; nop   e9 .. 90  | +/-2 GiB                       |
+    | test %reg, slot(%rip)  85    | test $sym, %reg   f7 /0  | 31 bits (REX.W), 32 (none)     |
+    | op slot(%rip), %reg 03..3b   | op $sym, %reg     81 /n  | the same                       |
+    """
+    here = base + at
+    if slot:
+        return _write(view, at, rex, opcode, modrm, slot - here - 4)
+    if opcode == 0x8B:
+        return _write(view, at, rex, 0x8D, modrm, value - here - 4)
+    if opcode == 0xFF and modrm == 0x15:
+        return _write(view, at, 0, 0x67, 0xE8, entry - here - 4)
+    if opcode == 0xFF and modrm == 0x25:
+        distance = entry - here - 3
+        if not _LOW <= distance <= _HIGH:
+            return False
+        view[at - 2] = 0xE9
+        _DISPLACEMENT.pack_into(view, at - 1, distance)
+        view[at + 3] = 0x90
+        return True
+    if opcode == 0x85 or opcode in _BINOPS:
+        wide = rex & 8
+        if not 0 <= value <= (_HIGH if wide else 0xFFFF_FFFF):
+            return False
+        register = modrm >> 3 & 7
+        new_rex = (rex & ~4) | (rex & 4) >> 2  # the register moves from the reg to the rm field
+        operation = 0xC0 | register if opcode == 0x85 else 0xC0 | opcode & 0x38 | register
+        if rex:
+            view[at - 3] = new_rex
+        view[at - 2] = 0xF7 if opcode == 0x85 else 0x81
+        view[at - 1] = operation
+        _IMMEDIATE.pack_into(view, at, value)
+        return True
+    return False
+
+
+def _write(view: memoryview, at: int, rex: int, opcode: int, modrm: int, distance: int) -> bool:
+    if not _LOW <= distance <= _HIGH:
+        return False
+    if rex:
+        view[at - 3] = rex
+    view[at - 2] = opcode
+    view[at - 1] = modrm
+    _DISPLACEMENT.pack_into(view, at, distance)
+    return True
+
+
+def jump_stub(stub: int, target: int) -> bytes:
+    """`jmp target` at `stub`, filled up with int3."""
+    return b"\xe9" + _DISPLACEMENT.pack(target - stub - 5) + b"\xcc" * 11
+
+
+def far_stub(stub: int, slot: int) -> bytes:
+    """`jmp *slot(%rip)` at `stub`: leaves every register as it is."""
+    return b"\xff\x25" + _DISPLACEMENT.pack(slot - stub - 6) + b"\xcc" * 10
+
+
+def raise_stub(stub: int, handler: int) -> bytes:
+    """`call handler` at `stub`: the handler finds the stub five bytes before its return address."""
+    return b"\xe8" + _DISPLACEMENT.pack(handler - stub - 5) + b"\xcc" * 11
+
+
+def atexit_stub(stub: int, dso: int, cxa_atexit: int) -> bytes:
+    """`__cxa_atexit(function, 0, dso)` for one cell: what `atexit` is in it."""
+    code = b"\x31\xf6"  # xor %esi, %esi
+    code += b"\xba" + _IMMEDIATE.pack(dso)  # mov $dso, %edx
+    return code + b"\xe9" + _DISPLACEMENT.pack(cxa_atexit - stub - len(code) - 5)  # jmp __cxa_atexit
