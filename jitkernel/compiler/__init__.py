@@ -1,0 +1,33 @@
+"""IR text to objects, in processes that hold LLVM so that this one need not.
+
+Start from `CompilerPool`.  The kernel's side is `pool` and `process`; the worker's is `worker`,
+which runs `pipeline`, `summary` and `binding`, the only module that imports llvmlite.
+"""
+
+from jitkernel.compiler.layout import Layout
+from jitkernel.compiler.pool import CompilerPool
+from jitkernel.compiler.records import (
+    CallInfo,
+    Compiled,
+    FunctionInfo,
+    LineTable,
+    Options,
+    Request,
+    Summary,
+    VariableInfo,
+    WorkerMemory,
+)
+
+__all__ = [
+    "CallInfo",
+    "Compiled",
+    "CompilerPool",
+    "FunctionInfo",
+    "Layout",
+    "LineTable",
+    "Options",
+    "Request",
+    "Summary",
+    "VariableInfo",
+    "WorkerMemory",
+]

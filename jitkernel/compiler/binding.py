@@ -1,0 +1,269 @@
+"""LLVM's functions as the worker calls them: llvmlite's library through ctypes.  Worker only.
+
+The only module of the project that imports llvmlite.  Its Python classes take a lock and build
+several objects for each call, which for a tiny cell costs as much as parsing it, so what runs once
+per compile or more is called directly, with plain addresses (`int`) for references.  Who makes an
+object disposes it.  Start from `Machine` and `run`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
+from typing import Any
+
+import llvmlite.binding as llvmlite
+from llvmlite.binding import ffi
+
+__all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "take"]
+
+LLVM_VERSION: tuple[int, ...] = tuple(llvmlite.llvm_version_info)
+
+_REF = c_void_p
+_OUT = POINTER(c_void_p)
+
+# name: (result, arguments)
+_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ContextCreate": (_REF, ()),
+    "ContextDispose": (None, (_REF,)),
+    "ParseAssembly": (_REF, (_REF, c_char_p, _OUT)),
+    "VerifyModule": (c_bool, (_REF, _OUT)),
+    "DisposeModule": (None, (_REF,)),
+    "DisposeString": (None, (_REF,)),
+    "SetTarget": (None, (_REF, c_char_p)),
+    "SetDataLayout": (None, (_REF, c_char_p)),
+    "PrintModuleToString": (None, (_REF, _OUT)),
+    # globals
+    "ModuleFunctionsIter": (_REF, (_REF,)),
+    "FunctionsIterNext": (_REF, (_REF,)),
+    "DisposeFunctionsIter": (None, (_REF,)),
+    "ModuleGlobalsIter": (_REF, (_REF,)),
+    "GlobalsIterNext": (_REF, (_REF,)),
+    "DisposeGlobalsIter": (None, (_REF,)),
+    "GetNamedFunction": (_REF, (_REF, c_char_p)),
+    "GetNamedStructType": (_REF, (_REF, c_char_p)),
+    "GetValueName": (c_char_p, (_REF,)),
+    "GetLinkage": (c_int, (_REF,)),
+    "SetLinkage": (None, (_REF, c_int)),
+    "IsDeclaration": (c_int, (_REF,)),
+    "GlobalGetValueType": (_REF, (_REF,)),
+    "PrintValueToString": (None, (_REF, _OUT)),
+    "FunctionAttributesIter": (_REF, (_REF,)),
+    "AttributeListIterNext": (_REF, (_REF,)),
+    "DisposeAttributeListIter": (None, (_REF,)),
+    "GetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
+    "AddFunctionAttr": (None, (_REF, c_uint)),
+    # types
+    "PrintType": (_REF, (_REF,)),
+    "GetTypeName": (_REF, (_REF,)),
+    "GetTypeKind": (c_int, (_REF,)),
+    "GetTypeBitWidth": (c_longlong, (_REF,)),
+    "GetTypeElementCount": (c_int, (_REF,)),
+    "ElementIter": (_REF, (_REF,)),
+    "ElementIterNext": (_REF, (_REF,)),
+    "DisposeElementIter": (None, (_REF,)),
+    "IsOpaqueStruct": (c_bool, (_REF,)),
+    "ABISizeOfType": (c_longlong, (_REF, _REF)),
+    "ABIAlignmentOfType": (c_longlong, (_REF, _REF)),
+    "OffsetOfElement": (c_longlong, (_REF, _REF, c_int)),
+    # instructions
+    "FunctionBlocksIter": (_REF, (_REF,)),
+    "BlocksIterNext": (_REF, (_REF,)),
+    "DisposeBlocksIter": (None, (_REF,)),
+    "BlockInstructionsIter": (_REF, (_REF,)),
+    "InstructionsIterNext": (_REF, (_REF,)),
+    "DisposeInstructionsIter": (None, (_REF,)),
+    "GetOpcodeName": (_REF, (_REF,)),
+    # passes
+    "CreatePipelineTuningOptions": (_REF, ()),
+    "CreatePassBuilder": (_REF, (_REF, _REF)),
+    "DisposePassBuilder": (None, (_REF,)),
+    "buildPerModuleDefaultPipeline": (_REF, (_REF, c_int)),
+    "RunNewModulePassManager": (None, (_REF, _REF, _REF)),
+    "DisposeNewModulePassManger": (None, (_REF,)),
+    # code
+    "TargetMachineEmitToMemory": (_REF, (_REF, _REF, c_int, _OUT)),
+    "GetBufferStart": (_REF, (_REF,)),
+    "GetBufferSize": (c_size_t, (_REF,)),
+    "DisposeMemoryBuffer": (None, (_REF,)),
+}
+
+
+class _Library:
+    """The functions above as attributes, without their prefix."""
+
+    def __init__(self) -> None:
+        handle = ctypes.CDLL(ffi.lib._name)  # the library is loaded already: this only counts
+        for name, (result, arguments) in _PROTOTYPES.items():
+            function = handle[f"LLVMPY_{name}"]
+            function.restype = result
+            function.argtypes = arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"LLVMPY_{name} has no prototype in {__name__}")
+
+
+llvmlite.initialize_native_target()
+llvmlite.initialize_native_asmprinter()
+llvmlite.initialize_native_asmparser()  # inline and module asm
+lib = _Library()
+
+
+class LLVMError(Exception):
+    """What LLVM refused, in its words: `stage` is "parse", "verify" or "emit"."""
+
+    def __init__(self, stage: str, message: str):
+        self.stage, self.message = stage, message
+        super().__init__(message)
+
+
+def take(address: int | None) -> str:
+    """The text of a C string that LLVM handed over, which is freed."""
+    if not address:
+        return ""
+    raw = ctypes.string_at(address)
+    lib.DisposeString(address)
+    return raw.decode("utf-8", "replace")
+
+
+def print_value(value: int) -> str:
+    """LLVM's text of a value; of a function, its whole body."""
+    out = c_void_p()
+    lib.PrintValueToString(value, byref(out))
+    return take(out.value)
+
+
+def print_type(type_: int) -> str:
+    """LLVM's text of a type; of an identified struct, its definition."""
+    return take(lib.PrintType(type_))
+
+
+def attributes(function: int) -> str:
+    """The text of all attributes of a function, its result and its parameters."""
+    parts = []
+    iterator = lib.FunctionAttributesIter(function)
+    try:
+        while text := lib.AttributeListIterNext(iterator):
+            parts.append(take(text))
+    finally:
+        lib.DisposeAttributeListIter(iterator)
+    return " ".join(parts)
+
+
+def parse(context: int, text: bytes) -> int:
+    """The module that `text` (without NUL bytes) describes; raises LLVMError."""
+    out = c_void_p()
+    module = lib.ParseAssembly(context, text, byref(out))
+    if out.value:
+        raise LLVMError("parse", take(out.value))
+    if not module:
+        raise LLVMError("parse", "the text is not a module")
+    return int(module)
+
+
+def verify(module: int) -> None:
+    """Raises LLVMError where the module is not well formed."""
+    out = c_void_p()
+    broken = lib.VerifyModule(module, byref(out))
+    message = take(out.value)
+    if broken:
+        raise LLVMError("verify", message)
+
+
+def functions(module: int) -> Iterator[int]:
+    """The module's functions, defined and declared."""
+    return _walk(lib.ModuleFunctionsIter(module), lib.FunctionsIterNext, lib.DisposeFunctionsIter)
+
+
+def variables(module: int) -> Iterator[int]:
+    """The module's global variables."""
+    return _walk(lib.ModuleGlobalsIter(module), lib.GlobalsIterNext, lib.DisposeGlobalsIter)
+
+
+def elements(type_: int) -> list[int]:
+    """The member types of a struct, the parameter types of a function."""
+    return list(_walk(lib.ElementIter(type_), lib.ElementIterNext, lib.DisposeElementIter))
+
+
+def instructions(function: int) -> Iterator[int]:
+    """The instructions of a defined function."""
+    for block in _walk(lib.FunctionBlocksIter(function), lib.BlocksIterNext, lib.DisposeBlocksIter):
+        yield from _walk(
+            lib.BlockInstructionsIter(block),
+            lib.InstructionsIterNext,
+            lib.DisposeInstructionsIter,
+        )
+
+
+def _walk(iterator: int, step: Any, dispose: Any) -> Iterator[int]:
+    try:
+        while item := step(iterator):
+            yield item
+    finally:
+        dispose(iterator)
+
+
+class Machine:
+    """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life."""
+
+    def __init__(self, opt_level: int, cpu: str, reloc: str, code_model: str):
+        host = llvmlite.get_host_cpu_name()
+        native = cpu in ("native", host)
+        self.cpu = host if native else cpu
+        self.features = llvmlite.get_host_cpu_features().flatten() if native else ""
+        self.opt_level = opt_level
+        target = llvmlite.Target.from_default_triple()
+        self._machine = target.create_target_machine(
+            cpu=self.cpu,
+            features=self.features,
+            opt=opt_level,
+            reloc=reloc,
+            codemodel=code_model,
+        )
+        self._reference = ctypes.cast(self._machine._ptr, c_void_p).value
+        self.triple: str = self._machine.triple
+        self._data = self._machine.target_data
+        self.layout = str(self._data)
+        self.data = ctypes.cast(self._data._ptr, c_void_p).value  # LLVM's DataLayout
+        self._tuning = lib.CreatePipelineTuningOptions()
+        self._pipeline: tuple[int, int] | None = None
+
+    def prepare(self) -> None:
+        """Build the next compile's pass pipeline now, while nobody waits for it.
+
+        A pass builder must not run twice: each run leaves callbacks in it that point into that
+        run's stack frame.
+        """
+        if self._pipeline is None:
+            builder = lib.CreatePassBuilder(self._reference, self._tuning)
+            passes = lib.buildPerModuleDefaultPipeline(builder, self.opt_level)
+            self._pipeline = (builder, passes)
+
+    def optimise(self, module: int) -> tuple[int, int]:
+        """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
+        self.prepare()
+        assert self._pipeline is not None
+        used, self._pipeline = self._pipeline, None
+        lib.RunNewModulePassManager(used[1], module, used[0])
+        return used
+
+    @staticmethod
+    def dispose(used: tuple[int, int]) -> None:
+        """Free a pipeline that has run."""
+        lib.DisposeNewModulePassManger(used[1])
+        lib.DisposePassBuilder(used[0])
+
+    def emit(self, module: int, assembly: bool = False) -> bytes:
+        """The module as an object file (or as assembly text)."""
+        out = c_void_p()
+        buffer = lib.TargetMachineEmitToMemory(
+            self._reference, module, 0 if assembly else 1, byref(out)
+        )
+        if not buffer:
+            raise LLVMError("emit", take(out.value))
+        try:
+            return ctypes.string_at(lib.GetBufferStart(buffer), lib.GetBufferSize(buffer))
+        finally:
+            lib.DisposeMemoryBuffer(buffer)

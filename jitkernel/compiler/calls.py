@@ -1,0 +1,150 @@
+"""Direct calls whose function type is not the callee's.  Start from `suspects`.
+
+With opaque pointers `call i32 @sq(i64 1)` is valid IR whatever `@sq` is.  The text is read first,
+which costs little; only a call that looks wrong there is looked at again as LLVM prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from jitkernel.compiler.signature import convention
+from jitkernel.compiler.text import (
+    NAME,
+    closing,
+    leading_type,
+    plain_name,
+    split_at_commas,
+    squeeze,
+)
+
+__all__ = ["Call", "expand", "find_calls", "suspects"]
+
+_CALL = re.compile(r"\b(?:call|invoke|callbr)\b")
+_STEP = re.compile(r'"[^"\n]*"|;|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
+_STRUCT = re.compile("%(" + NAME + ")")
+
+
+class Call:
+    """A direct call in text: the callee's name, its signature as the call has it, its offset."""
+
+    __slots__ = ("arguments", "callee", "convention", "head", "offset")
+
+    def __init__(self, callee: str, head: str, arguments: list[str], offset: int):
+        self.callee, self.arguments, self.offset = callee, arguments, offset
+        self.convention = convention(head)
+        self.head = head
+
+    def type(self, result: str) -> str:
+        """The call's function type, given the type that the callee returns.
+
+        A call that spells its type out, as variadic ones do, has it at the end of its head.  Where
+        the head does not end in `result`, its last word is shown instead.
+        """
+        head = self.head.rstrip()
+        if head.endswith(")"):
+            begin = _opening(head)
+            before = head[:begin].rstrip()
+            return f"{_last_type(before, result)} {head[begin:]}"
+        return f"{_last_type(head, result)} ({', '.join(self.arguments)})"
+
+
+def find_calls(text: str) -> Iterable[Call]:
+    """The direct calls in `text`, except to intrinsics, which LLVM checks itself."""
+    for start in _CALL.finditer(text):
+        depth, begin = 0, start.end()
+        if text[start.start() - 1 : start.start()] in ("%", "@", "."):
+            continue
+        for match in _STEP.finditer(text, begin):
+            token = match[0]
+            if token[0] == "@":
+                if depth or text[match.end() : match.end() + 1] != "(":
+                    continue
+                if token.startswith("@llvm."):
+                    break
+                end = closing(text, match.end())
+                if end < 0:
+                    return
+                inside = text[match.end() + 1 : end - 1]
+                arguments = [_argument_type(part) for part in split_at_commas(inside)]
+                yield Call(
+                    plain_name(token[1:]), text[begin : match.start()], arguments, start.start()
+                )
+                break
+            if token in "([{<":
+                depth += 1
+            elif token in ")]}>":
+                depth -= 1
+            elif token == "asm" or (depth == 0 and token in "\n;"):
+                break
+
+
+def _argument_type(text: str) -> str:
+    return leading_type(text) or text.partition(" ")[0]
+
+
+def _opening(text: str) -> int:
+    """The index of the bracket that the last character of `text` closes."""
+    depth = 0
+    for index in range(len(text) - 1, -1, -1):
+        if text[index] in ")]}>":
+            depth += 1
+        elif text[index] in "([{<":
+            depth -= 1
+            if depth == 0:
+                return index
+    return 0
+
+
+def _last_type(head: str, result: str) -> str:
+    """`result` where `head` ends in it, whatever stands before; else what it does end in."""
+    head = head.rstrip()
+    if head.endswith(result):
+        before = head[len(head) - len(result) - 1 : len(head) - len(result)]
+        if not (before.isalnum() or before in ("%", ".", "_", "-", "$")) or not before:
+            return result
+    if head[-1:] in ")]}>":
+        tail = head[_opening(head) :]
+        return result if squeeze(tail) == squeeze(result) else tail
+    return head.split()[-1] if head.split() else ""
+
+
+def expand(type_text: str, body: Callable[[str], str | None]) -> str:
+    """`type_text` with each identified struct replaced by its body, once per path; squeezed."""
+
+    def replace(seen: frozenset[str]) -> Callable[[re.Match[str]], str]:
+        def one(match: re.Match[str]) -> str:
+            name = plain_name(match[1])
+            text = None if name in seen else body(name)
+            if text is None:
+                return match[0]
+            return _STRUCT.sub(replace(seen | {name}), text)
+
+        return one
+
+    if "%" not in type_text:
+        return squeeze(type_text)
+    return squeeze(_STRUCT.sub(replace(frozenset()), type_text))
+
+
+def suspects(
+    calls: Iterable[Call], signatures: Mapping[str, tuple[str, str]]
+) -> list[tuple[Call, str]]:
+    """Calls that do not have their callee's type or convention, with the type that they have.
+
+    `signatures` gives (type text, convention) by name; calls to other names pass.
+    """
+    found = []
+    for call in calls:
+        known = signatures.get(call.callee)
+        if known is None:
+            continue
+        expected, agreed = known
+        result = expected[: _opening(expected)].rstrip()
+        actual = call.type(result)
+        if actual != expected and squeeze(actual) != squeeze(expected):
+            found.append((call, actual))
+        elif call.convention != agreed:
+            found.append((call, actual))
+    return found

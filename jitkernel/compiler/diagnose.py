@@ -1,0 +1,140 @@
+"""From LLVM's messages to diagnostics in the cell's own lines.  Start from `parse_error`.
+
+LLVM counts columns in bytes and lines in the text that it was given; a cell's author counts
+characters, in the cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jitkernel.compiler.prepare import PREFIX_LINES
+from jitkernel.compiler.text import NAME
+from jitkernel.errors import Diagnostic
+
+__all__ = ["parse_error", "verify_error", "warnings"]
+
+_MESSAGE = re.compile(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
+_PREFIXED = re.compile(r"^(error|warning|note|remark): ?", re.I)
+_SYMBOL = re.compile("@" + NAME)
+_LOCAL = re.compile(r"(?<![\w$.-])%" + NAME)
+_DEFINE = re.compile(r"^\s*define\b[^@\n]*@(" + NAME + r")", re.M)
+_BLANKS = re.compile(r"\s+")
+_ATTACHED = re.compile(r"(, ![\w.]+ !\d+|, align \d+| #\d+)+$")
+
+
+def parse_error(
+    message: str,
+    source: str,
+    first_line: int,
+    shifts: Mapping[int, tuple[int, int]] | None = None,
+) -> Diagnostic:
+    """The diagnostic for what LLVM's parser said about `source`."""
+    match = _MESSAGE.search(message)
+    if not match:
+        return Diagnostic(_PREFIXED.sub("", message.strip()))
+    line, column = int(match[1]) - PREFIX_LINES, int(match[2])
+    words = match[4].strip()
+    lines = source.split("\n")
+    if not 1 <= line <= len(lines):
+        return Diagnostic(words)
+    text = lines[line - 1].rstrip("\r")
+    column = _characters(text, column)
+    if shifts and line in shifts and column > shifts[line][0]:
+        column = max(column - shifts[line][1], shifts[line][0])
+    return _place(words, line, column, text, first_line)
+
+
+def _characters(text: str, column: int) -> int:
+    """The character column for LLVM's byte column."""
+    if text.isascii():
+        return column
+    return len(text.encode("utf-8", "replace")[: column - 1].decode("utf-8", "ignore")) + 1
+
+
+def _place(words: str, line: int, column: int, text: str, first_line: int) -> Diagnostic:
+    """A diagnostic at a line of the source, or without a place where the user did not type it."""
+    line -= first_line - 1
+    if line < 1:
+        return Diagnostic(f"{words} (in what earlier cells defined: {text.strip()})")
+    return Diagnostic(words, line, column, text)
+
+
+def verify_error(message: str, source: str, first_line: int) -> list[Diagnostic]:
+    """Diagnostics for what the verifier said: sentences, each followed by values as printed."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    found: list[Diagnostic] = []
+    index = 0
+    while index < len(lines):
+        sentence = lines[index].strip()
+        index += 1
+        values = []
+        while index < len(lines) and _is_value(lines[index]):
+            values.append(lines[index].strip())
+            index += 1
+        place = _find(values, source)
+        detail = "".join(f"\n  {value[:200]}" for value in values)
+        if place:
+            line, column, text = place
+            shown = values[0] if len(values) > 1 or _norm(values[0]) != _norm(text) else ""
+            words = sentence + ("\n  " + "\n  ".join(v[:200] for v in values) if shown else "")
+            found.append(_place(words, line, column, text, first_line))
+        else:
+            found.append(Diagnostic(sentence + detail))
+    return found[:20] or [Diagnostic("the module is not valid")]
+
+
+def _is_value(line: str) -> bool:
+    """Whether a line of the verifier's output is a printed value rather than a sentence."""
+    if line.startswith((" ", "\t")):
+        return True
+    stripped = line.strip()
+    return stripped.startswith(("%", "@", "!", "ptr ", "label ", "declare ", "define ")) or bool(
+        re.match(r"(i\d+|half|float|double|\{|\[|<)", stripped)
+    )
+
+
+def _norm(text: str) -> str:
+    """An instruction's text without what LLVM adds when it prints: blanks, alignments, comments."""
+    text = text.partition(";")[0]
+    return _ATTACHED.sub("", _BLANKS.sub(" ", text).strip())
+
+
+def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
+    """Where one of the printed `values` stands in `source`: line, column, the line's text."""
+    lines = source.split("\n")
+    normal = [_norm(line) for line in lines]
+    # the value that breaks a rule is usually the last one that is printed as an instruction
+    for value in values[1:2] + values[:1] + values[2:]:
+        wanted = _norm(value)
+        if wanted and wanted in normal:
+            return _hit(lines, normal.index(wanted))
+    for value in values:
+        name = _LOCAL.match(value)
+        if name and " = " in value:
+            start = re.compile(r"^\s*" + re.escape(name[0]) + r"\s*=")
+            for number, line in enumerate(lines):
+                if start.match(line):
+                    return _hit(lines, number)
+    for value in values:
+        if symbol := _SYMBOL.search(value):
+            for number, line in enumerate(lines):
+                at = line.find(symbol[0])
+                if at >= 0 and re.match(r"\s*(define|declare|@)", line):
+                    return number + 1, at + 1, line.rstrip("\r")
+    return None
+
+
+def _hit(lines: list[str], number: int) -> tuple[int, int, str]:
+    text = lines[number].rstrip("\r")
+    return number + 1, len(text) - len(text.lstrip()) + 1, text
+
+
+def warnings(words: str) -> list[Diagnostic]:
+    """What LLVM wrote to its standard error while it succeeded."""
+    found = []
+    for line in words.splitlines()[:20]:
+        if line.strip():
+            found.append(Diagnostic(_PREFIXED.sub("", line.strip())[:500], severity="warning"))
+    return found

@@ -1,0 +1,104 @@
+"""One module through LLVM: parse, verify, summarise, optimise, emit.  Worker only.
+
+Start from `compile_module`.  What can wait until the answer is on its way (disposing the module,
+building the next pass pipeline) is left to `tidy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.binding import LLVMError, Machine, lib
+from jitkernel.compiler.diagnose import parse_error, verify_error
+from jitkernel.compiler.prepare import prepare
+from jitkernel.compiler.records import Options
+from jitkernel.compiler.summary import summarise
+from jitkernel.errors import CompileError
+
+__all__ = ["compile_module", "machine", "tidy"]
+
+_machines: dict[tuple[Any, ...], Machine] = {}
+_prefixes: dict[str, bytes] = {}
+_context: list[int] = []  # the next compile's, made ahead
+_remains: list[Callable[[], None]] = []
+
+
+def machine(options: Options) -> Machine:
+    """The TargetMachine for these options; raises CompileError for a CPU that LLVM has not."""
+    key = (options.opt_level, options.cpu, options.reloc, options.code_model)
+    if key not in _machines:
+        try:
+            _machines[key] = Machine(*key)
+        except (RuntimeError, AssertionError, ValueError) as error:
+            raise CompileError(f"these options name no machine: {key}: {error}") from None
+    return _machines[key]
+
+
+def prefix(layout: str, triple: str) -> bytes:
+    """The lines that name the target, `prepare.PREFIX_LINES` of them."""
+    return f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'.encode()
+
+
+def compile_module(
+    source: str, options: Options, nobuiltin: frozenset[str], first_line: int
+) -> tuple[bytes, list[Any], list[int], list[Any]]:
+    """Object, summary rows, four times in nanoseconds, warnings; raises CompileError."""
+    target = machine(options)
+    front = _prefixes.get(target.layout)
+    if front is None:
+        front = _prefixes[target.layout] = prefix(target.layout, target.triple)
+    ready = prepare(source, options, target.triple, front, first_line)
+    context = _context.pop() if _context else lib.ContextCreate()
+    _remains.append(lambda: lib.ContextDispose(context))
+    try:
+        start = perf_counter_ns()
+        module = binding.parse(context, ready.text)
+        _remains.append(lambda: lib.DisposeModule(module))
+        parsed = perf_counter_ns()
+        binding.verify(module)
+        verified = perf_counter_ns()
+        rows: list[Any] = [[], [], {}, []]
+        if not options.internal:
+            rows = summarise(
+                module,
+                source,
+                ready.aliases,
+                target.features,
+                first_line,
+                not options.closed,
+                nobuiltin,
+            )
+        summarised = perf_counter_ns()
+        used = target.optimise(module)
+        _remains.append(lambda: target.dispose(used))
+        optimised = perf_counter_ns()
+        code = target.emit(module)
+        emitted = perf_counter_ns()
+    except LLVMError as error:
+        if error.stage == "parse":
+            raise CompileError(
+                [parse_error(error.message, source, first_line, ready.shifts)]
+            ) from None
+        if error.stage == "verify":
+            raise CompileError(verify_error(error.message, source, first_line)) from None
+        raise CompileError(error.message) from None
+    _remains.append(target.prepare)
+    times = [
+        parsed - start,
+        verified - parsed,
+        optimised - summarised,
+        emitted - optimised,
+        summarised - verified,
+    ]
+    return code, rows, times, ready.warnings
+
+
+def tidy() -> None:
+    """Dispose what the last compile left, latest first, and prepare for the next."""
+    while _remains:
+        _remains.pop()()
+    if not _context:
+        _context.append(lib.ContextCreate())

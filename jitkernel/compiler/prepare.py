@@ -1,0 +1,205 @@
+"""From a cell's text to the text that LLVM parses.  Start from `prepare`.
+
+Puts the session's own target in front (LLVM needs the data layout before it reads the first type,
+or it gives an `i64` the alignment 4), checks a target that the cell names itself, and rewrites the
+few things that the C interface cannot change after parsing: aliases and `optnone`.  Lines keep
+their numbers, less the `PREFIX_LINES` in front.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from jitkernel.compiler.records import Options
+from jitkernel.compiler.text import NAME, leading_type, plain_name, split_at_commas
+from jitkernel.errors import CompileError, Diagnostic
+
+__all__ = ["PREFIX_LINES", "Alias", "Prepared", "prepare"]
+
+PREFIX_LINES = 2
+
+_TARGET = re.compile(r'^[ \t]*target[ \t]+(triple|datalayout)[ \t]*=[ \t]*"([^"\n]*)"', re.M)
+_ALIAS = re.compile(
+    r"^(?P<head>[ \t]*@(?P<name>" + NAME + r")\s*=)(?P<words>[ \ta-z_()]*?)"
+    r"\b(?P<kind>alias|ifunc)\b(?P<rest>.*)$",
+    re.M,
+)
+_LINKAGE = re.compile(
+    r"\b(private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
+    r"extern_weak|common|appending)\b"
+)
+_OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
+_DROPPED = re.compile(r'"[^"\n]*"|;[^\n]*|\boptnone\b|\bnoinline\b')
+_SIMPLE = re.compile(r"ptr\s+@(" + NAME + r")\s*$")
+_VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"})
+_ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An alias or ifunc: the C interface cannot list them, so they are read from the text."""
+
+    name: str
+    linkage: str
+    type: str
+    thread_local: bool
+    line: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """`shifts` maps a line to the column after which `count` characters were put in."""
+
+    text: bytes
+    warnings: list[Diagnostic] = field(default_factory=list)
+    aliases: list[Alias] = field(default_factory=list)
+    shifts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def prepare(source: str, options: Options, triple: str, prefix: bytes, first_line: int) -> Prepared:
+    """The text to parse; raises CompileError where the cell is for another machine."""
+    if "\0" in source:
+        raise CompileError([_at(source, source.index("\0"), first_line, "a NUL character")])
+    if (
+        "target" not in source
+        and "alias" not in source
+        and "ifunc" not in source
+        and "optnone" not in source
+    ):
+        return Prepared(prefix + source.encode("utf-8", "surrogatepass"))
+    ready = Prepared(b"")
+    if "target" in source:
+        source = _check_target(source, triple, prefix, first_line, ready)
+    if "optnone" in source:
+        source = _optnone(source, options, first_line, ready)
+    if "alias" in source or "ifunc" in source:
+        source = _aliases(source, options, first_line, ready)
+    ready.text = prefix + source.encode("utf-8", "surrogatepass")
+    return ready
+
+
+def _at(source: str, index: int, first_line: int, message: str, severity: str = "error") -> Diagnostic:
+    """A diagnostic about the character at `index`."""
+    begin = source.rfind("\n", 0, index) + 1
+    end = source.find("\n", index)
+    text = source[begin : end if end >= 0 else None].replace("\0", "\N{SYMBOL FOR NULL}")
+    line = source.count("\n", 0, index) + 2 - first_line
+    if line < 1:
+        return Diagnostic(message, severity=severity)
+    return Diagnostic(message, line, index - begin + 1, text, "", severity)
+
+
+def _parts(triple: str) -> tuple[str, str, str]:
+    """Architecture, system and environment of a triple, "" where it does not say."""
+    architecture, *rest = triple.lower().split("-")
+    architecture = _ARCHITECTURES.get(architecture, architecture)
+    if len(rest) >= 3 or (rest and rest[0] in _VENDORS):
+        rest = rest[1:]
+    system = rest[0] if rest else ""
+    environment = rest[1] if len(rest) > 1 else ""
+    return (
+        architecture,
+        "" if system == "unknown" else system.rstrip("0123456789."),
+        "" if environment in ("unknown", "elf") else environment,
+    )
+
+
+def _check_target(source: str, triple: str, prefix: bytes, first_line: int, ready: Prepared) -> str:
+    """Accept or refuse `target` statements; blank them out, since ours stand in front."""
+    layout = prefix.decode().split('"', 2)[1]
+
+    def check(match: re.Match[str]) -> str:
+        kind, value = match.groups()
+        begin = match.start() + len(match[0]) - len(match[0].lstrip())
+        if kind == "triple":
+            theirs, ours = _parts(value), _parts(triple)
+            if theirs[0] != ours[0]:
+                message = (
+                    f"this IR is for {theirs[0] or 'no machine'} ({value}); this session runs on "
+                    f"{ours[0]}. To see its code for that machine: %asm --target {value}"
+                )
+                raise CompileError([_at(source, begin, first_line, message)])
+            if any(mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)):
+                message = f"this IR is for {value}; this session runs on {triple}"
+                raise CompileError([_at(source, begin, first_line, message)])
+        elif value != layout:
+            message = f"this data layout is not this machine's: replaced by {layout}"
+            ready.warnings.append(_at(source, begin, first_line, message, "note"))
+        return " " * len(match[0])
+
+    return _TARGET.sub(check, source)
+
+
+def _optnone(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+    """Say what `optnone` does, or drop it with the `noinline` that it requires."""
+    if options.ignore_optnone:
+
+        def blank(match: re.Match[str]) -> str:
+            return " " * len(match[0]) if match[0][0] in "on" else match[0]
+
+        return _OPTNONE.sub(lambda line: _DROPPED.sub(blank, line[0]), source)
+    if match := _OPTNONE.search(source):
+        message = "optnone: no pass touches such a function; --ignore-optnone drops it"
+        index = match.start() + match[0].rindex("optnone")
+        ready.warnings.append(_at(source, index, first_line, message, "note"))
+    return source
+
+
+def _aliases(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+    """List the aliases and make them weak, as other exports are made after parsing."""
+    targets: dict[str, str] = {}  # alias -> what it names, where that is simply another symbol
+    for match in _ALIAS.finditer(source):
+        parts = split_at_commas(match["rest"])
+        if len(parts) > 1 and (simple := _SIMPLE.match(parts[1])):
+            targets[plain_name(match["name"])] = simple[1]
+    weaken = not (options.closed or options.internal)
+
+    def rewrite(match: re.Match[str]) -> str:
+        name, words, rest = plain_name(match["name"]), match["words"], match["rest"]
+        parts = split_at_commas(rest)
+        if len(parts) < 2:
+            return match[0]
+        linkage = _LINKAGE.search(words)
+        line = source.count("\n", 0, match.start()) + 1
+        ready.aliases.append(
+            Alias(
+                name,
+                linkage[1] if linkage else "external",
+                _alias_type(parts[0]),
+                "thread_local" in words,
+                line,
+            )
+        )
+        if not weaken or match["kind"] == "ifunc":
+            return match[0]
+        if parts[1].startswith("ptr") and (base := _base(name, targets)):
+            # LLVM refuses an alias of an alias that may be replaced: name what stands behind it.
+            rest = rest.replace("@" + targets[name], "@" + base, 1)
+        if linkage and linkage[1] != "external":
+            return f"{match['head']}{words}{match['kind']}{rest}"
+        words = words.replace("external", "        ")
+        ready.shifts[line] = (len(match["head"]) + 1, len(" weak"))
+        return f"{match['head']} weak{words}{match['kind']}{rest}"
+
+    return _ALIAS.sub(rewrite, source)
+
+
+def _base(name: str, targets: dict[str, str]) -> str:
+    """What the alias `name` stands for in the end, where that is another alias's target."""
+    seen = {name}
+    spelled = targets.get(name, "")
+    while plain_name(spelled) in targets and plain_name(spelled) not in seen:
+        seen.add(plain_name(spelled))
+        spelled = targets[plain_name(spelled)]
+    return spelled
+
+
+def _alias_type(text: str) -> str:
+    """An alias's value type, spaced as LLVM prints it."""
+    first = leading_type(text)
+    rest = text[len(first) :].strip()
+    if not rest.startswith("("):
+        return first
+    inner = ", ".join(" ".join(part.split()) for part in split_at_commas(rest[1:-1]))
+    return f"{first} ({inner})"

@@ -1,0 +1,177 @@
+"""One worker process as the kernel process sees it.  Start from `WorkerProcess`.
+
+What the worker (and LLVM in it) writes goes to a memory file of fixed size: nothing reaches the
+user's terminal, nothing is left on disk, and the last words of a worker that died can be read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jitkernel.compiler.wire import Inbox
+from jitkernel.errors import JitError, WorkerDied
+
+__all__ = ["WorkerProcess"]
+
+_WORDS_SIZE = 1 << 20
+_WORDS_SHOWN = 4000
+_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+
+# Memory that a compile frees is wanted again by the next one: giving it back to the system in
+# between costs page faults each time.  The memory limit of the pool bounds what stays.
+_ENVIRONMENT = {
+    "MALLOC_TRIM_THRESHOLD_": str(32 << 20),
+    "MALLOC_TOP_PAD_": str(1 << 20),
+    "MALLOC_ARENA_MAX": "1",
+}
+
+
+@cache
+def _paths() -> tuple[str, ...]:
+    """Folders that the worker needs on its path: llvmlite's, found without importing it."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        raise JitError("llvmlite is not installed: pip install llvmlite")
+    return (str(Path(spec.origin).parent.parent),)
+
+
+class WorkerProcess:
+    """A started worker.  `role` is "worker" or "spare"; `condemned` says why it must not be used.
+
+    Not thread-safe, but for `kill`.
+    """
+
+    def __init__(self, role: str = "worker"):
+        self.role = role
+        self.condemned = ""
+        self.compiles = 0
+        self.own_bytes = 0  # as it last told
+        self._ready = False
+        self._words = os.memfd_create("jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        ours, theirs = socket.socketpair()
+        try:
+            os.ftruncate(self._words, _WORDS_SIZE)
+            fcntl.fcntl(self._words, fcntl.F_ADD_SEALS, _SEALS)
+            script = str(Path(__file__).with_name("worker.py"))
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", script, str(theirs.fileno()), *_paths()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words,
+                stderr=self._words,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, **_ENVIRONMENT},
+            )
+        except BaseException:
+            ours.close()
+            os.close(self._words)
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        self._sock = ours
+        self._inbox = Inbox(ours)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, to wait on."""
+        return self._sock.fileno()
+
+    def gone(self) -> bool:
+        """Whether the process has ended, as far as one quick look tells."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def wait_ready(self, timeout: float) -> bool:
+        """Wait until it has started, without taking anything off the socket."""
+        return self._ready or bool(select.select([self._sock], [], [], timeout)[0])
+
+    def send(self, data: bytes, timeout: float) -> None:
+        """Send one frame.  Raises OSError where it is gone, TimeoutError where it does not read."""
+        self._sock.settimeout(timeout)
+        self._sock.sendall(data)
+
+    def receive(self, timeout: float) -> tuple[dict[str, Any], bytes]:
+        """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError."""
+        self._sock.settimeout(timeout)
+        header, blob = self._inbox.receive()
+        if not self._ready:
+            self._ready = True
+            if "ready" in header:
+                header, blob = self._inbox.receive()
+        self.compiles += 1
+        self.own_bytes = header.get("own", self.own_bytes)
+        return header, blob
+
+    def kill(self) -> None:
+        """End the process at once; from any thread."""
+        if self._process.returncode is None:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def close(self) -> None:
+        """End the process and free what it holds here.  May be called again."""
+        self.kill()
+        self._process.wait()
+        self._sock.close()
+        if self._words >= 0:
+            os.close(self._words)
+            self._words = -1
+
+    def obituary(self, doing: str) -> WorkerDied:
+        """Close this worker, which died, and say what is known about it."""
+        try:
+            status = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            status = self._process.wait()
+        words = self._last_words()
+        started = self._ready or self.compiles
+        self.close()
+        if status < 0:
+            try:
+                how = f"signal {signal.Signals(-status).name}"
+            except ValueError:
+                how = f"signal {-status}"
+        else:
+            how = f"exit status {status}"
+        if not started and not words:
+            words = "it did not start"
+        message = f"the compiler ended ({how}) while compiling {doing}"
+        if words:
+            message += f": {words}"
+        elif status == -signal.SIGSEGV:
+            message += ": LLVM ran out of stack, or met a bug of its own"
+        elif status == -signal.SIGKILL:
+            message += ": it was killed, perhaps for want of memory"
+        return WorkerDied(message + "\nthe session is as it was; the next cell has a new compiler", words)
+
+    def _last_words(self) -> str:
+        size = min(os.lseek(self._words, 0, os.SEEK_CUR), _WORDS_SIZE)
+        begin = max(0, size - _WORDS_SHOWN)
+        text = os.pread(self._words, size - begin, begin).decode("utf-8", "replace")
+        return _without_noise(text)
+
+
+def _without_noise(text: str) -> str:
+    """LLVM's sentences without the stack dump and the pass list after them."""
+    lines = []
+    for line in text.replace("\0", "").splitlines():
+        if line.startswith(("PLEASE submit a bug report", "Stack dump", " #", "#0 ")):
+            break
+        if line.strip():
+            lines.append(line.strip())
+    return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""What goes into a compile and what comes out of it.  Start from `Request` and `Compiled`.
+
+Plain records, shared by the kernel process and the worker.  Nothing here knows LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitkernel.errors import Diagnostic
+
+__all__ = [
+    "CallInfo",
+    "Compiled",
+    "FunctionInfo",
+    "LineTable",
+    "Options",
+    "Request",
+    "Summary",
+    "VariableInfo",
+    "WorkerMemory",
+]
+
+# One row per stretch of code: (section name, offset of its first byte in that section, line).
+LineTable = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile; the worker keeps one TargetMachine for each value of this.
+
+    `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
+    session's own code (thunks, the runtime): no summary, and exports stay as they are written.
+    """
+
+    opt_level: int = 2
+    cpu: str = "native"
+    reloc: str = "static"
+    code_model: str = "small"
+    closed: bool = False
+    ignore_optnone: bool = False
+    internal: bool = False
+
+    def row(self) -> list[int | str]:
+        """The form it travels in."""
+        return [
+            self.opt_level,
+            self.cpu,
+            self.reloc,
+            self.code_model,
+            int(self.closed),
+            int(self.ignore_optnone),
+            int(self.internal),
+        ]
+
+    @staticmethod
+    def of(row: list[Any]) -> Options:
+        """The inverse of `row`."""
+        level, cpu, reloc, model, closed, ignore, internal = row
+        return Options(level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One module to compile.
+
+    `source` may begin with lines that the user did not type (named types of earlier cells); the
+    user's own first line is line `first_line` of it, and diagnostics count from there.
+    `nobuiltin` names functions that must not be taken for the C library's.
+    """
+
+    source: str
+    options: Options = field(default_factory=Options)
+    label: str = "cell"
+    nobuiltin: frozenset[str] = frozenset()
+    first_line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """A function that the module defines or declares, as written: the parts of its signature.
+
+    `type` is LLVM's own text, `i32 (i32, ptr, ...)`.  `convention` is "" for C, else `fastcc`,
+    `cc 99`...  `attributes` are those that change how values are passed, canonical:
+    `signext|0:signext,1:sret(%pt)` (result before the bar, parameters by number after it).
+    `features` says what wide vectors rely on, "" where none are passed.
+    """
+
+    name: str
+    defined: bool
+    linkage: str
+    type: str
+    convention: str = ""
+    attributes: str = ""
+    features: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VariableInfo:
+    """A global variable that the module defines or declares."""
+
+    name: str
+    defined: bool
+    linkage: str
+    type: str
+    constant: bool = False
+    thread_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallInfo:
+    """A direct call whose function type is not the callee's: `type` is the call's, `line` its line
+    in the cell (0 where unknown)."""
+
+    callee: str
+    type: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a module offers and asks for.
+
+    `types` maps the name of each identified struct that a signature or a variable mentions, at any
+    depth, to its body: `{"pt": "{ i32, %inner }"}` (names without `%`, as LLVM prints bodies).
+    """
+
+    functions: tuple[FunctionInfo, ...] = ()
+    variables: tuple[VariableInfo, ...] = ()
+    types: dict[str, str] = field(default_factory=dict)
+    calls: tuple[CallInfo, ...] = ()
+
+    @staticmethod
+    def of(rows: list[Any]) -> Summary:
+        """From the lists that the worker sends."""
+        functions, variables, types, calls = rows
+        return Summary(
+            tuple([FunctionInfo(*row) for row in functions]),
+            tuple([VariableInfo(*row) for row in variables]),
+            types,
+            tuple([CallInfo(*row) for row in calls]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit."""
+
+    object: bytes
+    summary: Summary
+    times: dict[str, int]
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMemory:
+    """One worker process: bytes that are its own (`uss`) and resident (`rss`), and its history."""
+
+    pid: int
+    role: str
+    uss: int
+    rss: int
+    compiles: int
+
+
+def diagnostics_of(rows: Iterable[list[Any]]) -> tuple[Diagnostic, ...]:
+    """From the lists that the worker sends."""
+    return tuple([Diagnostic(*row) for row in rows])

@@ -1,0 +1,213 @@
+"""What a parsed module offers and asks for.  Worker only.  Start from `summarise`.
+
+Also makes exports replaceable while it walks over them, since that is the same walk.  A one-line
+cell is summarised in some 15 us: whatever few cells need is looked for in the text first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.binding import lib
+from jitkernel.compiler.calls import expand, find_calls, suspects
+from jitkernel.compiler.prepare import Alias
+from jitkernel.compiler.signature import abi_features, headers, may_matter
+from jitkernel.compiler.text import NAME, plain_name
+
+__all__ = ["summarise"]
+
+# LLVMLinkage of llvm-c/Core.h
+LINKAGES = {
+    0: "external",
+    1: "available_externally",
+    2: "linkonce",
+    3: "linkonce_odr",
+    4: "linkonce_odr",
+    5: "weak",
+    6: "weak_odr",
+    7: "appending",
+    8: "internal",
+    9: "private",
+    10: "external",
+    11: "external",
+    12: "extern_weak",
+    14: "common",
+}
+_EXTERNAL, _WEAK = 0, 5
+
+_STRUCT = re.compile("%(" + NAME + ")")
+_UNNAMED = re.compile(r'%"type (0x[0-9a-f]+)"')
+_VARIABLE = re.compile(
+    r"^[ \t]*@(" + NAME + r")\s*=([^@\n]*?)\b(global|constant)\b(?!\s*=)", re.M
+)
+
+NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
+
+
+def summarise(
+    module: int,
+    source: str,
+    aliases: Iterable[Alias],
+    host_features: str,
+    first_line: int,
+    weaken: bool,
+    nobuiltin: frozenset[str],
+) -> list[Any]:
+    """The lists that `Summary.of` reads; see there.  Changes linkages where `weaken` is set."""
+    functions: list[list[Any]] = []
+    variables: list[list[Any]] = []
+    written = headers(source) if may_matter(source) else {}
+    mentions = False  # whether some type names a struct
+    iterator = lib.ModuleFunctionsIter(module)
+    step, declared, linkage_of = lib.FunctionsIterNext, lib.IsDeclaration, lib.GetLinkage
+    name_of, type_of = lib.GetValueName, lib.GlobalGetValueType
+    while function := step(iterator):
+        raw: bytes = name_of(function)
+        if raw.startswith(b"llvm."):
+            continue
+        name = raw.decode("utf-8", "replace")
+        defined = not declared(function)
+        linkage = linkage_of(function)
+        type_text = binding.print_type(type_of(function))
+        convention = attributes = features = ""
+        if written:
+            convention, attributes = written.get(name) or _printed(function)
+        if "<" in type_text or "half" in type_text or "bfloat" in type_text:
+            features = abi_features(type_text, binding.attributes(function), host_features)
+        if "%" in type_text or "%" in attributes:
+            mentions = True
+        functions.append(
+            [name, defined, LINKAGES[linkage], type_text, convention, attributes, features]
+        )
+        if defined and linkage == _EXTERNAL:
+            if weaken:
+                lib.SetLinkage(function, _WEAK)
+            lib.AddFunctionAttr(function, NOBUILTIN)
+        elif name in nobuiltin:
+            lib.AddFunctionAttr(function, NOBUILTIN)
+    lib.DisposeFunctionsIter(iterator)
+    if "@" in source and ("global" in source or "constant" in source):
+        mentions |= _variables(module, source, variables, weaken)
+    for alias in aliases:
+        if alias.type.endswith(")"):
+            functions.append([alias.name, True, alias.linkage, alias.type, "", "", ""])
+        else:
+            variables.append(
+                [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
+            )
+        mentions |= "%" in alias.type
+    types = _types(module, functions, variables) if mentions else {}
+    calls: list[list[Any]] = []
+    if "call" in source or "invoke" in source:
+        calls = _calls(module, source, functions, types, first_line)
+    return [functions, variables, types, calls]
+
+
+def _printed(function: int) -> tuple[str, str]:
+    """Convention and attributes of a function whose header was not found in the text."""
+    for found in headers(binding.print_value(function)).values():
+        return found
+    return "", ""
+
+
+def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) -> bool:
+    """Add the module's variables to `rows`; whether some type names a struct."""
+    words = {plain_name(m[1]): (m[2], m[3]) for m in _VARIABLE.finditer(source)}
+    mentions = False
+    for variable in binding.variables(module):
+        name = lib.GetValueName(variable).decode("utf-8", "replace")
+        linkage = lib.GetLinkage(variable)
+        if linkage == _EXTERNAL and weaken and not lib.IsDeclaration(variable):
+            lib.SetLinkage(variable, _WEAK)
+        if name.startswith("llvm."):
+            continue
+        type_text = binding.print_type(lib.GlobalGetValueType(variable))
+        if type_text.startswith("%"):
+            type_text = type_text.partition(" = type ")[0]
+        if name not in words:
+            match = _VARIABLE.search(binding.print_value(variable))
+            words[name] = (match[2], match[3]) if match else ("", "global")
+        before, kind = words[name]
+        rows.append(
+            [
+                name,
+                not lib.IsDeclaration(variable),
+                LINKAGES[linkage],
+                type_text,
+                kind == "constant",
+                "thread_local" in before,
+            ]
+        )
+        mentions = mentions or "%" in type_text
+    return mentions
+
+
+def _types(module: int, functions: list[list[Any]], variables: list[list[Any]]) -> dict[str, str]:
+    """The bodies of the structs that these rows name, at any depth."""
+    types: dict[str, str] = {}
+    waiting = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
+    while waiting:
+        text = waiting.pop()
+        for match in _STRUCT.finditer(text):
+            name = plain_name(match[1])
+            if name not in types:
+                types[name] = body = _body(module, name)
+                waiting.append(body)
+    return types
+
+
+def _body(module: int, name: str) -> str:
+    """The body of an identified struct, "opaque" for one that has none."""
+    if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
+        reference: int | None = int(name[5:], 16)
+    else:
+        reference = lib.GetNamedStructType(module, name.encode())
+    if not reference:
+        return "opaque"
+    return binding.print_type(reference).partition(" = type ")[2] or "opaque"
+
+
+def _calls(
+    module: int,
+    source: str,
+    functions: list[list[Any]],
+    types: dict[str, str],
+    first_line: int,
+) -> list[list[Any]]:
+    """Rows of the calls that have another signature than their callee."""
+    signatures = {row[0]: (row[3], row[4]) for row in functions}
+    doubtful = suspects(find_calls(source), signatures)
+    if not doubtful:
+        return []
+    lines: dict[str, list[int]] = {}
+    for call, _ in doubtful:
+        line = source.count("\n", 0, call.offset) + 2 - first_line
+        lines.setdefault(call.callee, []).append(max(line, 0))
+
+    def body(name: str) -> str | None:
+        if name not in types:
+            text = _body(module, name)
+            types_seen[name] = text
+            return text
+        return types[name]
+
+    types_seen: dict[str, str] = {}
+    rows = []
+    for function in binding.functions(module):
+        if lib.IsDeclaration(function):
+            continue
+        for instruction in binding.instructions(function):
+            if binding.take(lib.GetOpcodeName(instruction)) not in ("call", "invoke", "callbr"):
+                continue
+            printed = binding.print_value(instruction)
+            for call, actual in suspects(find_calls(printed), signatures):
+                expected, convention = signatures[call.callee]
+                if call.convention == convention and expand(actual, body) == expand(expected, body):
+                    continue
+                shown = f"{call.convention} {actual}" if call.convention != convention else actual
+                at = lines.get(call.callee) or [0]
+                rows.append([call.callee, shown.strip(), at.pop(0) if len(at) > 1 else at[0]])
+    return rows

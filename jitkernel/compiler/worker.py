@@ -1,0 +1,161 @@
+"""The compiler worker: a process that holds LLVM and answers requests.  Start from `main`.
+
+Started by `process.py` as a script, on a socket that is its only tie to the kernel process: when
+the socket ends, so does the worker, also in the middle of a compile.  LLVM may end the process
+(`report_fatal_error`); what it said then is in the file that is this process's standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def _without_packages() -> None:
+    """Import jitkernel's modules without running the packages' own `__init__`, which start more."""
+    from pathlib import Path
+    from types import ModuleType
+
+    here = Path(__file__).resolve().parent
+    for name, folder in (("jitkernel", here.parent), ("jitkernel.compiler", here)):
+        package = ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules[name] = package
+
+
+if __name__ == "__main__":
+    sys.path += sys.argv[2:]
+    _without_packages()
+
+import gc  # noqa: E402
+import os  # noqa: E402
+import resource  # noqa: E402
+import select  # noqa: E402
+import signal  # noqa: E402
+import socket  # noqa: E402
+import threading  # noqa: E402
+import traceback  # noqa: E402
+from typing import Any  # noqa: E402
+
+from jitkernel.compiler import pipeline  # noqa: E402
+from jitkernel.compiler.diagnose import warnings  # noqa: E402
+from jitkernel.compiler.records import Options  # noqa: E402
+from jitkernel.compiler.wire import Inbox, frame  # noqa: E402
+from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
+
+WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
+_COLLECT_EVERY = 256
+_MEASURE_EVERY = 16
+_LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
+_WORDS_LIMIT = 1 << 16
+_STDERR = 2
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the first argument, for ever."""
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    _prepare_process(sock)
+    inbox = Inbox(sock)
+    sock.sendall(frame({"ready": os.getpid()}))
+    if not select.select([sock], [], [], 0)[0]:
+        _warm_up()
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # nothing here makes cycles; what an error path leaves is collected now and then
+    served = own = 0
+    while True:
+        try:
+            header, blob = inbox.receive()
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        try:
+            reply, data = _serve(header, blob)
+        except CompileError as error:
+            reply, data = {"error": [_row(d) for d in error.diagnostics]}, b""
+        except RecursionError:
+            reply, data = {"error": [["too deeply nested to compile"]]}, b""
+        except MemoryError:
+            reply, data = {"error": [["the compiler ran out of memory"]]}, b""
+        except Exception:
+            reply, data = {"broken": traceback.format_exc()}, b""
+        if own:
+            reply["own"] = own
+        if os.lseek(_STDERR, 0, os.SEEK_CUR):
+            reply["words"] = [_row(d) for d in warnings(_take_words())]
+        sock.sendall(frame(reply, data))
+        pipeline.tidy()
+        served += 1
+        own = _own_bytes() if served % _MEASURE_EVERY == 0 or len(data) > _LARGE else 0
+        if served % _COLLECT_EVERY == 0:
+            gc.collect()
+
+
+def _prepare_process(sock: socket.socket) -> None:
+    """No core files, no signals from the terminal, and an end when the kernel process ends."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when the other end of its socket closes, whatever LLVM is doing."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    poll.poll()
+    os._exit(0)
+
+
+def _warm_up() -> None:
+    """Compile something, so that the first cell does not pay for LLVM's tables and first pages."""
+    try:
+        pipeline.compile_module(WARM_UP, Options(), frozenset(), 1)
+    except CompileError:
+        pass
+    pipeline.tidy()
+
+
+def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    """The answer to one request."""
+    match header["do"]:
+        case "compile":
+            code, rows, times, notes = pipeline.compile_module(
+                blob.decode("utf-8", "surrogatepass"),
+                Options.of(header["options"]),
+                frozenset(header["nobuiltin"]),
+                header["first"],
+            )
+            reply: dict[str, Any] = {"summary": rows, "times": times}
+            if notes:
+                reply["notes"] = [_row(note) for note in notes]
+            return reply, code
+        case other:
+            return {"broken": f"unknown request {other!r}"}, b""
+
+
+def _row(diagnostic: Diagnostic) -> list[Any]:
+    return [
+        diagnostic.message,
+        diagnostic.line,
+        diagnostic.column,
+        diagnostic.source,
+        diagnostic.hint,
+        diagnostic.severity,
+    ]
+
+
+def _own_bytes() -> int:
+    """Resident bytes that are this process's own, as the kernel counts them cheaply."""
+    with open("/proc/self/statm", "rb") as file:
+        fields = file.read().split()
+    return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+
+
+def _take_words() -> str:
+    """What LLVM wrote to standard error since the last call; the file is begun again."""
+    size = os.lseek(_STDERR, 0, os.SEEK_CUR)
+    text = os.pread(_STDERR, min(size, _WORDS_LIMIT), 0)
+    os.lseek(_STDERR, 0, os.SEEK_SET)
+    return text.decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    main()
