@@ -18,7 +18,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError
 
-__all__ = ["compile_module", "machine", "tidy"]
+__all__ = ["compile_module", "machine", "prefix", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _prefixes: dict[str, bytes] = {}
@@ -37,9 +37,13 @@ def machine(options: Options) -> Machine:
     return _machines[key]
 
 
-def prefix(layout: str, triple: str) -> bytes:
+def prefix(target: Machine) -> bytes:
     """The lines that name the target, `prepare.PREFIX_LINES` of them."""
-    return f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'.encode()
+    front = _prefixes.get(target.layout)
+    if front is None:
+        lines = f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n'
+        front = _prefixes[target.layout] = lines.encode()
+    return front
 
 
 def compile_module(
@@ -47,9 +51,7 @@ def compile_module(
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, four times in nanoseconds, warnings; raises CompileError."""
     target = machine(options)
-    front = _prefixes.get(target.layout)
-    if front is None:
-        front = _prefixes[target.layout] = prefix(target.layout, target.triple)
+    front = prefix(target)
     ready = prepare(source, options, target.triple, front, first_line)
     context = _context.pop() if _context else lib.ContextCreate()
     _remains.append(lambda: lib.ContextDispose(context))

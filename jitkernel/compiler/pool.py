@@ -6,26 +6,20 @@ Runs in the kernel process and never loads LLVM.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
-from select import POLLHUP, POLLIN, POLLOUT, POLLERR, poll
-from time import monotonic
 from typing import Any
 
+from jitkernel.compiler.answers import compiled, interrupted, refuse, request_frame, timed_out
+from jitkernel.compiler.batch import compile_batch
+from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.compiler.records import (
-    Compiled,
-    Request,
-    Summary,
-    WorkerMemory,
-    diagnostics_of,
-)
+from jitkernel.compiler.records import Compiled, Request, WorkerMemory
 from jitkernel.compiler.wire import frame
-from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
+from jitkernel.errors import CompileError, JitError
 
 __all__ = ["CompilerPool"]
 
-_STAGES = ("parse", "verify", "optimise", "emit", "summarise")
+_LAYOUTS_KEPT = 2000
 _SPARE_DELAY = 0.25  # seconds after a worker is in use: its start must not compete with the cell
 
 
@@ -56,6 +50,7 @@ class CompilerPool:
         self._busy: set[WorkerProcess] = set()
         self._timer: threading.Timer | None = None
         self._closed = False
+        self._layouts: dict[tuple[str, str], Layout] = {}
 
     # -- life
 
@@ -96,22 +91,25 @@ class CompilerPool:
                 worker.kill()
             return bool(self._busy)
 
-    def _worker(self, index: int) -> WorkerProcess:
-        """A worker fit for use; the spare takes the place of one that is not."""
+    def lend(self, index: int) -> WorkerProcess:
+        """A worker fit for use, until `give_back`."""
         with self._state:
-            if self._closed:
-                raise JitError("this compiler is closed")
-            if index < len(self._workers):
-                worker = self._workers[index]
-                if not worker.condemned and not worker.gone():
-                    return worker
-                worker.close()
-                self.restarts += 1
-                self._workers[index] = fresh = self._take_spare() or WorkerProcess()
-                self._spare_later()
-                return fresh
+            worker = self._fit(index)
+            self._busy.add(worker)
+            return worker
+
+    def _fit(self, index: int) -> WorkerProcess:
+        """The worker of this number; the spare takes its place where it cannot go on."""
+        if self._closed:
+            raise JitError("this compiler is closed")
+        while index >= len(self._workers):
             self._workers.append(WorkerProcess())
-            return self._workers[-1]
+        worker = self._workers[index]
+        if worker.condemned or worker.gone():
+            worker.close()
+            self.restarts += 1
+            worker = self._workers[index] = self._take_spare() or WorkerProcess()
+        return worker
 
     def _take_spare(self) -> WorkerProcess | None:
         spare, self._spare = self._spare, None
@@ -121,13 +119,6 @@ class CompilerPool:
             return None
         spare.role = "worker"
         return spare
-
-    def _spare_later(self) -> None:
-        """Start a spare soon, where one is wanted and missing; the caller holds `_state`."""
-        if self._wants_spare and not self._spare and not self._timer and not self._closed:
-            self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
-            self._timer.daemon = True
-            self._timer.start()
 
     def _start_spare(self) -> None:
         with self._state:
@@ -140,24 +131,22 @@ class CompilerPool:
     def compile(self, request: Request) -> Compiled:
         """Compile one module.  Raises CompileError, WorkerDied or Interrupted."""
         with self._lock:
-            header, blob = self._ask(0, _frame(request), request.label)
-        return _compiled(header, blob)
+            header, blob = self._ask(0, request_frame(request), request.label)
+        return compiled(header, blob)
 
     def _ask(self, index: int, data: bytes, label: str) -> tuple[dict[str, Any], bytes]:
         """Send one frame to a worker and wait for the answer."""
-        worker = self._worker(index)
-        with self._state:
-            self._busy.add(worker)
+        worker = self.lend(index)
         try:
             worker.send(data, self.timeout)
             answer = worker.receive(self.timeout)
         except TimeoutError:
             worker.condemned = "timeout"
             worker.kill()
-            raise self._timed_out(label) from None
+            raise timed_out(label, self.timeout) from None
         except (EOFError, OSError):
             if worker.condemned == "interrupted":
-                raise Interrupted(_interrupted(label)) from None
+                raise interrupted(label) from None
             error = worker.obituary(label)
             worker.condemned = "died"
             raise error from None
@@ -166,29 +155,25 @@ class CompilerPool:
             worker.kill()
             raise
         finally:
-            self._finished(index, worker)
+            self.give_back(index, worker)
         if worker.condemned == "interrupted":
-            raise Interrupted(_interrupted(label))
+            raise interrupted(label)
         return answer
 
-    def _finished(self, index: int, worker: WorkerProcess) -> None:
+    def give_back(self, index: int, worker: WorkerProcess) -> None:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
             self._busy.discard(worker)
             if worker.own_bytes > self.memory_limit and not worker.condemned:
                 worker.condemned = "memory"
-        if worker.condemned:
-            if not self._closed:
-                self._worker(index)
-        elif self._wants_spare and not self._spare and not self._timer:
-            with self._state:
-                self._spare_later()
-
-    def _timed_out(self, label: str) -> CompileError:
-        return CompileError(
-            f"compiling {label} took longer than {self.timeout:g} s and was stopped; "
-            "Compiler.timeout sets the limit"
-        )
+            if self._closed:
+                return
+            if worker.condemned:
+                self._fit(index)
+            if self._wants_spare and not self._spare and not self._timer:
+                self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
+                self._timer.daemon = True
+                self._timer.start()
 
     # -- many requests
 
@@ -198,7 +183,26 @@ class CompilerPool:
         Each worker is given its next request before its last answer is read, so none waits.
         """
         with self._lock:
-            return _Batch(self, requests).run()
+            return compile_batch(self, self._count, requests, self.timeout)
+
+    # -- other questions
+
+    def layouts(self, types: Sequence[str], named: str = "") -> list[Layout]:
+        """The memory layout of each type; `named` defines the structs that they mention.
+
+        Answers are kept.  Raises CompileError for a type that has no layout.
+        """
+        with self._lock:
+            missing = [text for text in dict.fromkeys(types) if (text, named) not in self._layouts]
+            if missing:
+                data = frame({"do": "layouts", "types": missing}, named.encode())
+                header, _ = self._ask(0, data, "a type")
+                refuse(header)
+                if len(self._layouts) > _LAYOUTS_KEPT:
+                    self._layouts.clear()
+                for text, row in zip(missing, header["layouts"], strict=True):
+                    self._layouts[text, named] = Layout.of(row)
+            return [self._layouts[text, named] for text in types]
 
     # -- accounts
 
@@ -207,55 +211,6 @@ class CompilerPool:
         with self._state:
             workers = [*self._workers, *([self._spare] if self._spare else [])]
         return [_memory(worker) for worker in workers]
-
-
-class _Batch:
-    """One `compile_many`: at most two requests are with a worker at any time."""
-
-    AHEAD = 2
-
-    def __init__(self, pool: CompilerPool, requests: Sequence[Request]):
-        self.pool = pool
-        self.requests = requests
-        self.results: list[Compiled | CompileError | None] = [None] * len(requests)
-        self.waiting = deque(range(len(requests)))
-
-    def run(self) -> list[Compiled | CompileError]:
-        raise NotImplementedError
-
-
-def _frame(request: Request) -> bytes:
-    """The frame of a compile request.  Raises CompileError where the text is not Unicode."""
-    header = {
-        "do": "compile",
-        "options": request.options.row(),
-        "nobuiltin": sorted(request.nobuiltin) if request.nobuiltin else (),
-        "first": request.first_line,
-    }
-    try:
-        return frame(header, request.source.encode())
-    except UnicodeEncodeError as error:
-        line = request.source.count("\n", 0, error.start) + 2 - request.first_line
-        raise CompileError(f"line {line}: this is not text: {error.reason}") from None
-
-
-def _compiled(header: dict[str, Any], blob: bytes) -> Compiled:
-    """The result that a worker's answer stands for; raises CompileError."""
-    if "error" in header:
-        raise CompileError(diagnostics_of(header["error"]))
-    if "broken" in header:
-        raise CompileError(f"the compiler worker failed:\n{header['broken']}")
-    rows = [*header.get("notes", ()), *header.get("words", ())]
-    return Compiled(
-        blob,
-        Summary.of(header["summary"]),
-        dict(zip(_STAGES, header["times"], strict=False)),
-        diagnostics_of(rows) if rows else (),
-    )
-
-
-def _interrupted(label: str) -> str:
-    return f"interrupted while compiling {label}; the session is as it was"
 
 
 def _memory(worker: WorkerProcess) -> WorkerMemory:

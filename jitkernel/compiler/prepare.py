@@ -79,7 +79,9 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
     return ready
 
 
-def _at(source: str, index: int, first_line: int, message: str, severity: str = "error") -> Diagnostic:
+def _at(
+    source: str, index: int, first_line: int, message: str, severity: str = "error"
+) -> Diagnostic:
     """A diagnostic about the character at `index`."""
     begin = source.rfind("\n", 0, index) + 1
     end = source.find("\n", index)
@@ -120,7 +122,9 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
                     f"{ours[0]}. To see its code for that machine: %asm --target {value}"
                 )
                 raise CompileError([_at(source, begin, first_line, message)])
-            if any(mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)):
+            if any(
+                mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)
+            ):
                 message = f"this IR is for {value}; this session runs on {triple}"
                 raise CompileError([_at(source, begin, first_line, message)])
         elif value != layout:

@@ -57,7 +57,9 @@ class WorkerProcess:
         self.compiles = 0
         self.own_bytes = 0  # as it last told
         self._ready = False
-        self._words = os.memfd_create("jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._words = os.memfd_create(
+            "jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+        )
         ours, theirs = socket.socketpair()
         try:
             os.ftruncate(self._words, _WORDS_SIZE)
@@ -106,13 +108,36 @@ class WorkerProcess:
         """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError."""
         self._sock.settimeout(timeout)
         header, blob = self._inbox.receive()
-        if not self._ready:
+        if "ready" in header:
             self._ready = True
-            if "ready" in header:
-                header, blob = self._inbox.receive()
+            header, blob = self._inbox.receive()
         self.compiles += 1
         self.own_bytes = header.get("own", self.own_bytes)
         return header, blob
+
+    def send_some(self, data: memoryview) -> int:
+        """Send what fits now; how many bytes that was.  Raises OSError where it is gone."""
+        self._sock.setblocking(False)
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+
+    def receive_some(self) -> list[tuple[dict[str, Any], bytes]]:
+        """The answers that have come, without waiting.  Raises EOFError or OSError."""
+        self._sock.setblocking(False)
+        open_ = self._inbox.fill()
+        answers = []
+        while answer := self._inbox.next():
+            if "ready" in answer[0]:
+                self._ready = True
+                continue
+            self.compiles += 1
+            self.own_bytes = answer[0].get("own", self.own_bytes)
+            answers.append(answer)
+        if not open_ and not answers:
+            raise EOFError
+        return answers
 
     def kill(self) -> None:
         """End the process at once; from any thread."""
@@ -157,7 +182,9 @@ class WorkerProcess:
             message += ": LLVM ran out of stack, or met a bug of its own"
         elif status == -signal.SIGKILL:
             message += ": it was killed, perhaps for want of memory"
-        return WorkerDied(message + "\nthe session is as it was; the next cell has a new compiler", words)
+        return WorkerDied(
+            message + "\nthe session is as it was; the next cell has a new compiler", words
+        )
 
     def _last_words(self) -> str:
         size = min(os.lseek(self._words, 0, os.SEEK_CUR), _WORDS_SIZE)

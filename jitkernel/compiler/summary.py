@@ -40,9 +40,7 @@ _EXTERNAL, _WEAK = 0, 5
 
 _STRUCT = re.compile("%(" + NAME + ")")
 _UNNAMED = re.compile(r'%"type (0x[0-9a-f]+)"')
-_VARIABLE = re.compile(
-    r"^[ \t]*@(" + NAME + r")\s*=([^@\n]*?)\b(global|constant)\b(?!\s*=)", re.M
-)
+_VARIABLE = re.compile(r"^[ \t]*@(" + NAME + r")\s*=([^@\n]*?)\b(global|constant)\b(?!\s*=)", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 

@@ -48,6 +48,28 @@ class Inbox:
         self._data = data[end:]
         return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]
 
+    def fill(self) -> bool:
+        """Take what a socket that does not block has now; False at the end of the stream."""
+        try:
+            part = self._sock.recv(1 << 20)
+        except BlockingIOError:
+            return True
+        self._data += part
+        return bool(part)
+
+    def next(self) -> tuple[Any, bytes] | None:
+        """A frame that `fill` has completed, if there is one."""
+        data = self._data
+        if len(data) < LENGTHS.size:
+            return None
+        text, blob = LENGTHS.unpack_from(data)
+        middle = LENGTHS.size + text
+        end = middle + blob
+        if len(data) < end:
+            return None
+        self._data = data[end:]
+        return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]
+
     def _more(self, data: bytes, wanted: int) -> bytes:
         """`data` and what follows it, at least `wanted` bytes."""
         if not data:

@@ -39,6 +39,7 @@ from typing import Any  # noqa: E402
 from jitkernel.compiler import pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
+from jitkernel.compiler.sizes import layout_rows  # noqa: E402
 from jitkernel.compiler.wire import Inbox, frame  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
 
@@ -127,6 +128,12 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
             if notes:
                 reply["notes"] = [_row(note) for note in notes]
             return reply, code
+        case "layouts":
+            target = pipeline.machine(Options())
+            rows = layout_rows(
+                target, pipeline.prefix(target), header["types"], blob.decode("utf-8")
+            )
+            return {"layouts": rows}, b""
         case other:
             return {"broken": f"unknown request {other!r}"}, b""
 

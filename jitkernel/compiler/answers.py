@@ -1,0 +1,61 @@
+"""Requests as frames, answers as results or errors.  Start from `request_frame` and `compiled`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
+from jitkernel.compiler.wire import frame
+from jitkernel.errors import CompileError, Interrupted
+
+__all__ = ["compiled", "interrupted", "refuse", "request_frame", "timed_out"]
+
+_STAGES = ("parse", "verify", "optimise", "emit", "summarise")
+
+
+def request_frame(request: Request) -> bytes:
+    """The frame of a compile request.  Raises CompileError where the text is not Unicode."""
+    header = {
+        "do": "compile",
+        "options": request.options.row(),
+        "nobuiltin": sorted(request.nobuiltin) if request.nobuiltin else (),
+        "first": request.first_line,
+    }
+    try:
+        return frame(header, request.source.encode())
+    except UnicodeEncodeError as error:
+        line = request.source.count("\n", 0, error.start) + 2 - request.first_line
+        raise CompileError(f"line {line}: this is not text: {error.reason}") from None
+
+
+def refuse(header: dict[str, Any]) -> None:
+    """Raise the CompileError that an answer stands for, if it does."""
+    if "error" in header:
+        raise CompileError(diagnostics_of(header["error"]))
+    if "broken" in header:
+        raise CompileError(f"the compiler worker failed:\n{header['broken']}")
+
+
+def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
+    """The result that a worker's answer stands for; raises CompileError."""
+    refuse(header)
+    rows = [*header.get("notes", ()), *header.get("words", ())]
+    return Compiled(
+        blob,
+        Summary.of(header["summary"]),
+        dict(zip(_STAGES, header["times"], strict=False)),
+        diagnostics_of(rows) if rows else (),
+    )
+
+
+def interrupted(label: str) -> Interrupted:
+    """What a compile that was stopped raises."""
+    return Interrupted(f"interrupted while compiling {label}; the session is as it was")
+
+
+def timed_out(label: str, timeout: float) -> CompileError:
+    """What a compile that took too long raises."""
+    return CompileError(
+        f"compiling {label} took longer than {timeout:g} s and was stopped; "
+        "Compiler.timeout sets the limit"
+    )

@@ -1,0 +1,128 @@
+"""Sizes and offsets of types, from LLVM's own data layout.  Worker only.  Start from `layout_rows`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.binding import LLVMError, Machine, lib
+from jitkernel.compiler.layout import SCALARS_LIMIT
+from jitkernel.errors import CompileError
+
+__all__ = ["layout_rows"]
+
+# LLVMTypeKind of llvm-c/Core.h
+_KINDS = {
+    1: ("float", 16),
+    2: ("float", 32),
+    3: ("float", 64),
+    4: ("float", 80),
+    5: ("float", 128),
+    6: ("float", 128),
+    8: ("int", 0),
+    10: ("struct", 0),
+    11: ("array", 0),
+    12: ("pointer", 64),
+    13: ("vector", 0),
+    18: ("float", 16),
+}
+
+
+def layout_rows(target: Machine, front: bytes, types: list[str], named: str) -> list[list[Any]]:
+    """One row for each type, as `Layout.of` reads it; `named` defines the structs they mention."""
+    lines = [f"@jk.layout.{i} = external global {text}" for i, text in enumerate(types)]
+    text = front + f"{named}\n".encode() + "\n".join(lines).encode() + b"\n"
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        module = binding.parse(context, text)
+        references = [lib.GlobalGetValueType(variable) for variable in binding.variables(module)]
+        return [_row(target, ref) for ref in references[-len(types) :]] if types else []
+    except LLVMError as error:
+        message = error.message.partition("error: ")[2].partition("\n")[0] or error.message
+        raise CompileError(f"no memory layout for {', '.join(types[:4])}: {message}") from None
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
+
+
+def _text(type_: int) -> str:
+    """A type as it is written where it is used: an identified struct by its name."""
+    text = binding.print_type(type_)
+    return text.partition(" = type ")[0] if text.startswith("%") else text
+
+
+def _kind(type_: int) -> tuple[str, int]:
+    number = lib.GetTypeKind(type_)
+    if number not in _KINDS:
+        raise CompileError(f"values of type {_text(type_)} cannot be stored")
+    kind, bits = _KINDS[number]
+    return kind, lib.GetTypeBitWidth(type_) if kind == "int" else bits
+
+
+def _row(target: Machine, type_: int) -> list[Any]:
+    kind, bits = _kind(type_)
+    if kind == "struct" and lib.IsOpaqueStruct(type_):
+        raise CompileError(f"{_text(type_)} is opaque: it has no size")
+    members: list[int] = []
+    offsets: list[int] = []
+    count = stride = packed = 0
+    if kind == "struct":
+        members = binding.elements(type_)
+        offsets = [lib.OffsetOfElement(target.data, type_, i) for i in range(len(members))]
+    elif kind in ("array", "vector"):
+        members = binding.elements(type_)[:1]
+        count = lib.GetTypeElementCount(type_)
+        stride, bits = _stride(target, kind, members[0])
+        packed = int(stride == 0 and kind == "vector")
+    scalars: list[Any] = []
+    complete = _flatten(target, type_, (), 0, scalars)
+    return [
+        _text(type_),
+        lib.ABISizeOfType(target.data, type_),
+        lib.ABIAlignmentOfType(target.data, type_),
+        kind,
+        bits,
+        [_text(member) for member in members],
+        offsets,
+        count,
+        stride,
+        packed,
+        [scalars, complete],
+    ]
+
+
+def _stride(target: Machine, kind: str, element: int) -> tuple[int, int]:
+    """Bytes from one element to the next (0: packed in bits), and the element's width in bits.
+
+    Arrays space their elements by the ABI size; vectors by the width alone (LangRef, Vector Type).
+    """
+    bits = _kind(element)[1]
+    if kind == "array":
+        return lib.ABISizeOfType(target.data, element), bits
+    return (0 if bits % 8 else bits // 8), bits
+
+
+def _flatten(
+    target: Machine, type_: int, path: tuple[int, ...], offset: int, scalars: list[Any]
+) -> bool:
+    """Append the scalars of a type; False where there are too many to list."""
+    kind, _ = _kind(type_)
+    if kind not in ("struct", "array", "vector"):
+        if len(scalars) >= SCALARS_LIMIT:
+            return False
+        scalars.append([path, _text(type_), offset])
+        return True
+    members = binding.elements(type_)
+    if kind == "struct":
+        for index, member in enumerate(members):
+            at = offset + lib.OffsetOfElement(target.data, type_, index)
+            if not _flatten(target, member, (*path, index), at, scalars):
+                return False
+        return True
+    stride, _ = _stride(target, kind, members[0])
+    for index in range(lib.GetTypeElementCount(type_)):
+        if not _flatten(target, members[0], (*path, index), offset + index * stride, scalars):
+            return False
+    return True
