@@ -1,0 +1,109 @@
+"""The command line: `jitkernel install | run | console | doctor | tour`.
+
+Imports as little as possible: `--help`, `--version` and `doctor` work on any machine.
+Start from `main`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from jitkernel._version import __version__
+
+__all__ = ["main"]
+
+
+def install(arguments: argparse.Namespace) -> int:
+    from jitkernel.kernel.install import install as copy
+
+    where = "prefix" if arguments.prefix else "sys-prefix" if arguments.sys_prefix else "user"
+    try:
+        target = copy(where, arguments.prefix or "")
+    except OSError as error:
+        print(f"jitkernel install: {error}", file=sys.stderr)
+        return 1
+    print(f"kernel installed in {target}")
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from jitkernel.kernel.terminal import run_file
+
+    return run_file(Path(arguments.file))
+
+
+def console(arguments: argparse.Namespace) -> int:
+    from jitkernel.kernel.terminal import console as start
+
+    return start(arguments.rest)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    from jitkernel.kernel.doctor import examine, report
+
+    findings = examine()
+    print(report(findings))
+    return 1 if any(f.state == "missing" for f in findings) else 0
+
+
+def tour(arguments: argparse.Namespace) -> int:
+    from jitkernel.kernel.tour import tour as start
+
+    return start(Path(arguments.notebook) if arguments.notebook else None, update=arguments.update)
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="jitkernel",
+        description="A Jupyter kernel for incremental JIT sessions of LLVM IR.",
+    )
+    root.add_argument("--version", action="version", version=f"jitkernel {__version__}")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    command = commands.add_parser("install", help="make the kernel visible to Jupyter")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for every Jupyter of this user")
+    where.add_argument("--sys-prefix", action="store_true", help="for this environment's Jupyter")
+    where.add_argument("--prefix", metavar="PATH", help="for the Jupyter installed under PATH")
+    command.set_defaults(call=install)
+
+    command = commands.add_parser("run", help="run a file of LLVM IR or a notebook")
+    command.add_argument("file", metavar="FILE", help="FILE.ll or FILE.ipynb")
+    command.set_defaults(call=run)
+
+    command = commands.add_parser("console", help="the kernel in this terminal")
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="options of jupyter console")
+    command.set_defaults(call=console)
+
+    command = commands.add_parser("doctor", help="what this machine offers and what is missing")
+    command.set_defaults(call=doctor)
+
+    command = commands.add_parser("tour", help="run the tour through the kernel and check it")
+    command.add_argument("notebook", nargs="?", help="another notebook to run and check")
+    command.add_argument("--update", action="store_true", help="store the outputs that come")
+    command.set_defaults(call=tour)
+    return root
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    arguments = parser().parse_args(argv)
+    if arguments.call in (run, console, tour):
+        from jitkernel.kernel.doctor import platform_message
+
+        message = platform_message()
+        if message:
+            print(message, file=sys.stderr)
+            return 1
+    try:
+        return int(arguments.call(arguments))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

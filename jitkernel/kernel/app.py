@@ -1,0 +1,180 @@
+"""The application that a Jupyter client starts: sockets, threads, configuration.
+
+Built on IPKernelApp for its sockets and threads only.  It has a configuration of its own
+(`jitkernel_config.py` or `.json` on Jupyter's configuration path) and never reads, nor creates,
+the user's IPython profile.  Start from `JITKernelApp`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jupyter_client.session
+from ipykernel.kernelapp import IPKernelApp, kernel_aliases
+from traitlets import Any as AnyTrait
+from traitlets import Bool, Type, Unicode, default
+from traitlets.config import Application, Config
+
+from jitkernel._version import __version__
+from jitkernel.kernel import settings
+from jitkernel.kernel.kernel import JITKernel
+from jitkernel.kernel.settings import ALIASES, CONFIG_NAME, FLAGS, Arena, Compiler, Executor
+
+if TYPE_CHECKING:
+    import jitkernel.session
+
+__all__ = ["JITKernelApp"]
+
+
+class Session(settings.Session, jupyter_client.session.Session):
+    """The growing program, and the wire to the client: both are set in the section `Session`."""
+
+
+_OWN_ALIASES = {
+    name: kernel_aliases[name]
+    for name in ("f", "ip", "hb", "shell", "iopub", "stdin", "control", "transport", "log-level")
+    if name in kernel_aliases
+}
+
+DESCRIPTION = """The jitkernel Jupyter kernel: LLVM IR cells in one growing program.
+
+A Jupyter client starts it; to use it from a terminal: jitkernel console."""
+
+
+class JITKernelApp(IPKernelApp):
+    """One kernel process.  `launch` runs it to its end."""
+
+    name = "jitkernel"
+    description = DESCRIPTION
+    version = Unicode(__version__)
+    examples = "python -m jitkernel.kernel --O3 --Arena.capacity=256M"
+
+    kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")
+    classes = [JITKernel, Arena, Session, Compiler, Executor]  # type: ignore[assignment]
+    aliases = {**_OWN_ALIASES, **ALIASES, "config": "JITKernelApp.config_file"}  # type: ignore[assignment]
+    flags = {  # type: ignore[assignment]
+        **dict(Application.flags),
+        **FLAGS,
+        "quiet": ({"Application": {"log_level": logging.CRITICAL}}, "log nothing"),
+        "generate-config": (
+            {"JITKernelApp": {"generate_config": True}},
+            "write a configuration file with every setting and its default, then end",
+        ),
+    }
+    subcommands: dict[str, Any] = {}
+
+    generate_config = Bool(False, help="Write a default configuration file and end.").tag(
+        config=True
+    )
+    config_file = Unicode("", help="One configuration file to read besides the usual ones.").tag(
+        config=True
+    )
+    # What the process itself writes to descriptors 1 and 2 would carry a wrong parent header.
+    capture_fd_output = Bool(False)
+
+    # The session that was started before this module was imported; None: start it here.
+    jit_session: Any = AnyTrait(None)
+
+    @classmethod
+    def launch(cls, session: jitkernel.session.Session | None, argv: list[str] | None = None) -> None:
+        """Run a kernel until it is shut down."""
+        app = cls.instance(jit_session=session)
+        try:
+            app.initialize(argv)
+            app.start()
+        finally:
+            if app.jit_session is not None:
+                app.jit_session.close()
+
+    # -- configuration ---------------------------------------------------------------------
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        super().initialize(argv)
+
+    @default("profile_dir")
+    def _no_profile(self) -> None:
+        return None
+
+    @default("config_file_name")
+    def _name_of_config(self) -> str:
+        return CONFIG_NAME
+
+    @default("session")
+    def _wire_session(self) -> Session:
+        return Session(parent=self)
+
+    def init_profile_dir(self) -> None:
+        """No IPython profile."""
+
+    def init_config_files(self) -> None:
+        """Nothing is staged.  `--generate-config` ends here, before any file is read."""
+        if self.generate_config:
+            self.write_default_config()
+            self.exit(0)
+
+    def load_config_file(self, *args: Any, **kwargs: Any) -> None:
+        """Read our own configuration files; one that cannot be read is named and skipped."""
+        paths = settings.config_path()
+        if self.config_file:
+            folder, name = os.path.split(os.path.abspath(self.config_file))
+            if not os.path.isfile(self.config_file):
+                self.log.error("no such configuration file: %s", self.config_file)
+                self.exit(1)
+            self.update_config(settings.load_files([folder], os.path.splitext(name)[0]))
+        try:
+            self.update_config(settings.load_files(paths))
+        except Exception as error:
+            self.log.error("%s: configuration not read: %s", CONFIG_NAME, error)
+
+    def write_default_config(self) -> None:
+        """Write `jitkernel_config.py`, unless it is there."""
+        from jupyter_core.paths import jupyter_config_dir
+
+        path = Path(self.config_file or Path(jupyter_config_dir(), CONFIG_NAME + ".py"))
+        if path.exists():
+            print(f"{path} is there already; nothing was written", file=sys.__stderr__)
+            self.exit(1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.generate_config_file(list(self.classes)), encoding="utf-8")
+        print(f"wrote {path}", file=sys.__stdout__)
+
+    # -- what IPython would set up ---------------------------------------------------------
+
+    def init_crash_handler(self) -> None:
+        """Errors go to the real stderr, through IPKernelApp's hook."""
+        super().init_crash_handler()
+
+    def init_pdb(self) -> None:
+        """No debugger of Python code."""
+
+    def init_path(self) -> None:
+        """The notebook's folder does not belong on this process's path."""
+
+    def init_gui_pylab(self) -> None:
+        """No GUI."""
+
+    # -- start -----------------------------------------------------------------------------
+
+    def init_signal(self) -> None:
+        """SIGINT interrupts the cell that runs and is harmless otherwise, at any time."""
+        signal.signal(signal.SIGINT, lambda *_: self.kernel and self.kernel.interrupt())
+
+    def init_kernel(self) -> None:
+        wanted = settings.session_settings(Config(self.config))
+        if self.jit_session is not None and self.jit_session_settings() != wanted:
+            self.jit_session.close()
+            self.jit_session = None
+        if self.jit_session is None:
+            import jitkernel.session
+
+            self.jit_session = jitkernel.session.Session(**wanted)
+        super().init_kernel()
+
+    def jit_session_settings(self) -> dict[str, Any]:
+        """What the early session was started with."""
+        return dict(self.jit_session.started_with)

@@ -1,0 +1,148 @@
+"""A small Jupyter client: starts the kernel of this installation and runs a notebook's cells.
+
+Used by `jitkernel run FILE.ipynb` and `jitkernel tour`; it needs nothing beyond jupyter_client.
+Start from `running_kernel` and `run_cell`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jitkernel.kernel.displays import plain
+
+__all__ = ["code_cells", "outputs_text", "read_notebook", "run_cell", "running_kernel"]
+
+START_TIMEOUT = 60.0  # seconds
+
+
+@contextlib.contextmanager
+def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[Any]:
+    """A client of a fresh kernel that works in `folder`; the kernel is gone afterwards."""
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import KernelManager
+
+    from jitkernel.kernel.install import NAME, kernelspec_source
+
+    specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
+    manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
+    # The kernel must find this very package, also when it is run from a source tree.
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+    manager.start_kernel(
+        extra_arguments=list(arguments), cwd=str(folder), env={**os.environ, "PYTHONPATH": path}
+    )
+    client = manager.client()
+    try:
+        client.start_channels()
+        client.wait_for_ready(timeout=START_TIMEOUT)
+        yield client
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+
+
+def run_cell(
+    client: Any, source: str, on_output: Callable[[dict[str, Any]], None] | None = None,
+    cell_id: str = "", timeout: float | None = None,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Run one cell: the reply's content and the outputs as a notebook stores them."""
+    outputs: list[dict[str, Any]] = []
+
+    def take(message: dict[str, Any]) -> None:
+        output = _as_output(message)
+        if message["msg_type"] == "clear_output":
+            outputs.clear()
+        if output is None:
+            return
+        last = outputs[-1] if outputs else {}
+        if output["output_type"] == "stream" and last.get("name") == output["name"]:
+            last["text"] += output["text"]
+        else:
+            outputs.append(dict(output))
+        if on_output is not None:
+            on_output(output)
+
+    content = {
+        "code": source,
+        "silent": False,
+        "store_history": True,
+        "user_expressions": {},
+        "allow_stdin": False,
+        "stop_on_error": False,
+    }
+    message = client.session.msg("execute_request", content, metadata={"cellId": cell_id})
+    client.shell_channel.send(message)
+    identity = message["header"]["msg_id"]
+    while True:
+        found = client.get_iopub_msg(timeout=timeout)
+        if found["parent_header"].get("msg_id") != identity:
+            continue
+        take(found)
+        if found["msg_type"] == "status" and found["content"]["execution_state"] == "idle":
+            break
+    while True:
+        reply = client.get_shell_msg(timeout=timeout)
+        if reply["parent_header"].get("msg_id") == identity:
+            return reply["content"], outputs
+
+
+def _as_output(message: dict[str, Any]) -> dict[str, Any] | None:
+    kind, content = message["msg_type"], message["content"]
+    if kind == "stream":
+        return {"output_type": "stream", "name": content["name"], "text": content["text"]}
+    if kind == "display_data":
+        return {"output_type": kind, "data": content["data"], "metadata": content["metadata"]}
+    if kind == "execute_result":
+        return {
+            "output_type": kind,
+            "data": content["data"],
+            "metadata": content["metadata"],
+            "execution_count": content["execution_count"],
+        }
+    if kind == "error":
+        return {"output_type": kind, **{k: content[k] for k in ("ename", "evalue", "traceback")}}
+    return None
+
+
+def read_notebook(path: Path) -> dict[str, Any]:
+    """A notebook of format 4, with sources and outputs as plain strings."""
+    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if notebook.get("nbformat") != 4:
+        raise ValueError(f"{path} is not a notebook of format 4")
+    for cell in notebook["cells"]:
+        cell["source"] = _joined(cell["source"])
+        for output in cell.get("outputs", ()):
+            if "text" in output:
+                output["text"] = _joined(output["text"])
+            if "data" in output:
+                output["data"] = {k: _joined(v) for k, v in output["data"].items()}
+    return notebook
+
+
+def _joined(value: Any) -> Any:
+    return "".join(value) if isinstance(value, list) else value
+
+
+def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The code cells that hold anything."""
+    return [c for c in notebook["cells"] if c["cell_type"] == "code" and c["source"].strip()]
+
+
+def outputs_text(outputs: list[dict[str, Any]]) -> list[str]:
+    """Each output as the text that a reader sees, with its kind, for comparing and printing."""
+    texts = []
+    for output in outputs:
+        kind = output["output_type"]
+        if kind == "stream":
+            texts.append(f"{output['name']}: {output['text']}")
+        elif kind == "error":
+            texts.append("error: " + plain("\n".join(output["traceback"])))
+        else:
+            head = "Out" if kind == "execute_result" else "display"
+            texts.append(f"{head}: {output['data'].get('text/plain', '')}")
+    return texts

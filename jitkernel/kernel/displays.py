@@ -1,0 +1,90 @@
+"""How errors look in a notebook, and what `deterministic` masks.
+
+An error is one `error` message: the sentence first, then where, then the art (caret, backtrace),
+then what was kept.  Plain text with ANSI colour that only repeats what the words say.
+Start from `error_content`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jitkernel.errors import CompileError, Fault, JitError
+
+__all__ = ["error_content", "mask", "plain"]
+
+_RED, _BOLD, _DIM, _OFF = "\x1b[31m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{7,16}\b")
+_TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(ns|us|µs|ms|s)\b")
+
+
+def plain(text: str) -> str:
+    """`text` without colour."""
+    return _ANSI.sub("", text)
+
+
+def mask(text: str) -> str:
+    """Addresses and durations replaced, so that a display is the same on every run."""
+    return _TIME.sub(r"? \1", _ADDRESS.sub("0x…", text))
+
+
+def error_name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def error_lines(error: BaseException) -> list[str]:
+    """The lines of an error, its name and sentence first; no colour."""
+    if isinstance(error, Fault):
+        return _fault_lines(error)
+    if isinstance(error, JitError):
+        first, *rest = str(error).split("\n") or [""]
+        return [f"{error_name(error)}: {first}", *rest]
+    return [
+        f"{error_name(error)}: {error}",
+        "This is a fault of jitkernel, not of your code. The session goes on.",
+    ]
+
+
+def _fault_lines(error: Fault) -> list[str]:
+    """The card of a crash.  The message may already hold some of the parts: never say one twice."""
+    message = str(error)
+    lines = [f"{error_name(error)}: {line}" if not i else line
+             for i, line in enumerate(message.split("\n"))]
+
+    def add(prefix: str, text: str) -> None:
+        if text and text not in message:
+            lines.append(prefix + text)
+
+    add("at ", error.where)
+    add("    ", error.instruction)
+    frames = [f.where or f"0x{f.address:x}" for f in error.frames]
+    if frames and "\n".join(frames[:2]) not in message and "called from" not in message:
+        lines += [f"  called from {frame}" for frame in frames if frame != error.where]
+    add("Kept: ", error.kept.removeprefix("Kept: "))
+    add("Lost: ", error.lost.removeprefix("Lost: "))
+    return lines
+
+
+def error_content(error: BaseException, deterministic: bool = False) -> dict[str, object]:
+    """`ename`, `evalue` and `traceback` of the `error` message and of the reply."""
+    lines = error_lines(error)
+    if deterministic:
+        lines = [mask(line) for line in lines]
+    name = error_name(error)
+    value = lines[0].removeprefix(f"{name}: ")
+    return {"ename": name, "evalue": value, "traceback": [_coloured(lines, error)]}
+
+
+def _coloured(lines: list[str], error: BaseException) -> str:
+    name = error_name(error)
+    shown = [f"{_RED}{_BOLD}{name}{_OFF}{lines[0].removeprefix(name)}"]
+    for line in lines[1:]:
+        if line.startswith(("hint:", "Kept:", "Lost:")):
+            word, _, rest = line.partition(":")
+            shown.append(f"{_BOLD}{word}:{_OFF}{rest}")
+        elif isinstance(error, CompileError) and line.strip() == "^":
+            shown.append(f"{_RED}{line}{_OFF}")
+        else:
+            shown.append(line)
+    return "\n".join(shown)

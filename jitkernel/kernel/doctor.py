@@ -1,0 +1,233 @@
+"""`jitkernel doctor`: what this machine offers, what is missing, and the remedy for each.
+
+Every check is a function that returns a `Finding`; none raises.  Works on machines where the
+kernel itself does not.  Start from `CHECKS`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["CHECKS", "Finding", "examine", "platform_message"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: `state` is "ok", "note" (works, with less) or "missing" (does not work)."""
+
+    state: Literal["ok", "note", "missing"]
+    what: str
+    remedy: str = ""
+
+
+def platform_message() -> str:
+    """Why this machine cannot run the kernel; empty where it can."""
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
+        return ""
+    return (
+        f"jitkernel runs on Linux x86-64; this is {platform.system()} {platform.machine()}."
+        " Use a Linux container or virtual machine (Docker, Podman, Lima), or WSL on Windows."
+    )
+
+
+def check_platform() -> Finding:
+    message = platform_message()
+    if message:
+        return Finding("missing", message.split(";")[1].strip(), message)
+    return Finding("ok", f"Linux {platform.release()} on {platform.machine()}")
+
+
+def check_python() -> Finding:
+    version = platform.python_version()
+    if sys.version_info < (3, 11):
+        return Finding("missing", f"Python {version}", "install Python 3.11 or later")
+    return Finding("ok", f"Python {version} ({sys.executable})")
+
+
+def check_cores() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2:
+        return Finding("note", "1 core", "compiling and running share it; 2 or more start faster")
+    return Finding("ok", f"{cores} cores")
+
+
+def check_memfd() -> Finding:
+    """An executable memfd: vm.memfd_noexec = 2 forbids it (Documentation/userspace-api/mfd_noexec)."""
+    path = "/proc/sys/vm/memfd_noexec"
+    try:
+        with open(path) as file:
+            value = file.read().strip()
+    except OSError:
+        value = "0"
+    if value == "2":
+        return Finding(
+            "missing", "executable memory files are forbidden (vm.memfd_noexec = 2)",
+            "as root: sysctl vm.memfd_noexec=1",
+        )
+    try:
+        os.close(os.memfd_create("jitkernel-doctor", os.MFD_CLOEXEC | 0x10))  # MFD_EXEC
+    except OSError:
+        try:
+            os.close(os.memfd_create("jitkernel-doctor", os.MFD_CLOEXEC))
+        except OSError as error:
+            return Finding("missing", f"memfd_create: {error.strerror}",
+                           "allow memfd_create in the container's seccomp profile")
+    return Finding("ok", f"executable memory files (vm.memfd_noexec = {value})")
+
+
+def check_low_addresses() -> Finding:
+    """The arena wants a gigabyte between 0x10000000 and 0x7f000000 in a fresh Python process."""
+    try:
+        out = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", "print(open('/proc/self/maps').read())"],
+            capture_output=True, text=True, timeout=30, check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("note", f"low addresses: {error}", "the arena falls back to a high base")
+    taken = [line.split()[0] for line in out.splitlines() if line and _overlaps(line)]
+    if taken:
+        return Finding(
+            "note", f"low addresses are partly taken: {taken[0]}",
+            "use a position-independent Python build; else the arena takes a high base and refuses"
+            " objects with 32-bit absolute relocations",
+        )
+    return Finding("ok", "low addresses are free (0x10000000 to 0x7f000000)")
+
+
+def _overlaps(line: str) -> bool:
+    first, last = (int(part, 16) for part in line.split()[0].split("-"))
+    return first < 0x7F00_0000 and last > 0x1000_0000
+
+
+def check_llvmlite() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version("llvmlite")
+    except PackageNotFoundError:
+        return Finding("missing", "llvmlite is not installed", "pip install 'llvmlite>=0.50,<0.51'")
+    if not found.startswith("0.50."):
+        return Finding("note", f"llvmlite {found}: not a version that was tried",
+                       "pip install 'llvmlite>=0.50,<0.51'")
+    return Finding("ok", f"llvmlite {found}")
+
+
+def check_syscall_file() -> Finding:
+    """How a cell that waits for input is recognised: /proc/PID/syscall of the executor."""
+    try:
+        child = subprocess.Popen(["sleep", "5"])
+    except OSError as error:
+        return Finding("note", f"cannot start a process: {error.strerror}")
+    try:
+        with open(f"/proc/{child.pid}/syscall") as file:
+            file.read()
+    except OSError as error:
+        return Finding(
+            "note", f"/proc/PID/syscall cannot be read ({error.strerror})",
+            "cells that read stdin are not offered an input box; allow ptrace among one user's"
+            " processes (sysctl kernel.yama.ptrace_scope=1, or --cap-add=SYS_PTRACE)",
+        )
+    finally:
+        child.kill()
+        child.wait()
+    return Finding("ok", "/proc/PID/syscall can be read (input boxes for scanf and the like)")
+
+
+def check_ptrace() -> Finding:
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = file.read().strip()
+    except OSError:
+        return Finding("ok", "ptrace is not restricted")
+    if scope in ("0", "1"):
+        return Finding("ok", f"ptrace of own children is allowed (ptrace_scope = {scope})")
+    return Finding("note", f"ptrace is restricted (ptrace_scope = {scope})",
+                   "as root: sysctl kernel.yama.ptrace_scope=1")
+
+
+def check_session() -> Finding:
+    """The three processes, one cell, one call."""
+    if platform_message():
+        return Finding("missing", "not tried here", "see the first line")
+    try:
+        from jitkernel import Session
+
+        with Session(capacity=64 << 20) as session:
+            text = session.run(
+                "define i32 @doctor(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n@doctor(7)"
+            ).text
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return Finding("missing", f"a cell did not run: {first}",
+                       "the lines above may say why; otherwise reinstall jitkernel")
+    if text != "i32 49":
+        return Finding("missing", f"7 squared is {text}", "reinstall jitkernel and llvmlite")
+    return Finding("ok", "compiler worker and executor start, and a cell runs")
+
+
+def check_kernelspec() -> Finding:
+    try:
+        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+    except ImportError:
+        return Finding("missing", "jupyter-client is not installed", "pip install jupyter-client")
+    from jitkernel.kernel.install import NAME
+
+    try:
+        spec = KernelSpecManager().get_kernel_spec(NAME)
+    except NoSuchKernel:
+        return Finding("missing", "Jupyter does not see the kernel", "jitkernel install --user")
+    return Finding("ok", f"Jupyter sees the kernel ({spec.resource_dir})")
+
+
+def check_lab() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return Finding("ok", f"JupyterLab {version('jupyterlab')}")
+    except PackageNotFoundError:
+        return Finding("note", "JupyterLab is not in this environment",
+                       "pip install 'jitkernel[lab]', or: jitkernel console")
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    check_platform,
+    check_python,
+    check_cores,
+    check_memfd,
+    check_low_addresses,
+    check_llvmlite,
+    check_syscall_file,
+    check_ptrace,
+    check_session,
+    check_kernelspec,
+    check_lab,
+)
+
+
+def examine() -> list[Finding]:
+    """Every finding; a check that breaks is a finding too."""
+    found = []
+    for check in CHECKS:
+        try:
+            found.append(check())
+        except Exception as error:
+            found.append(Finding("note", f"{check.__name__}: {error}"))
+    return found
+
+
+def report(findings: list[Finding]) -> str:
+    """One line a finding, its remedy beneath."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.state:<8}{finding.what}")
+        if finding.remedy:
+            lines.append(f"{'':<8}-> {finding.remedy}")
+    missing = sum(f.state == "missing" for f in findings)
+    lines.append("jitkernel can run here." if not missing else f"{missing} missing.")
+    return "\n".join(lines)

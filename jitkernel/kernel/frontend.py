@@ -1,0 +1,181 @@
+"""What stands between a session and any client: magics, shell commands, inspection, settings.
+
+Not Jupyter's messages (`kernel.py`) and not the terminal (`terminal.py`): those supply an `Output`.
+The frontend is the sink that a session reports to while a cell runs.  Start from `Frontend.execute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jitkernel.errors import Interrupted, UsageError
+from jitkernel.kernel import magics
+from jitkernel.kernel.displays import mask
+from jitkernel.kernel.history import History
+from jitkernel.kernel.shell import ShellCommand
+from jitkernel.views.view import View, escape
+
+if TYPE_CHECKING:
+    from traitlets.config import Configurable
+
+    from jitkernel.session import Result, Session
+
+__all__ = ["Frontend", "Output"]
+
+
+class Output(Protocol):
+    """Where a cell's output goes."""
+
+    def write(self, name: str, data: bytes | str) -> None:
+        """Bytes or text for `stdout` or `stderr`."""
+
+    def display(self, view: View) -> None:
+        """A display between the streams."""
+
+    def page(self, view: View) -> None:
+        """Help, for the pager where there is one."""
+
+    def clear(self, wait: bool) -> None:
+        """Clear the cell's output."""
+
+    def input(self, prompt: str) -> str | None:
+        """A line from the user; None where the client has no input box."""
+
+
+class Frontend:
+    """One session with its magics.  Runs one cell at a time; `interrupt` is for other threads."""
+
+    def __init__(
+        self,
+        session: Session,
+        output: Output,
+        settings: Mapping[str, Configurable],
+        history: History | None = None,
+    ) -> None:
+        self.session = session
+        self.out = output
+        self.settings = settings
+        self.history = history if history is not None else History(None)
+        self.running = False
+        self._command: ShellCommand | None = None
+        # Plain values: a signal handler reads and sets them.
+        self._interrupted = False
+
+    # -- running ---------------------------------------------------------------------------
+
+    def execute(
+        self, source: str, cell_id: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> Result | None:
+        """Run one cell, magics included.  Raises what the session raises."""
+        call = magics.cell_magic(source)
+        if call is not None:
+            return magics.run_cell_magic(self, call, cell_id)
+        return self.session.run(source, cell_id=cell_id, sink=self, **(options or {}))
+
+    def run_nested(self, source: str, label: str) -> None:
+        """Run a piece of source from within a cell (`%run`, `%time`); its value is displayed."""
+        result = self.execute(source)
+        if result is not None and result.text:
+            self.display(View(result.text, result.html))
+
+    def configure(self, name: str, value: Any) -> None:
+        """Pass a setting that changed on to the session."""
+        self.session.configure(name, value)
+
+    def begin(self) -> None:
+        """A cell begins: what was interrupted before it is over."""
+        self._interrupted = False
+        self.running = True
+
+    def end(self) -> None:
+        self.running = False
+
+    def interrupt(self) -> None:
+        """End what runs.  Harmless while nothing runs; callable from a signal handler."""
+        if not self.running:
+            return
+        self._interrupted = True
+        command = self._command
+        if command is not None:
+            command.interrupt()
+        else:
+            self.session.interrupt()
+
+    @property
+    def was_interrupted(self) -> bool:
+        return self._interrupted
+
+    def setting(self, name: str) -> Any:
+        """The value of `Section.trait`."""
+        section, _, trait = name.partition(".")
+        return getattr(self.settings[section], trait)
+
+    # -- the sink of a session -------------------------------------------------------------
+
+    def output(self, name: str, data: bytes) -> None:
+        self.out.write(name, data)
+
+    def input(self, prompt: str) -> str | None:
+        return self.out.input(prompt)
+
+    def shown(self, label: str, text: str, html: str = "") -> None:
+        """A value that is not the cell's last one."""
+        shown = f"{label} = {text}" if label else text
+        html = f"<pre>{escape(label)} = {html or escape(text)}</pre>" if label else html
+        self.display(View(shown, html))
+
+    def note(self, text: str) -> None:
+        """A status line."""
+        if self.setting("JITKernel.status_line"):
+            self.display(View(text, f"<small>{escape(text)}</small>"))
+
+    def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
+        magics.run_line_magic(self, action.name, action.text)
+
+    def shell(self, action: Any) -> None:
+        self.run_shell(action.command)
+
+    def inspect(self, action: Any) -> None:
+        from jitkernel.kernel.inspection import inspect_name
+
+        view = inspect_name(self, action.name, action.level)
+        if view is None:
+            raise UsageError(f"nothing is called {action.name} here")
+        self.page(view)
+
+    # -- what magics use -------------------------------------------------------------------
+
+    def display(self, view: View) -> None:
+        self.out.display(self.masked(view))
+
+    def page(self, view: View) -> None:
+        self.out.page(self.masked(view))
+
+    def masked(self, view: View) -> View:
+        """`view` as `deterministic` wants it."""
+        if not self.setting("JITKernel.deterministic"):
+            return view
+        return View(mask(view.text), mask(view.html))
+
+    def print(self, text: str) -> None:
+        """A line on the cell's stdout."""
+        if self.setting("JITKernel.deterministic"):
+            text = mask(text)
+        self.out.write("stdout", text + "\n")
+
+    def run_shell(self, command: str) -> int:
+        """Run a shell command, streaming; Interrupted when the user ended it."""
+        self._command = running = ShellCommand(command)
+        try:
+            if self._interrupted:
+                running.interrupt()
+            status = running.run(self.out.write)
+        finally:
+            self._command = None
+        if running.interrupted:
+            raise Interrupted(f"interrupted: !{command}")
+        if status:
+            how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+            self.out.write("stderr", f"[!{command}: {how}]\n")
+        return status

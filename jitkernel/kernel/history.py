@@ -1,0 +1,138 @@
+"""The history of cells, kept between kernels in one SQLite file of Jupyter's data directory.
+
+Answers the three kinds of `history_request`: tail, range and search.  Where the file cannot be
+opened the history lives in memory.  Start from `History`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+__all__ = ["Entry", "History"]
+
+# (session, line, source) or, when outputs are asked for, (session, line, (source, output))
+Entry = tuple[int, int, str | tuple[str, str | None]]
+
+_SCHEMA = """
+create table if not exists sessions (session integer primary key autoincrement, started text);
+create table if not exists entries (
+    session integer not null, line integer not null, source text not null, output text,
+    primary key (session, line));
+"""
+_TRIM_EVERY = 100
+
+
+class History:
+    """Sources and results by session and line.  Opened on first use; thread-safe."""
+
+    def __init__(self, path: Path | None, length: int = 10_000) -> None:
+        self._path = path
+        self._length = length
+        self._lock = threading.Lock()
+        self._database: sqlite3.Connection | None = None
+        self._session = 0
+        self._stored = 0
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is not None:
+            return self._database
+        database = None
+        if self._path is not None:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                database = self._prepare(str(self._path))
+            except (OSError, sqlite3.Error):
+                database = None  # read-only home or a damaged file: this session only
+        if database is None:
+            database = self._prepare(":memory:")
+        self._database = database
+        return database
+
+    def _prepare(self, name: str) -> sqlite3.Connection:
+        database = sqlite3.connect(name, check_same_thread=False, timeout=2)
+        # A lost line of history after a power cut is no harm; waiting for the disk in a cell is.
+        database.execute("pragma synchronous = off")
+        database.executescript(_SCHEMA)
+        cursor = database.execute("insert into sessions (started) values (datetime('now'))")
+        self._session = int(cursor.lastrowid or 1)
+        self._trim(database)
+        database.commit()
+        return database
+
+    def _trim(self, database: sqlite3.Connection) -> None:
+        database.execute(
+            "delete from entries where rowid not in"
+            " (select rowid from entries order by session desc, line desc limit ?)",
+            (self._length,),
+        )
+
+    def store(self, line: int, source: str, output: str | None = None) -> None:
+        """Remember cell `line` of this session."""
+        if self._length <= 0:
+            return
+        with self._lock:
+            database = self._open()
+            try:
+                database.execute(
+                    "insert or replace into entries values (?, ?, ?, ?)",
+                    (self._session, line, source, output),
+                )
+                self._stored += 1
+                if self._stored % _TRIM_EVERY == 0:
+                    self._trim(database)
+                database.commit()
+            except sqlite3.Error:
+                pass  # another process holds the file: a missing line of history is no error
+
+    def tail(self, count: int, output: bool = False) -> list[Entry]:
+        """The last `count` entries of all sessions, oldest first."""
+        rows = self._select("order by session desc, line desc limit ?", (max(count, 0),), output)
+        return rows[::-1]
+
+    def range(
+        self, session: int = 0, start: int = 0, stop: int | None = None, output: bool = False
+    ) -> list[Entry]:
+        """Lines `start` to `stop` (not included) of a session; 0 is this one, -1 the last."""
+        with self._lock:
+            self._open()
+        if session <= 0:
+            session += self._session
+        where = "where session = ? and line >= ?"
+        values: tuple[int, ...] = (session, start or 0)
+        if stop is not None:
+            where, values = where + " and line < ?", (*values, stop)
+        return self._select(where + " order by line", values, output)
+
+    def search(
+        self, pattern: str, count: int | None = None, unique: bool = False, output: bool = False
+    ) -> list[Entry]:
+        """Entries whose source matches a glob (`*`, `?`, `[...]`), oldest first."""
+        clause = "where source glob ?"
+        if unique:
+            clause += " group by source having max(session * 1000000 + line)"
+        clause += " order by session desc, line desc"
+        values: tuple[object, ...] = (pattern,)
+        if count is not None:
+            clause, values = clause + " limit ?", (pattern, max(count, 0))
+        return self._select(clause, values, output)[::-1]
+
+    def _select(self, clause: str, values: tuple[object, ...], output: bool) -> list[Entry]:
+        with self._lock:
+            try:
+                found = self._open().execute(
+                    f"select session, line, source, output from entries {clause}", values
+                )
+                rows = found.fetchall()
+            except sqlite3.Error:
+                return []
+        if output:
+            return [(s, line, (source, shown)) for s, line, source, shown in rows]
+        return [(s, line, source) for s, line, source, _ in rows]
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None

@@ -1,0 +1,54 @@
+"""`jitkernel install`: make the kernel visible to Jupyter without installing the package again.
+
+`pip install` of the wheel already does so for its own environment; this is for editable installs
+and for the Jupyter of another environment.  Start from `install`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+__all__ = ["NAME", "install", "kernelspec_source"]
+
+NAME = "jitkernel"
+
+
+def kernelspec_source() -> Path:
+    """The folder with kernel.json and the logos: the wheel's data, or the source tree."""
+    shared = Path(sysconfig.get_path("data"), "share", "jupyter", "kernels", NAME)
+    tree = Path(__file__).resolve().parents[2] / "kernelspec" / NAME
+    for folder in (tree, shared):
+        if (folder / "kernel.json").is_file():
+            return folder
+    raise FileNotFoundError(f"no kernelspec in {tree} nor in {shared}")
+
+
+def install(where: str = "user", prefix: str = "") -> Path:
+    """Copy the kernelspec to where Jupyter looks; its path.
+
+    `where` is "user", "sys-prefix" or "prefix".  Outside this environment the kernel is started
+    with this Python by its path, since "python" would be another one there.
+    """
+    if where == "user":
+        from jupyter_core.paths import jupyter_data_dir
+
+        base = Path(jupyter_data_dir())
+    else:
+        base = Path(sys.prefix if where == "sys-prefix" else prefix) / "share" / "jupyter"
+    source, target = kernelspec_source(), base / "kernels" / NAME
+    target.mkdir(parents=True, exist_ok=True)
+    for file in source.iterdir():
+        if file.name != "kernel.json" and file.resolve() != (target / file.name).resolve():
+            shutil.copyfile(file, target / file.name)
+    spec = json.loads((source / "kernel.json").read_text(encoding="utf-8"))
+    if where != "sys-prefix":
+        spec["argv"][0] = sys.executable
+    partial = target / f"kernel.json.{os.getpid()}"
+    partial.write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
+    partial.replace(target / "kernel.json")
+    return target

@@ -1,0 +1,323 @@
+"""`JITKernel`: Jupyter's messages, one handler each, named after the message.
+
+What a cell means is the session's business, what magics do the frontend's.  Here: exactly one
+complete reply to every request, output under the right parent, interrupts, and an orderly end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from pathlib import Path
+from typing import Any
+
+from ipykernel.kernelbase import Kernel
+from jupyter_core.paths import jupyter_data_dir
+from traitlets import Any as AnyTrait
+from traitlets import Instance
+
+from jitkernel._version import __version__
+from jitkernel.errors import Interrupted, JitError
+from jitkernel.kernel.displays import error_content, mask
+from jitkernel.kernel.frontend import Frontend
+from jitkernel.kernel.history import History
+from jitkernel.kernel.settings import Arena, Compiler, Executor, JITKernelSettings, only_ours
+from jitkernel.kernel.settings import Session as SessionSettings
+from jitkernel.kernel.wire import WireOutput
+from jitkernel.views.view import View
+
+__all__ = ["JITKernel"]
+
+LANGUAGE_INFO = {
+    "name": "llvm",
+    "version": "22",
+    "mimetype": "text/x-llvm",
+    "file_extension": ".ll",
+    "pygments_lexer": "llvm",
+    "codemirror_mode": "llvm",
+    "nbconvert_exporter": "script",
+}
+HELP_LINKS = [
+    {"text": "LLVM language reference", "url": "https://llvm.org/docs/LangRef.html"},
+]
+
+
+class JITKernel(JITKernelSettings, Kernel):
+    """One kernel over one session."""
+
+    implementation = "jitkernel"
+    implementation_version = __version__
+    language_info: dict[str, object] = LANGUAGE_INFO  # type: ignore[assignment]
+    banner = f"jitkernel {__version__}: LLVM IR cells in one growing program. %help helps."
+    help_links = HELP_LINKS  # type: ignore[assignment]
+
+    # IPKernelApp hands these to every kernel.
+    user_ns = AnyTrait(None)
+    debugpy_stream = AnyTrait(None)
+
+    frontend = Instance(Frontend)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # Subshells bring a thread each: one cell at a time all the same.
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._started_files = False
+        self._watched: list[int] = []
+        self.wire = WireOutput(self)
+        sections = {
+            "Arena": Arena(parent=self.parent),
+            "Session": SessionSettings(config=only_ours(self.config, SessionSettings)),
+            "Compiler": Compiler(parent=self.parent),
+            "Executor": Executor(parent=self.parent),
+            "JITKernel": self,
+        }
+        self.frontend = Frontend(
+            self.parent.jit_session, self.wire, sections, History(_history_path(), self.history_length)
+        )
+        self.register_comms()
+
+    # -- kernel_info_request ---------------------------------------------------------------
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        info = super().kernel_info
+        # The base class offers a debugger that this kernel does not have: no reply ever comes.
+        features = [f for f in info["supported_features"] if f != "debugger"]
+        return {**info, "supported_features": features}
+
+    # -- execute_request -------------------------------------------------------------------
+
+    async def do_execute(  # type: ignore[override]
+        self,
+        code: str,
+        silent: bool,
+        store_history: bool = True,
+        user_expressions: dict[str, str] | None = None,
+        allow_stdin: bool = False,
+        *,
+        cell_meta: dict[str, Any] | None = None,
+        cell_id: str | None = None,
+    ) -> dict[str, Any]:
+        count = self.execution_count
+        reply: dict[str, Any] = {
+            "status": "ok",
+            "execution_count": count,
+            "user_expressions": {},
+            "payload": [],
+        }
+        with self._lock:
+            self.wire.begin(silent=silent, allow_stdin=allow_stdin, count=count)
+            self._unwatch()
+            try:
+                self._run(code, cell_id, silent, store_history, reply)
+                if reply["status"] == "ok":
+                    reply["user_expressions"] = self._user_expressions(user_expressions or {})
+            # Whatever escaped would leave the client waiting for a reply for ever.
+            except BaseException as error:
+                reply.update(self._failed(error, silent))
+            finally:
+                self.wire.end()
+                self._watch()
+            reply["payload"] = self.wire.take_payload()
+            if not silent and not store_history:
+                # The base class counted before it asked us.
+                self.execution_count -= 1
+        return reply
+
+    def _run(
+        self, code: str, cell_id: str | None, silent: bool, store_history: bool, reply: dict[str, Any]
+    ) -> None:
+        frontend = self.frontend
+        shown = None
+        frontend.begin()
+        try:
+            self._run_startup_files()
+            result = frontend.execute(code, cell_id)
+            if result is not None and result.text:
+                shown = mask(result.text) if self.deterministic else result.text
+                if not silent:
+                    self.wire.result(frontend.masked(View(result.text, result.html)))
+        except BaseException as error:
+            if self._closing.is_set():
+                error = Interrupted("the kernel is shutting down")
+            reply.update(self._failed(error, silent))
+        finally:
+            frontend.end()
+        if store_history and not silent and code.strip():
+            frontend.history.store(self.execution_count, code, shown)
+
+    def _failed(self, error: BaseException, silent: bool) -> dict[str, Any]:
+        """The reply's words for an error, which is also published, once."""
+        content = error_content(error, self.deterministic)
+        if not isinstance(error, JitError | KeyboardInterrupt):
+            self.log.error("a cell failed inside jitkernel", exc_info=error)
+        if not silent:
+            self.wire.error(content)
+        return {"status": "error", **content}
+
+    def _run_startup_files(self) -> None:
+        if self._started_files:
+            return
+        self._started_files = True
+        for name in self.startup_files:
+            with open(name, encoding="utf-8") as file:
+                self.frontend.execute(file.read())
+
+    def _user_expressions(self, expressions: dict[str, str]) -> dict[str, Any]:
+        """Each expression is a call line; one that fails fails alone."""
+        values: dict[str, Any] = {}
+        for name, source in expressions.items():
+            self.frontend.begin()
+            try:
+                result = self.frontend.execute(source)
+                data = {"text/plain": result.text} if result is not None else {}
+                values[name] = {"status": "ok", "data": data, "metadata": {}}
+            except Exception as error:
+                values[name] = {"status": "error", **error_content(error, self.deterministic)}
+            finally:
+                self.frontend.end()
+        return values
+
+    # -- complete_request, inspect_request, is_complete_request ----------------------------
+
+    async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:  # type: ignore[override]
+        from jitkernel.kernel.completion import complete
+
+        position = len(code) if cursor_pos is None else cursor_pos
+        try:
+            return complete(self.frontend, code, position)
+        except Exception:
+            self.log.exception("completion")
+            return {
+                "status": "ok",
+                "matches": [],
+                "cursor_start": position,
+                "cursor_end": position,
+                "metadata": {},
+            }
+
+    async def do_inspect(  # type: ignore[override]
+        self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
+    ) -> dict[str, Any]:
+        from jitkernel.kernel.inspection import inspect_at
+
+        position = len(code) if cursor_pos is None else cursor_pos
+        try:
+            view = inspect_at(self.frontend, code, position, detail_level)
+        except Exception:
+            self.log.exception("inspection")
+            view = None
+        if view is None:
+            return {"status": "ok", "found": False, "data": {}, "metadata": {}}
+        data = self.frontend.masked(view)._repr_mimebundle_()
+        return {"status": "ok", "found": True, "data": data, "metadata": {}}
+
+    async def do_is_complete(self, code: str) -> dict[str, Any]:  # type: ignore[override]
+        from jitkernel.kernel.completeness import is_complete
+
+        return is_complete(code)
+
+    # -- history_request -------------------------------------------------------------------
+
+    async def do_history(  # type: ignore[override]
+        self,
+        hist_access_type: str,
+        output: bool,
+        raw: bool,
+        session: int | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        n: int | None = None,
+        pattern: str | None = None,
+        unique: bool = False,
+    ) -> dict[str, Any]:
+        history = self.frontend.history
+        if hist_access_type == "tail":
+            found = history.tail(n or 0, output)
+        elif hist_access_type == "range":
+            found = history.range(session or 0, start or 0, stop, output)
+        elif hist_access_type == "search":
+            found = history.search(pattern or "*", n, unique, output)
+        else:
+            found = []
+        return {"status": "ok", "history": found}
+
+    # -- comm_open, comm_msg, comm_close ---------------------------------------------------
+
+    def register_comms(self) -> None:
+        """Front ends may open comms; ipykernel's manager answers them."""
+        import comm
+        import ipykernel.ipkernel  # noqa: F401  (makes `comm` publish through this kernel)
+
+        self.comm_manager = comm.get_comm_manager()
+        for kind in ("comm_open", "comm_msg", "comm_close"):
+            self.shell_handlers[kind] = getattr(self.comm_manager, kind)
+
+    # -- interrupt_request -----------------------------------------------------------------
+
+    def pre_handler_hook(self) -> None:
+        """SIGINT has one handler for the process's life: see `JITKernelApp.init_signal`."""
+
+    def post_handler_hook(self) -> None:
+        """As above."""
+
+    def interrupt(self) -> None:
+        """End the cell that runs.  From a signal handler or another thread."""
+        self.wire.interrupt()
+        self.frontend.interrupt()
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """On the control thread, so it is read while a cell runs."""
+        self.interrupt()
+        if self.session:
+            self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    # -- shutdown_request ------------------------------------------------------------------
+
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]
+        """End what runs, then every process of the session, before the reply."""
+        self._closing.set()
+        self.interrupt()
+        session = self.frontend.session
+        for _ in range(200):
+            if self._lock.acquire(blocking=False):
+                self._lock.release()
+                break
+            await asyncio.sleep(0.01)
+        with contextlib.suppress(Exception):
+            session.close()
+        self.frontend.history.close()
+        return {"status": "ok", "restart": restart}
+
+    # -- output between cells --------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """While no cell runs, what background threads of the program print is published."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        with contextlib.suppress(Exception):
+            loop = asyncio.get_running_loop()
+            for fd in self.frontend.session.output_fds():
+                loop.add_reader(fd, self._drain)
+                self._watched.append(fd)
+
+    def _unwatch(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        with contextlib.suppress(Exception):
+            loop = asyncio.get_running_loop()
+            for fd in self._watched:
+                loop.remove_reader(fd)
+        self._watched.clear()
+
+    def _drain(self) -> None:
+        try:
+            self.frontend.session.drain(self.frontend)
+        except Exception:
+            self._unwatch()
+
+
+def _history_path() -> Path:
+    return Path(jupyter_data_dir(), "jitkernel", "history.sqlite")

@@ -1,0 +1,98 @@
+"""Every magic, declared in one table: `MAGICS`.  Parser, help and TAB read it.
+
+A magic calls one method of the session or of the frontend; what it prints is a view.
+Start from `MAGICS`, `run_line_magic` and `cell_magic`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics import compiling, environment, memory, program, timing
+from jitkernel.kernel.magics.habits import HABITS
+from jitkernel.kernel.magics.table import Magic, help_text, parse
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["MAGICS", "CellCall", "cell_magic", "find", "run_cell_magic", "run_line_magic"]
+
+MAGICS: tuple[Magic, ...] = (
+    *program.MAGICS,
+    *memory.MAGICS,
+    *compiling.MAGICS,
+    *timing.MAGICS,
+    *environment.MAGICS,
+)
+
+BY_NAME: dict[str, Magic] = {
+    name: magic for magic in MAGICS for name in (magic.name, *magic.aliases)
+}
+
+_CELL_HEAD = re.compile(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class CellCall:
+    """A cell magic and what it is applied to; `body` keeps the cell's line numbers."""
+
+    name: str
+    line: str
+    body: str
+    asks_help: bool = False
+
+
+def find(name: str, form: str) -> Magic:
+    """The magic called `name`; UsageError names the nearest one, or what to use instead."""
+    marks = "%" if form == "line" else "%%"
+    magic = BY_NAME.get(name)
+    if magic is None:
+        if name in HABITS:
+            raise UsageError(f"{marks}{name} is not here: {HABITS[name]}")
+        near = difflib.get_close_matches(name, BY_NAME, 1)
+        words = f"; did you mean {marks}{near[0]}?" if near else "; %help lists what there is"
+        raise UsageError(f"there is no magic {marks}{name}{words}")
+    if magic.form == form or magic.form == "both":
+        return magic
+    if form == "line":
+        raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
+    raise UsageError(f"%%{name} takes no cell: write %{name}")
+
+
+def run_line_magic(frontend: Frontend, name: str, line: str) -> Any:
+    """Run `%name line`."""
+    if name.endswith("?") or line.strip() in ("?", "??"):
+        magic = BY_NAME.get(name.rstrip("?"))
+        if magic is not None:
+            from jitkernel.views.view import listing
+
+            frontend.page(listing("", help_text(magic)))
+            return None
+    magic = find(name.rstrip("?"), "line")
+    return magic.call(frontend, parse(magic, line))
+
+
+def cell_magic(source: str) -> CellCall | None:
+    """The cell magic that `source` begins with, if any."""
+    start = len(source) - len(source.lstrip())
+    match = _CELL_HEAD.match(source, start)
+    if match is None:
+        return None
+    # The lines before the body are kept as empty ones: an error names the cell's own line.
+    body = "\n" * source.count("\n", 0, match.end()) + source[match.end() :]
+    return CellCall(match[1], match[3], body, bool(match[2]))
+
+
+def run_cell_magic(frontend: Frontend, call: CellCall, cell_id: str | None) -> Any:
+    """Run `%%name line` with the rest of its cell."""
+    if call.asks_help:
+        return run_line_magic(frontend, call.name + "?", "")
+    magic = find(call.name, "cell")
+    arguments = parse(magic, call.line)
+    arguments.body = call.body
+    arguments.cell_id = cell_id
+    return magic.call(frontend, arguments)

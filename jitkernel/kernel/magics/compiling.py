@@ -1,0 +1,78 @@
+"""Magics about compiling: options of a cell, its IR and its machine code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.kernel.magics.program import targets
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["COMPILE_OPTIONS", "MAGICS"]
+
+
+def ir(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import ir as view
+
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view.ir(frontend.session, target))
+
+
+def asm(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import asm as view
+
+    syntax = arguments.syntax or frontend.setting("JITKernel.asm_syntax")
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view.asm(frontend.session, target, syntax=syntax))
+
+
+def llvm(frontend: Frontend, arguments: Any) -> Any:
+    return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments))
+
+
+def cell_options(arguments: Any) -> dict[str, Any]:
+    """The options of `%%llvm` that were given, by the session's names."""
+    options: dict[str, Any] = {}
+    if arguments.O is not None:
+        options["opt_level"] = int(arguments.O)
+    for name in ("closed", "ignore_optnone", "retype", "keep_data"):
+        if getattr(arguments, name):
+            options[name] = True
+    return options
+
+
+COMPILE_OPTIONS = (
+    Argument("-O", "optimisation level", choices=("0", "1", "2", "3")),
+    Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
+    Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
+    Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
+    Argument("--keep-data", "globals defined again keep their values", "flag"),
+)
+_TARGET = Argument(
+    "target", "a function or a cell; without it, the last cell", "?", completes="symbol"
+)
+
+MAGICS = (
+    Magic("ir", "The LLVM IR of a function or a cell, as it was optimised.", ir, (_TARGET,)),
+    Magic(
+        "asm",
+        "The machine code of a function or a cell, as it stands in the arena.",
+        asm,
+        (
+            _TARGET,
+            Argument("--syntax", "how to write it", choices=("intel", "att")),
+        ),
+        aliases=("dis",),
+        example="%asm @sq",
+    ),
+    Magic(
+        "llvm",
+        "Run the rest of the cell with options of its own.",
+        llvm,
+        COMPILE_OPTIONS,
+        form="cell",
+        example="%%llvm -O3 --closed",
+    ),
+)

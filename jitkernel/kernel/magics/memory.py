@@ -1,0 +1,40 @@
+"""Magics about memory: the account, the arena's map, giving back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["MAGICS"]
+
+
+def memory(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import memory as view
+
+    frontend.display(view.memory(frontend.session))
+
+
+def arena(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import arena as view
+
+    frontend.display(view.arena(frontend.session, zone=arguments.zone))
+
+
+def gc(frontend: Frontend, arguments: Any) -> None:
+    frontend.print(str(frontend.session.gc()))
+
+
+MAGICS = (
+    Magic("memory", "The whole account: the arena's zones and every process.", memory),
+    Magic(
+        "arena",
+        "A map of the arena: what lies where, and what is free.",
+        arena,
+        (Argument("zone", "only this zone", "?", choices=("text", "rodata", "data")),),
+    ),
+    Magic("gc", "Free what nothing uses any more and give empty pages back.", gc),
+)

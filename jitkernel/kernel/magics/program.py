@@ -1,0 +1,209 @@
+"""Magics about the growing program: what is in it, taking away, taking back."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["MAGICS", "targets"]
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
+
+
+def targets(words: list[str]) -> list[int | str]:
+    """What `%evict` and the like were given: cell numbers, ranges `3-5`, names with or without @."""
+    found: list[int | str] = []
+    for word in words:
+        for part in word.split(",") if not word.startswith('@"') else [word]:
+            match = _RANGE.match(part)
+            if match is None:
+                if part:
+                    found.append(part)
+                continue
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise UsageError(f"{part}: the first cell comes first")
+            found += range(first, last + 1)
+    return found
+
+
+def cells(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import tables
+
+    frontend.display(tables.cells(frontend.session, everything=arguments.all))
+
+
+def symbols(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import tables
+
+    frontend.display(
+        tables.symbols(frontend.session, arguments.pattern, everything=arguments.all)
+    )
+
+
+def who(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import tables
+
+    names = tables.symbol_names(frontend.session, arguments.pattern)
+    frontend.print("  ".join(names) if names else "nothing is defined yet")
+
+
+def evict(frontend: Frontend, arguments: Any) -> None:
+    session = frontend.session
+    wanted = targets(arguments.target)
+    if not wanted:
+        raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
+    if len(wanted) > 1:
+        known = {cell.number for cell in session.cells}
+        wanted = [w for w in wanted if not isinstance(w, int) or w in known] or wanted
+    report = session.evict(
+        wanted if len(wanted) > 1 else wanted[0],
+        cascade=arguments.cascade,
+        force=arguments.force,
+    )
+    frontend.print(str(report))
+
+
+def undo(frontend: Frontend, arguments: Any) -> None:
+    for _ in range(arguments.count):
+        frontend.print(str(frontend.session.undo()))
+
+
+def reset(frontend: Frontend, arguments: Any) -> None:
+    frontend.session.reset()
+    frontend.print("The session is empty: no cells, no symbols, a fresh executor.")
+
+
+def run(frontend: Frontend, arguments: Any) -> Any:
+    import os
+
+    path = os.path.expanduser(arguments.file)
+    if path.endswith(".so") or ".so." in os.path.basename(path):
+        raise UsageError(f"{path} is a shared library: %lib {path}")
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            source = file.read()
+    except OSError as error:
+        raise UsageError(f"%run: {path}: {error.strerror}") from None
+    frontend.run_nested(source, label=path)
+
+
+def library(frontend: Frontend, arguments: Any) -> None:
+    frontend.session.load(arguments.name)
+    frontend.print(f"{arguments.name} is loaded; its functions can be declared and called.")
+
+
+def load(frontend: Frontend, arguments: Any) -> None:
+    name = arguments.name
+    if ".so" not in name and not name.startswith("lib"):
+        raise UsageError(f"%load loads shared libraries; to run a file as a cell: %run {name}")
+    frontend.print(f"(%load is %lib here)")
+    library(frontend, arguments)
+
+
+def link(frontend: Frontend, arguments: Any) -> None:
+    report = frontend.session.link(arguments.file)
+    frontend.print(str(report or f"{arguments.file} is linked."))
+
+
+def history(frontend: Frontend, arguments: Any) -> None:
+    if arguments.search:
+        pattern = arguments.search
+        if not any(c in pattern for c in "*?["):
+            pattern = f"*{pattern}*"
+        found = frontend.history.search(pattern, arguments.n or 20, unique=True)
+    elif arguments.n:
+        found = frontend.history.tail(arguments.n)
+    else:
+        found = frontend.history.range()
+    texts = [f"; [{line}]\n{source}" for _, line, source in found]
+    text = "\n\n".join(texts)
+    if arguments.file:
+        try:
+            with open(arguments.file, "x", encoding="utf-8") as file:
+                file.write(text + "\n")
+        except OSError as error:
+            raise UsageError(f"%history: {arguments.file}: {error.strerror}") from None
+        frontend.print(f"{len(texts)} cells written to {arguments.file}")
+    else:
+        frontend.print(text or "no cells yet")
+
+
+_PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
+_ALL = Argument("-a --all", "also what is no longer live", "flag")
+
+MAGICS = (
+    Magic("cells", "The cells of the session: what each defines, its size, its state.", cells, (_ALL,)),
+    Magic(
+        "symbols",
+        "The functions and globals of the session: type, size, cell, users.",
+        symbols,
+        (_PATTERN, Argument("-a --all", "also what the session itself defines", "flag")),
+        aliases=("whos",),
+        example="%symbols sq*",
+    ),
+    Magic("who", "The names that the session defines.", who, (_PATTERN,)),
+    Magic(
+        "evict",
+        "Free cells or symbols. Refused while others use them, unless told what to do with those.",
+        evict,
+        (
+            Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="symbol"),
+            Argument("--cascade", "free everything that uses them too", "flag"),
+            Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
+        ),
+        example="%evict @sq --cascade",
+    ),
+    Magic(
+        "undo",
+        "Take back the last cell run: definitions and the values of globals.",
+        undo,
+        (Argument("count", "how many runs", "?", int, 1),),
+    ),
+    Magic("reset", "Empty the session and start a fresh executor.", reset,
+          (Argument("-f --force", "accepted and not needed: nothing asks", "flag"),)),
+    Magic(
+        "run",
+        "Run a file as a cell.",
+        run,
+        (Argument("file", "a file of LLVM IR", completes="file"),),
+        example="%run sort.ll",
+    ),
+    Magic(
+        "lib",
+        "Load a shared library into the executor; its functions can then be declared.",
+        library,
+        (Argument("name", "a file, or a name that the loader finds", completes="file"),),
+        example="%lib libz.so.1",
+    ),
+    Magic(
+        "load",
+        "Load a shared library, as %lib does.",
+        load,
+        (Argument("name", "a shared library", completes="file"),),
+    ),
+    Magic(
+        "link",
+        "Link a relocatable object file (.o) into the session.",
+        link,
+        (Argument("file", "an ELF object for x86-64", completes="file"),),
+        example="%link fast.o",
+    ),
+    Magic(
+        "history",
+        "The sources of this session's cells.",
+        history,
+        (
+            Argument("-n", "the last N cells, of earlier sessions too", "", int),
+            Argument("-g --search", "cells that contain TEXT, of earlier sessions too"),
+            Argument("-f --file", "write them to a new file", completes="file"),
+        ),
+        aliases=("hist",),
+    ),
+)

@@ -1,0 +1,132 @@
+"""The kernel without Jupyter's messages: `jitkernel run FILE`, and the way into `jupyter console`.
+
+A file of IR runs as one cell in a session of this process, magics included; a notebook runs
+through a real kernel.  Start from `run_file`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from jitkernel.views.view import View
+
+__all__ = ["TerminalOutput", "console", "run_file"]
+
+
+class TerminalOutput:
+    """The frontend's `Output` on this process's own streams."""
+
+    def write(self, name: str, data: bytes | str) -> None:
+        stream = sys.stdout if name == "stdout" else sys.stderr
+        if isinstance(data, bytes):
+            stream.flush()
+            stream.buffer.write(data)
+            stream.buffer.flush()
+        else:
+            stream.write(data)
+            stream.flush()
+
+    def display(self, view: View) -> None:
+        self.write("stdout", view.text + "\n")
+
+    def page(self, view: View) -> None:
+        self.display(view)
+
+    def clear(self, wait: bool) -> None:
+        """A terminal keeps what was printed."""
+
+    def input(self, prompt: str) -> str | None:
+        if prompt:
+            self.write("stdout", prompt)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.removesuffix("\n")
+
+
+def run_file(path: Path) -> int:
+    """Run a file; 0 if nothing failed."""
+    try:
+        if path.suffix == ".ipynb":
+            return _run_notebook(path)
+        source = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        print(f"jitkernel run: {path}: {error}", file=sys.stderr)
+        return 1
+    return _run_source(source)
+
+
+def _run_source(source: str) -> int:
+    from jitkernel.errors import Exited
+    from jitkernel.kernel.displays import error_lines
+    from jitkernel.kernel.early import read_settings
+    from jitkernel.kernel.frontend import Frontend
+    from jitkernel.kernel.settings import Arena, Compiler, Executor, JITKernelSettings, Session
+    from jitkernel.session import Session as JitSession
+
+    sections = {
+        "Arena": Arena(),
+        "Session": Session(),
+        "Compiler": Compiler(),
+        "Executor": Executor(),
+        "JITKernel": JITKernelSettings(status_line=False),
+    }
+    with JitSession(**read_settings([])) as session:
+        frontend = Frontend(session, TerminalOutput(), sections)
+        signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
+        frontend.begin()
+        try:
+            result = frontend.execute(source)
+        except Exited as error:
+            return error.status & 0xFF
+        except Exception as error:
+            print("\n".join(error_lines(error)), file=sys.stderr)
+            return 1
+        finally:
+            frontend.end()
+        if result is not None and result.text:
+            print(result.text)
+    return 0
+
+
+def _run_notebook(path: Path) -> int:
+    from jitkernel.kernel.client import code_cells, outputs_text, read_notebook, run_cell
+    from jitkernel.kernel.client import running_kernel as kernel
+
+    cells = code_cells(read_notebook(path))
+    with kernel(path.resolve().parent) as client:
+        for cell in cells:
+            reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
+            for text in outputs_text(outputs):
+                kind, _, body = text.partition(": ")
+                stream = sys.stderr if kind in ("stderr", "error") else sys.stdout
+                print(body.rstrip("\n"), file=stream, flush=True)
+            if reply["status"] == "error" and "raises-exception" not in cell["metadata"].get(
+                "tags", ()
+            ):
+                print(f"stopped at cell [{reply['execution_count']}]", file=sys.stderr)
+                return 1
+    return 0
+
+
+def console(arguments: list[str]) -> int:
+    """Replace this process by `jupyter console` with our kernel."""
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    from jitkernel.kernel.install import NAME
+
+    try:
+        import jupyter_console  # noqa: F401
+    except ImportError:
+        print("jitkernel console needs: pip install jupyter-console", file=sys.stderr)
+        return 1
+    try:
+        KernelSpecManager().get_kernel_spec(NAME)
+    except NoSuchKernel:
+        print("Jupyter does not see the kernel yet: jitkernel install --user", file=sys.stderr)
+        return 1
+    command = [sys.executable, "-m", "jupyter_console", "--kernel", NAME, *arguments]
+    os.execv(sys.executable, command)

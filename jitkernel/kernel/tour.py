@@ -1,0 +1,126 @@
+"""`jitkernel tour`: the tour notebook through the real kernel, shown and checked cell by cell.
+
+A cell's outputs must be those stored in the notebook, and exactly the cells tagged
+`raises-exception` must fail.  Start from `tour`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from jitkernel.kernel.client import (
+    code_cells,
+    outputs_text,
+    read_notebook,
+    run_cell,
+    running_kernel,
+)
+
+__all__ = ["tour"]
+
+NEXT = """\
+Try next:
+  make lab          the same notebook in JupyterLab
+  jitkernel console the kernel in this terminal
+  jitkernel doctor  what this machine offers
+  HOW_IT_WORKS.md   one cell, from keystroke to value"""
+
+
+def notebook_path() -> Path:
+    """The tour, in the source tree."""
+    return Path(__file__).resolve().parents[2] / "notebooks" / "tour.ipynb"
+
+
+def tour(path: Path | None = None, update: bool = False, out: TextIO | None = None) -> int:
+    """Run and check a notebook; 0 if all was as stored.  `update` stores what came instead."""
+    out = out or sys.stdout
+    path = path or notebook_path()
+    paint = _Paint(out)
+    if not path.is_file():
+        print(f"no such notebook: {path}", file=out)
+        return 1
+    start = time.monotonic()
+    notebook = read_notebook(path)
+    cells = code_cells(notebook)
+    expected = unexpected = 0
+    with running_kernel(path.parent, ("--deterministic",)) as client:
+        print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out, flush=True)
+        for cell in cells:
+            reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
+            count = reply.get("execution_count")
+            failed = reply["status"] == "error"
+            meant = "raises-exception" in cell["metadata"].get("tags", ())
+            print(_shown(count, cell["source"], outputs, failed and meant, paint), file=out)
+            complaint = "" if update else _complaint(cell, outputs, failed, meant)
+            if failed and meant and not complaint:
+                expected += 1
+            if complaint:
+                unexpected += 1
+                print(paint("31", complaint), file=out)
+            print(file=out, flush=True)
+            cell["outputs"], cell["execution_count"] = outputs, count
+    if update:
+        _write(path, notebook)
+    seconds = time.monotonic() - start
+    summary = (
+        f"{len(cells)} cells, {expected} expected error{'s' * (expected != 1)},"
+        f" {unexpected} unexpected, {seconds:.1f} s"
+    )
+    print(paint("1", summary), file=out)
+    if not unexpected:
+        print(NEXT, file=out)
+    return 1 if unexpected else 0
+
+
+class _Paint:
+    """Colour, where there is a terminal and nobody asked for none."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.on = out.isatty() and not os.environ.get("NO_COLOR")
+
+    def __call__(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+
+
+def _shown(
+    count: Any, source: str, outputs: list[dict[str, Any]], meant: bool, paint: _Paint
+) -> str:
+    head = f"In [{count}]: "
+    pad = " " * len(head)
+    lines = [paint("34", head) + source.rstrip().replace("\n", "\n" + pad)]
+    for text in outputs_text(outputs):
+        kind, _, body = text.partition(": ")
+        if kind == "error" and meant:
+            lines.append(paint("33", "expected error"))
+        label = f"Out[{count}]: " if kind == "Out" else ""
+        lines.append(paint("31", label) + body.rstrip().replace("\n", "\n" + " " * len(label)))
+    return "\n".join(lines)
+
+
+def _complaint(
+    cell: dict[str, Any], outputs: list[dict[str, Any]], failed: bool, meant: bool
+) -> str:
+    """What is not as it should be; empty where all is well."""
+    if failed and not meant:
+        return "UNEXPECTED: this cell should not fail"
+    if meant and not failed:
+        return "UNEXPECTED: this cell should fail, and did not"
+    stored, came = outputs_text(cell.get("outputs", [])), outputs_text(outputs)
+    if stored == came:
+        return ""
+    diff = difflib.unified_diff(
+        "\n".join(stored).splitlines(), "\n".join(came).splitlines(), "stored", "now", lineterm=""
+    )
+    return "UNEXPECTED: other output than stored in the notebook\n" + "\n".join(diff)
+
+
+def _write(path: Path, notebook: dict[str, Any]) -> None:
+    path.write_text(
+        json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
+    )

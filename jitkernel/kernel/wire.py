@@ -1,0 +1,152 @@
+"""A cell's output as Jupyter messages: streams, displays, results, errors, pages, input requests.
+
+Everything carries the parent header of the request that runs, also when it is sent from another
+thread.  Start from `WireOutput`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import zmq
+
+from jitkernel.errors import Interrupted
+from jitkernel.kernel.streams import OutputStreams
+from jitkernel.views.view import View
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.kernel import JITKernel
+
+__all__ = ["WireOutput"]
+
+
+class WireOutput:
+    """The frontend's `Output` in a kernel."""
+
+    def __init__(self, kernel: JITKernel) -> None:
+        self._kernel = kernel
+        self._parent: dict[str, Any] = {}
+        self._ident: Any = b""
+        self._silent = False
+        self._allow_stdin = False
+        self._count = 0
+        self._payload: list[dict[str, Any]] = []
+        # A plain flag: a signal handler sets it, and an Event's lock is not for those.
+        self._stop_input = False
+        self.streams = OutputStreams(self._publish_stream, self._later, kernel.max_output)
+
+    # -- around a cell ---------------------------------------------------------------------
+
+    def begin(self, *, silent: bool, allow_stdin: bool, count: int) -> None:
+        """A request starts to run."""
+        self._parent = self._kernel.get_parent("shell")
+        self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
+        self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
+        self._payload = []
+        self._stop_input = False
+        self.streams.reset(self._kernel.max_output)
+
+    def end(self) -> None:
+        """The request is done: nothing of its output is held back."""
+        self.streams.finish()
+        self._silent = False
+
+    def take_payload(self) -> list[dict[str, Any]]:
+        payload, self._payload = self._payload, []
+        return payload
+
+    def interrupt(self) -> None:
+        """An input request that waits is given up.  Callable from a signal handler."""
+        self._stop_input = True
+
+    # -- the Output protocol ---------------------------------------------------------------
+
+    def write(self, name: str, data: bytes | str) -> None:
+        if not self._silent:
+            self.streams.write(name, data)
+
+    def display(self, view: View) -> None:
+        if not self._silent:
+            self._send(
+                "display_data",
+                {"data": view._repr_mimebundle_(), "metadata": {}, "transient": {}},
+            )
+
+    def page(self, view: View) -> None:
+        self._payload.append(
+            {"source": "page", "data": view._repr_mimebundle_(), "start": 0}
+        )
+
+    def clear(self, wait: bool) -> None:
+        if not self._silent:
+            self._send("clear_output", {"wait": wait})
+
+    def result(self, view: View) -> None:
+        """The cell's `Out`."""
+        self._send(
+            "execute_result",
+            {
+                "execution_count": self._count,
+                "data": view._repr_mimebundle_(),
+                "metadata": {},
+            },
+        )
+
+    def error(self, content: dict[str, Any]) -> None:
+        self._send("error", content)
+
+    def input(self, prompt: str) -> str | None:
+        """Ask the client for a line; None when it has no input box.  EOFError on Ctrl-D."""
+        if not self._allow_stdin:
+            return None
+        self.streams.flush()
+        kernel, socket = self._kernel, self._kernel.stdin_socket
+        assert kernel.session is not None
+        while _receive(socket) is not None:
+            pass  # answers to requests that were given up
+        kernel.session.send(
+            socket,
+            "input_request",
+            {"prompt": prompt, "password": False},
+            self._parent,
+            ident=self._ident,
+        )
+        while True:
+            if self._stop_input:
+                raise Interrupted("interrupted while waiting for input")
+            if not socket.poll(20, zmq.POLLIN):
+                continue
+            _, reply = kernel.session.recv(socket)
+            if reply is not None and reply["header"]["msg_type"] == "input_reply":
+                value = str(reply["content"].get("value", ""))
+                if value == "\x04":
+                    raise EOFError
+                return value
+
+    # -- sending ---------------------------------------------------------------------------
+
+    def _send(self, kind: str, content: dict[str, Any]) -> None:
+        self.streams.flush()
+        self._publish(kind, content)
+
+    def _publish(self, kind: str, content: dict[str, Any]) -> None:
+        kernel = self._kernel
+        if kernel.session is not None:
+            kernel.session.send(
+                kernel.iopub_socket, kind, content, parent=self._parent, ident=kernel._topic(kind)
+            )
+
+    def _publish_stream(self, name: str, text: str) -> None:
+        self._publish("stream", {"name": name, "text": text})
+
+    def _later(self, seconds: float, call: Any) -> None:
+        """Call on the thread that owns the iopub socket."""
+        loop = self._kernel.iopub_thread.io_loop
+        loop.add_callback(loop.call_later, seconds, call)
+
+
+def _receive(socket: Any) -> Any:
+    try:
+        return socket.recv_multipart(zmq.NOBLOCK)
+    except zmq.Again:
+        return None

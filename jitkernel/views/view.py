@@ -1,0 +1,137 @@
+"""`View`: what a display is made of, and the few shapes (table, listing) that all views share.
+
+A view is complete in plain text and in HTML without any styling, because notebooks are read
+untrusted and on sites that strip CSS.  Not a template engine: plain functions that return text.
+Start from `View` and `table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+__all__ = ["View", "escape", "join", "listing", "size_text", "table", "time_text"]
+
+WIDTH = 100  # columns of a plain-text view
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One display: `text` for any client, `html` for notebooks."""
+
+    text: str
+    html: str = ""
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        bundle = {"text/plain": self.text}
+        if self.html:
+            bundle["text/html"] = self.html
+        return bundle
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def table(
+    caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = ""
+) -> View:
+    """A table.  A column whose name starts with `#` holds numbers (the `#` is not shown)."""
+    right = [name.startswith("#") for name in columns]
+    names = [name.removeprefix("#") for name in columns]
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    return View(
+        _table_text(caption, names, right, cells, note),
+        _table_html(caption, names, cells, note),
+    )
+
+
+def _table_text(
+    caption: str, names: list[str], right: list[bool], cells: list[list[str]], note: str
+) -> str:
+    widths = [
+        max(len(line) for line in column)
+        for column in zip(names, *[[_one_line(c) for c in row] for row in cells], strict=True)
+    ]
+    # What is too wide is taken from the widest column, which is a type or a piece of source.
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and max(widths) > 12:
+        widest = widths.index(max(widths))
+        excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+        second = max((w for i, w in enumerate(widths) if i != widest), default=12)
+        widths[widest] -= min(excess, max(1, widths[widest] - max(second, 12)))
+
+    def line(row: Sequence[str]) -> str:
+        parts = []
+        for value, width, is_right in zip(row, widths, right, strict=True):
+            shown = _one_line(value)
+            if len(shown) > width:
+                shown = shown[: width - 1] + "…"
+            parts.append(shown.rjust(width) if is_right else shown.ljust(width))
+        return "  ".join(parts).rstrip()
+
+    lines = [caption] if caption else []
+    lines += [line(names)] + [line(row) for row in cells]
+    if note:
+        lines.append(note)
+    return "\n".join(lines)
+
+
+def _table_html(caption: str, names: list[str], cells: list[list[str]], note: str) -> str:
+    parts = ["<table>"]
+    if caption:
+        parts.append(f"<caption>{escape(caption)}</caption>")
+    parts.append("<thead><tr>")
+    parts += [f'<th scope="col">{escape(name)}</th>' for name in names]
+    parts.append("</tr></thead><tbody>")
+    for row in cells:
+        head, *rest = row
+        parts.append(f'<tr><th scope="row">{escape(head)}</th>')
+        parts += [f"<td>{escape(value)}</td>" for value in rest]
+        parts.append("</tr>")
+    parts.append("</tbody></table>")
+    if note:
+        parts.append(f"<p>{escape(note)}</p>")
+    return "".join(parts)
+
+
+def listing(title: str, body: str, summary: str = "") -> View:
+    """A title and preformatted lines; wide ones scroll inside their `pre`."""
+    text = f"{title}\n{body}" if title else body
+    head = f"<p><b>{escape(title)}</b></p>" if title else ""
+    html = f"{head}<pre>{escape(body)}</pre>"
+    if summary:
+        text += f"\n{summary}"
+        html += f"<p>{escape(summary)}</p>"
+    return View(text, html)
+
+
+def join(views: Sequence[View]) -> View:
+    """Several views, one under the other."""
+    return View("\n\n".join(v.text for v in views), "".join(v.html for v in views))
+
+
+def size_text(count: int) -> str:
+    """Bytes for reading: `6 B`, `12.5 KiB`, `1.0 GiB`."""
+    if abs(count) < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if abs(value) < 1024 or unit == "TiB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def time_text(nanoseconds: float) -> str:
+    """A duration for reading: `12 ns`, `1.4 us`, `22.1 ms`, `3.9 s`."""
+    for limit, scale, unit in ((1e3, 1, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms")):
+        if nanoseconds < limit:
+            value = nanoseconds / scale
+            break
+    else:
+        value, unit = nanoseconds / 1e9, "s"
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+
+
+def _one_line(value: str) -> str:
+    return value if "\n" not in value else value.replace("\n", " ")
