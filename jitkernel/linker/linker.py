@@ -161,9 +161,11 @@ class Linker:
             if symbol.image is image:
                 was = symbol.address
                 symbol.state, symbol.address, symbol.image, symbol.size = MISSING, 0, None, 0
-                if symbol.users:
+                if symbol.users and not self._found_far([symbol]):
                     orphans.append(symbol)
                     self.rebind(symbol, was)
+                elif symbol.stub:
+                    self._write_stub(symbol)
                 self.drop_if_unused(symbol)
         for group in image.groups:
             if self.groups.get(group) is image:
@@ -190,11 +192,20 @@ class Linker:
 
     def drop_if_unused(self, symbol: Symbol) -> None:
         """Forget a symbol that nobody defines or uses; free its stub and slots."""
-        if symbol.users or symbol.state in (DEFINED, FAR, FIXED):
+        if symbol.users or symbol.held or symbol.state in (DEFINED, FAR, FIXED):
             return
         if self.symbols.get(symbol.name) is symbol:
             del self.symbols[symbol.name]
             self._free_stub(symbol)
+
+    def hold(self, symbol: Symbol) -> None:
+        """Keep a symbol's canonical entry where it is, although nobody defines or uses it."""
+        symbol.held += 1
+
+    def unhold(self, symbol: Symbol) -> None:
+        """The opposite of `hold`."""
+        symbol.held -= 1
+        self.drop_if_unused(symbol)
 
     def dependents(self, image: Image) -> dict[Symbol, list[Image]]:
         """Who else uses what the image still defines, by symbol."""

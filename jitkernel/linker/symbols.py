@@ -35,11 +35,11 @@ class Symbol:
     `stub` is the canonical entry: 16 bytes of text at a fixed address that lead to the present
     definition, or raise.  `slot` is a GOT slot with the symbol's address, `far_slot` one with a far
     function's real address, through which its stub jumps.  `users` maps each image that refers to
-    the symbol to its packed sites (see `sites`).  `info` belongs to the session: type, signature.
+    the symbol to its packed sites (see `sites`).  `held` counts who wants the entry kept all the same.  `info` belongs to the session: type, signature.
     """
 
     __slots__ = (
-        "address", "far_slot", "image", "info", "kind", "name", "size", "slot", "state", "stub",
+        "address", "far_slot", "held", "image", "info", "kind", "name", "size", "slot", "state", "stub",
         "users", "why",
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ class Symbol:
         self.stub = 0
         self.slot = 0
         self.far_slot = 0
+        self.held = 0
         self.users: dict[Image, bytes] | None = None
         self.info: Any = None
         self.why = ""  # of a stub that raises for another reason than a missing definition
