@@ -1,0 +1,287 @@
+"""The program that the executor's process runs: `python -I -S child.py SOCKET`.
+
+It maps the arena, opens the C library, fills in the control block, and then stays in the native
+loop `jk_serve`, which comes back only for rare requests: looking up symbols, loading libraries.
+It stands alone: nothing of jitkernel can be imported here, and little of Python, since every
+import costs start-up time and memory.
+
+The first message is a marshalled dict (see process.py); the parent is trusted, never the reverse:
+what goes back is plain bytes that the parent takes apart itself.
+"""
+
+import ctypes
+import marshal
+import os
+import struct
+import sys
+
+HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV = 16, 17, 18, 19, 20, 21
+HEAD = struct.Struct("<8Q")
+RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
+MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
+F_DUPFD_CLOEXEC = 1030
+PROT = {"r": 1, "rw": 3, "rx": 5}
+SIG_DFL = 0
+#: glibc picks these by CPU at load time; their names are not where their code is.
+BY_CPU = (
+    "memchr memcmp memcpy memmove mempcpy memrchr memset rawmemchr stpcpy stpncpy strcasecmp "
+    "strcat strchr strchrnul strcmp strcpy strcspn strlen strncasecmp strncat strncmp strncpy "
+    "strnlen strpbrk strrchr strspn strstr wcslen wcsnlen wmemset sin cos tan exp log pow atan "
+    "atan2 sinf cosf expf logf powf floor ceil rint nearbyint trunc fma fmaf"
+).split()
+
+libc = ctypes.CDLL(None, use_errno=True)
+long, pointer = ctypes.c_long, ctypes.c_void_p
+
+
+class Info(ctypes.Structure):
+    """Dl_info of <dlfcn.h>."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def fail(words):
+    """Say why there will be no executor, and end."""
+    text = words.encode("utf-8", "replace")
+    os.write(control_socket, HEAD.pack(HELLO, 0, os.getpid(), 1, 0, 0, 0, 0) + text[:50000])
+    os._exit(95)
+
+
+def symbol(name):
+    """Address of a name in the process, 0 where unknown."""
+    return libc.dlsym(None, name.encode()) or 0
+
+
+def map_pages(address, size, prot, flags, fd=-1, offset=0):
+    at = libc.mmap(address, size, prot, flags, fd, offset)
+    if at in (None, 2**64 - 1) or (address and at != address):
+        raise OSError(ctypes.get_errno(), "mmap")
+    return at
+
+
+def map_arena(fd, base, regions):
+    """Every region where it belongs, neighbours of one protection as one mapping."""
+    merged = []
+    for start, stop, prot in regions:
+        if merged and merged[-1][1:] == [start, prot]:
+            merged[-1][1] = stop
+        else:
+            merged.append([start, stop, prot])
+    for start, stop, prot in merged:
+        flags = MAP_SHARED | MAP_FIXED_NOREPLACE
+        try:
+            map_pages(start, stop - start, PROT[prot], flags, fd, start - base)
+        except OSError as error:
+            fail(f"address range {start:#x}-{stop:#x} cannot be mapped: {error}")
+
+
+def limit(resource, value):
+    """Lower a resource limit, soft and hard; 0 leaves it."""
+    pair = (ctypes.c_ulong * 2)()
+    libc.getrlimit(resource, pair)
+    pair[0] = value
+    libc.setrlimit(resource, pair)
+
+
+def keep(fd, lowest):
+    """A copy of a descriptor where programs do not look, not inherited by other programs."""
+    copy = libc.fcntl(fd, F_DUPFD_CLOEXEC, lowest)
+    if copy < 0:
+        copy = libc.fcntl(fd, F_DUPFD_CLOEXEC, 3)
+    if copy < 0:
+        fail(f"descriptor {fd} cannot be copied: {os.strerror(ctypes.get_errno())}")
+    return copy
+
+
+def native(name, *types, result=long):
+    """A function of the runtime; calling it releases Python's lock."""
+    return ctypes.CFUNCTYPE(result, *types)(entry[name])
+
+
+def put(name, value):
+    ctypes.c_uint64.from_address(fields[name]).value = value & 0xFFFFFFFFFFFFFFFF
+
+
+def answer(op, seq, status=0, payload=b""):
+    os.write(control_socket, HEAD.pack(op, seq, os.getpid(), status, 0, 0, 0, 0) + payload)
+
+
+def start_lifeline(fd, argv, area):
+    """Start the thread that ends this process, and what it started, with the kernel process."""
+    strings = [a.encode() + b"\0" for a in argv]
+    table = area + sum(map(len, strings)) + 7 & -8
+    at, addresses = area, []
+    for text in strings:
+        ctypes.memmove(at, text, len(text))
+        addresses.append(at)
+        at += len(text)
+    words = [*addresses, 0, 0]
+    ctypes.memmove(table, struct.pack(f"<{len(words)}Q", *words), 8 * len(words))
+    put("reaper_path", area)
+    put("reaper_argv", table)
+    put("reaper_envp", table + 8 * (len(words) - 1))
+    size = 64 << 10
+    stack = map_pages(None, size, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+    if native("jk_lifeline", pointer, long)(stack + size, fd) < 0:
+        fail("the lifeline thread cannot be started")
+
+
+def guarded_stack(size):
+    """Memory for the handlers' stack, with a page below it that faults."""
+    at = map_pages(None, size + 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+    libc.mprotect(at, 4096, 0)
+    return at + 4096
+
+
+def locate(address):
+    """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
+    info = Info()
+    if not libc.dladdr(address, ctypes.byref(info)) or not info.file:
+        return ""
+    file = os.path.basename(os.fsdecode(info.file))
+    if info.name:
+        return f"{os.fsdecode(info.name)}+{address - info.address:#x}, {file}"
+    if not by_cpu:
+        for name in BY_CPU:
+            # calling an address-taken function reaches the chosen one: dlsym resolves it
+            by_cpu.append((symbol(name), name))
+        by_cpu.sort()
+    best = max(((a, n) for a, n in by_cpu if a <= address < a + 0x1000), default=None)
+    if best is not None:
+        other = Info()
+        if libc.dladdr(best[0], ctypes.byref(other)) and other.base == info.base:
+            return f"{best[1]}+{address - best[0]:#x}, {file}"
+    return f"{file}+{address - info.base:#x}"
+
+
+def lookup(names):
+    """Addresses of names in the libraries; what only Python itself exports does not count."""
+    out = []
+    for name in names:
+        known = any(libc.dlsym(h, name) for h in handles)
+        out.append((libc.dlsym(None, name) or 0) if known else 0)
+    return out
+
+
+def serve_rare(message):
+    """What the native loop leaves to Python: one request, one answer."""
+    op, seq, *_ = HEAD.unpack_from(message)
+    parts = message[HEAD.size :].split(b"\0") if len(message) > HEAD.size else []
+    try:
+        if op == LOOKUP:
+            found = lookup(parts)
+            answer(op, seq, 0, struct.pack(f"<{len(found)}Q", *found))
+        elif op == LIBRARY:
+            handle = libc.dlopen(parts[0], os.RTLD_NOW | os.RTLD_GLOBAL)
+            if not handle:
+                answer(op, seq, 1, libc.dlerror() or b"dlopen failed")
+            else:
+                handles.append(handle)
+                answer(op, seq)
+        elif op == LOCATE:
+            places = [locate(int(p, 16)).encode() for p in parts]
+            answer(op, seq, 0, b"\0".join(places))
+        elif op == CHDIR:
+            os.chdir(parts[0])
+            answer(op, seq)
+        elif op == SETENV:
+            os.environb[parts[0]] = parts[1]
+            answer(op, seq)
+        else:
+            answer(op, seq, 1, b"unknown request")
+    except OSError as error:
+        answer(op, seq, 1, str(error).encode("utf-8", "replace"))
+
+
+def declare():
+    libc.mmap.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, long]
+    libc.mmap.restype = pointer
+    libc.mprotect.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int]
+    libc.dlsym.argtypes, libc.dlsym.restype = [pointer, ctypes.c_char_p], pointer
+    libc.dlopen.argtypes, libc.dlopen.restype = [ctypes.c_char_p, ctypes.c_int], pointer
+    libc.dlerror.restype = ctypes.c_char_p
+    libc.dladdr.argtypes = [pointer, pointer]
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, pointer], pointer
+    libc.setvbuf.argtypes = [pointer, pointer, ctypes.c_int, ctypes.c_size_t]
+    libc.on_exit.argtypes = [pointer, pointer]
+
+
+def main():
+    """Become an executor; comes back only when the kernel process is gone."""
+    global control_socket, fields, entry
+    first = int(sys.argv[1])
+    control_socket = first
+    setup = marshal.loads(os.read(first, 1 << 20))
+    fields, entry = setup["fields"], setup["entry"]
+    soft = (ctypes.c_ulong * 2)()
+    libc.getrlimit(RLIMIT_NOFILE, soft)
+    high = max(min(soft[0], 1024) - 16, 16)
+    declare()
+    map_arena(setup["memory"], setup["base"], setup["regions"])
+    for name, value in setup["control"].items():
+        put(name, value)
+    os.close(setup["memory"])
+    control_socket = keep(first, high)
+    os.close(first)
+
+    limit(RLIMIT_CORE, 0)
+    limit(RLIMIT_STACK, setup["stack_size"])
+    for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
+        handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
+        if handle:
+            handles.append(handle)
+    lost = []
+    for library in setup["libraries"]:
+        handle = libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
+        if handle:
+            handles.append(handle)
+        else:
+            lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
+    # What Python does with signals is not what a C program expects.
+    for number in (2, 13, 25):  # SIGINT, SIGPIPE, SIGXFSZ
+        libc.signal(number, SIG_DFL)
+    for stream, mode in (("stdin", 1), ("stdout", 1), ("stderr", 2)):
+        libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
+
+    for name in (
+        "exit _exit _Exit quick_exit pthread_exit abort fflush malloc free pthread_create "
+        "pthread_join"
+    ).split():
+        put(f"libc_{name}", symbol(name))
+    put("libc_stack_chk_fail", symbol("__stack_chk_fail"))
+    put("libc_fpurge", symbol("__fpurge"))
+    put("libc_register_frame", symbol("__register_frame"))
+    put("libc_deregister_frame", symbol("__deregister_frame"))
+    put("libc_stdin", symbol("stdin"))
+    put("libc_files", symbol("_IO_list_all") if symbol("gnu_get_libc_version") else 0)
+    put("pid", os.getpid())
+    put("tid", os.getpid())  # cells run on the first thread
+    put("stack_size", setup["stack_size"])
+    put("socket", control_socket)
+    put("socket_inode", os.fstat(control_socket).st_ino)
+    for fd in (0, 1, 2):
+        put(f"keep_{fd}", keep(fd, high))
+    size = 64 << 10
+    put("alt_stack", guarded_stack(size))
+    put("alt_flags", 0)
+    put("alt_size", size)
+    libc.on_exit(entry["jk_on_exit"], None)
+    start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
+    os.close(setup["lifeline"])
+    limit(RLIMIT_DATA, setup["memory_limit"]) if setup["memory_limit"] else None
+
+    answer(HELLO, 0, 0, "\n".join(lost).encode())
+    serve = native("jk_serve")
+    while True:
+        serve_rare(ctypes.string_at(setup["frame"], serve()))
+
+
+handles, by_cpu = [], []
+control_socket, fields, entry = -1, {}, {}
+if __name__ == "__main__":
+    main()

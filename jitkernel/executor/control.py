@@ -1,0 +1,138 @@
+"""Where everything lies in the runtime's own data, in one place.
+
+The kernel process, the executor's Python part and its native runtime all use these offsets; they
+count from the start of the region `runtime.data`, to which the symbol `jk_control` is bound.
+Nothing here touches memory.  Start from `FIELDS` and `RECORD_FIELDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = [
+    "ARGS_AT",
+    "BUFFER_SIZE",
+    "FIELDS",
+    "FRAME_AT",
+    "FRAME_SIZE",
+    "LIST_AT",
+    "LIST_SIZE",
+    "REAPER_AT",
+    "REAPER_SIZE",
+    "RECORD",
+    "RECORD_AT",
+    "RECORD_FIELDS",
+    "REGISTERS",
+    "RESULT_AT",
+    "STACK_AT",
+    "STACK_SIZE",
+]
+
+RECORD_AT = 0x1000  # the fault record
+STACK_AT, STACK_SIZE = 0x2000, 0x8000  # a copy of the stack where a cell was stopped
+ARGS_AT, RESULT_AT, BUFFER_SIZE = 0x10000, 0x20000, 0x10000
+LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
+FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
+REAPER_AT, REAPER_SIZE = 0x90000, 0x4000  # argv and strings for the program that cleans up
+
+_CONTROL = (
+    # who runs
+    "pid",
+    "tid",  # of the thread that runs cells
+    "running",  # 1 while a thunk runs
+    "service",  # 1 while the runtime itself runs under `jk_enter`: flushing, checking
+    "seq",  # number of the request being served
+    # set by the kernel process to stop the request with that number; taken back by the handler
+    "interrupt_seq",
+    "force_seq",  # from now on even where library frames are below
+    "text_locked",  # a futex: 1 while the text zone is not executable
+    # what `jk_enter` saves
+    "saved_rsp",
+    "saved_mask",
+    "mxcsr",
+    "x87cw",
+    # fixed at the start
+    "has_avx",
+    "stack_size",  # bytes of stack a cell may use
+    "text_start",
+    "text_stop",
+    "runtime_start",
+    "runtime_stop",
+    "alt_stack",  # a stack_t: address, flags, size
+    "alt_flags",
+    "alt_size",
+    # unwind tables: set by the kernel process, and what is registered now
+    "unwind_start",
+    "unwind_generation",
+    "seen_start",
+    "seen_generation",
+    # descriptors and their copies that the user's program does not know of
+    "socket",
+    "socket_inode",
+    "keep_0",
+    "keep_1",
+    "keep_2",
+    # the library's own functions, for the runtime and for forked children
+    "libc_exit",
+    "libc__exit",
+    "libc__Exit",
+    "libc_quick_exit",
+    "libc_pthread_exit",
+    "libc_abort",
+    "libc_stack_chk_fail",
+    "libc_fflush",
+    "libc_fpurge",
+    "libc_stdin",  # address of the variable
+    "libc_files",  # address of _IO_list_all, 0 where there is none
+    "libc_malloc",
+    "libc_free",
+    "libc_pthread_create",
+    "libc_pthread_join",
+    "libc_register_frame",
+    "libc_deregister_frame",
+    # what happened
+    "record_taken",  # somebody writes or wrote the record of this request
+    "record_kept",  # it must not be overwritten
+    "progress",  # calls finished by `jk_each`
+    "done_seq",  # the last request answered, and the answer
+    "done_stopped",
+    "done_sick",
+    "reaper_path",
+    "reaper_argv",
+    "reaper_envp",
+)
+
+_RECORD = (
+    "kind",  # see records.py
+    "cause",
+    "signal",
+    "code",
+    "address",
+    "error",  # the page fault's error code
+    "trap",
+    "pc",
+    "sp",
+    "status",
+    "stub",
+    "caller",
+    "thread",  # 0: the cell's, 1: another
+    "library",  # library frames were left behind
+    "stack_top",
+    "stack_size",
+    "seq",  # written last: the record is whole
+)
+
+#: In the order of the signal frame's general registers (ucontext `gregs`), then flags.
+REGISTERS = (
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip", "eflags",
+)  # fmt: skip
+
+#: Offset of each control word, 8 bytes wide.
+FIELDS: Mapping[str, int] = MappingProxyType({n: 8 * i for i, n in enumerate(_CONTROL)})
+#: Index of each word of the fault record; the registers follow the words.
+RECORD: Mapping[str, int] = MappingProxyType(
+    {n: i for i, n in enumerate(_RECORD + tuple(f"reg_{r}" for r in REGISTERS))}
+)
+RECORD_FIELDS = tuple(RECORD)

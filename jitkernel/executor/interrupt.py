@@ -1,0 +1,67 @@
+"""Stopping a cell that runs: from a signal to its thread up to the end of the process.
+
+The runtime's handler (runtime.ll) decides what a signal may do at the place where it arrives; this
+is the kernel process's half, a clock: what to try next, and when to give up.  Start from
+`Interruption.step`.  It never waits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+from jitkernel.executor import procfs
+
+__all__ = ["SIGNAL", "Interruption"]
+
+SIGNAL = 62  # a real-time signal of our own; runtime.ll has the same number
+AGAIN = 0.05  # seconds between signals
+CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
+BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force
+
+
+class Interruption:
+    """One request to stop the call with number `seq`, begun at `now` (seconds, monotonic).
+
+    `cause` is "" for the user's wish, "timeout" or "stdin".  `put` writes a control word.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        seq: int,
+        put: Callable[[str, int], None],
+        grace: float,
+        cause: str,
+        now: float,
+    ):
+        self.pid, self.seq, self.cause = pid, seq, cause
+        self._put, self._grace, self._began = put, max(grace, 0.2), now
+        self._children, self._forced = False, False
+        self.due = now  # when `step` has something to do
+        put("interrupt_seq", seq)
+
+    def step(self, now: float) -> bool:
+        """Do what is due; False when the grace period is over and the process has to go."""
+        passed = now - self._began
+        if passed > self._grace:
+            return False
+        if passed >= CHILDREN and not self._children:
+            self._children = True
+            for pid in procfs.session_members(self.pid):
+                _send(pid, signal.SIGINT)
+        blocked = passed >= BLOCKED * self._grace and procfs.asleep(self.pid)
+        if not self._forced and (blocked or passed >= LATE * self._grace):
+            self._forced = True
+            self._put("force_seq", self.seq)
+        _send(self.pid, SIGNAL)
+        self.due = now + AGAIN
+        return True
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass  # it has ended meanwhile

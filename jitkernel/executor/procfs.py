@@ -1,0 +1,157 @@
+"""What /proc says about the executor's processes: who waits for input, who belongs to whom.
+
+Plain functions over /proc; whatever cannot be read counts as "no".  Start from
+`waits_for_input` and `session_members`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "Mapped",
+    "all_asleep",
+    "family",
+    "libraries",
+    "marked",
+    "session_members",
+    "waits_for_input",
+]
+
+#: System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
+READ, READV, POLL, PPOLL, SELECT, PSELECT6 = 0, 19, 7, 271, 23, 270
+_POLLIN = 1
+
+Mapped = tuple[int, int, str]  # start, stop, path
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return ""
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def _stat(pid: int | str, task: str = "") -> list[str]:
+    """The fields of a stat file after the program's name: state, ppid, pgrp, session, ..."""
+    text = _text(f"/proc/{pid}{task}/stat")
+    return text.rpartition(")")[2].split()
+
+
+def family(pid: int) -> list[int]:
+    """The process and its living descendants, by the kernel's own lists of children."""
+    found, seen = [pid], {pid}
+    for parent in found:
+        for task in _names(f"/proc/{parent}/task"):
+            for child in _text(f"/proc/{parent}/task/{task}/children").split():
+                if (number := int(child)) not in seen:
+                    seen.add(number)
+                    found.append(number)
+    return found
+
+
+def session_members(leader: int) -> list[int]:
+    """Every process of the session that `leader` leads, but for itself."""
+    wanted, found = str(leader), []
+    for name in _names("/proc"):
+        if name.isdigit() and name != wanted:
+            fields = _stat(name)
+            if len(fields) > 3 and fields[3] == wanted and fields[0] != "Z":
+                found.append(int(name))
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """Every process that was started with `mark` (NAME=value) in its environment."""
+    wanted, found = mark.encode(), []
+    for name in _names("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def all_asleep(pid: int) -> bool:
+    """Whether no thread of the process runs or is about to."""
+    states = [_stat(pid, f"/task/{t}")[:1] for t in _names(f"/proc/{pid}/task")]
+    return bool(states) and all(s and s[0] in "SZX" for s in states)
+
+
+def asleep(pid: int) -> bool:
+    """Whether the first thread of the process sleeps."""
+    return _stat(pid, f"/task/{pid}")[:1] == ["S"]
+
+
+def first_thread_ended(pid: int) -> bool:
+    """Whether the first thread ended while others go on."""
+    return _stat(pid, f"/task/{pid}")[:1] in (["Z"], ["X"])
+
+
+def libraries(pid: int) -> list[Mapped]:
+    """Where each file is mapped in a process: from its lowest to its highest page."""
+    spans: dict[str, tuple[int, int]] = {}
+    for line in _text(f"/proc/{pid}/maps").splitlines():
+        parts = line.split(maxsplit=5)
+        if len(parts) == 6 and parts[5].startswith("/"):
+            low, high = (int(n, 16) for n in parts[0].split("-"))
+            old = spans.get(parts[5], (low, high))
+            spans[parts[5]] = (min(old[0], low), max(old[1], high))
+    return [(low, high, path) for path, (low, high) in spans.items()]
+
+
+def waits_for_input(pids: Iterable[int], pipe: str) -> bool:
+    """Whether a thread of these processes is blocked waiting for `pipe` (`pipe:[123]`) to fill."""
+    for pid in pids:
+        for task in _names(f"/proc/{pid}/task"):
+            words = _text(f"/proc/{pid}/task/{task}/syscall").split()
+            if len(words) < 7 or words[0] == "-1":
+                continue
+            number, *args = (int(w, 0) for w in words[:7])
+            if any(_link(pid, fd) == pipe for fd in _waited_for(pid, number, args)):
+                return True
+    return False
+
+
+def _link(pid: int, fd: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{fd}")
+    except OSError:
+        return ""
+
+
+def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
+    """Descriptors that a system call in progress waits to read."""
+    if number in (READ, READV):
+        yield args[0]
+    elif number in (POLL, PPOLL):
+        data = _memory(pid, args[0], 8 * min(args[1], 1024))
+        for fd, events, _ in struct.iter_unpack("<ihh", data[: len(data) & -8]):
+            if fd >= 0 and events & _POLLIN:
+                yield fd
+    elif number in (SELECT, PSELECT6) and args[1]:
+        data = _memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
+        yield from (fd for fd in range(min(args[0], 8 * len(data))) if data[fd // 8] >> fd % 8 & 1)
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
+            file.seek(address)
+            return file.read(size)
+    except (OSError, ValueError, OverflowError):
+        return b""

@@ -1,0 +1,148 @@
+"""What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
+
+Records only.  The words of a fault record come from shared memory that user code can write to, so
+nothing in them is trusted: any 64-bit value decodes.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
+
+__all__ = ["ExecutorSettings", "FaultRecord", "Outcome", "decode_record", "signal_name"]
+
+#: Who ended the cell, by the number that runtime.s gives it.
+CAUSES = (
+    "",
+    "exit",
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "pthread_exit",
+    "abort",
+    "stack smashed",
+    "undefined symbol",
+    "exit in a library",
+)
+KINDS = {1: "fault", 2: "exit", 3: "stub", 4: "interrupted"}
+_PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSettings:
+    """How an executor runs; times in seconds, sizes in bytes, 0 for no limit.
+
+    `memory_limit`, `stack_size`, `env` and `cwd` take effect when the process starts.
+    """
+
+    interrupt_grace: float = 2.0
+    cell_timeout: float = 0.0
+    memory_limit: int = 0
+    stack_size: int = 8 << 20
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRecord:
+    """Where and how user code was stopped.
+
+    `signal` is a name (`SIGSEGV`), "" where no signal was involved; `code` its si_code; `address`
+    the address it concerns and `access` what was tried there ("read", "write", "execute" or "").
+    `stack` holds the bytes from `sp` up towards `stack_top`, at most 32 KiB.  `stub` and `caller`
+    are of a call to a symbol that nobody defines.  `library`: frames of a library were abandoned.
+    `cause` says who ended the cell where no fault did: "exit", "abort", "stack smashed",
+    "timeout", ...  `generation` is of the process that the addresses belong to.
+    """
+
+    signal: str = ""
+    code: int = 0
+    address: int = 0
+    pc: int = 0
+    sp: int = 0
+    registers: Mapping[str, int] = field(default_factory=dict)
+    stack: bytes = b""
+    stack_top: int = 0
+    status: int = 0
+    stub: int = 0
+    caller: int = 0
+    thread: str = "cell"
+    access: str = ""
+    library: bool = False
+    stdin_refused: bool = False
+    cause: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended.
+
+    `kind` is one of
+    "ok"           it returned; `result` is what it left in the result buffer
+    "fault"        a signal, `abort` or a smashed stack
+    "exit"         it asked to end the process; `record.status` is the status
+    "stub"         it called a symbol that nobody defines
+    "interrupted"  it was stopped on request, by the time limit, or because it wanted input
+    "died"         the process is gone and left no record
+
+    `respawned`: another process runs now and `lost` says what went with the old one.  `started`
+    is False where the process was found dead before the call began.  `done` counts finished calls
+    of `call_many`.
+    """
+
+    kind: str
+    result: bytes = b""
+    record: FaultRecord | None = None
+    respawned: bool = False
+    lost: str = ""
+    started: bool = True
+    done: int = 0
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV` for 11; `signal 62` for what has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def decode_record(
+    words: Sequence[int], stack: bytes, generation: int, cause: str = ""
+) -> tuple[str, FaultRecord]:
+    """The kind and the record that the runtime's words mean; `stack` is the whole stack buffer."""
+    word = words.__getitem__
+    at = RECORD
+    number = word(at["signal"])
+    code = word(at["code"]) & 0xFFFFFFFF
+    error, trap = word(at["error"]), word(at["trap"])
+    access = ""
+    if trap == _PAGE_FAULT and number in (signal.SIGSEGV, signal.SIGBUS):
+        access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
+    first = at[f"reg_{REGISTERS[0]}"]
+    kind = KINDS.get(word(at["kind"]), "fault")
+    index = word(at["cause"])
+    status = word(at["status"]) & 0xFFFFFFFF
+    return kind, FaultRecord(
+        signal="" if kind != "fault" or not number else signal_name(number),
+        code=code - (1 << 32) if code >> 31 else code,
+        address=word(at["address"]),
+        pc=word(at["pc"]),
+        sp=word(at["sp"]),
+        registers=dict(zip(REGISTERS, words[first : first + len(REGISTERS)], strict=False)),
+        stack=stack[: min(word(at["stack_size"]), STACK_SIZE)],
+        stack_top=word(at["stack_top"]),
+        status=status - (1 << 32) if status >> 31 else status,
+        stub=word(at["stub"]),
+        caller=word(at["caller"]),
+        thread="other" if word(at["thread"]) else "cell",
+        access=access,
+        library=bool(word(at["library"])),
+        stdin_refused=cause == "stdin",
+        cause=cause or (CAUSES[index] if index < len(CAUSES) else ""),
+        generation=generation,
+    )

@@ -1,0 +1,64 @@
+"""The executor's native runtime as one module of LLVM IR.  Start from `runtime_ir`.
+
+The text is in runtime.ll (handlers, record, serving) and runtime.s (what must be written in
+instructions); here only the names of control words become addresses.  It imports nothing but
+`jk_control`, and has no data of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from types import MappingProxyType
+
+from jitkernel.executor import control
+
+__all__ = ["INTERPOSED", "runtime_ir"]
+
+#: What session code gets for the functions that would end the executor.
+INTERPOSED: Mapping[str, str] = MappingProxyType(
+    {
+        "exit": "jk_exit",
+        "_exit": "jk__exit",
+        "_Exit": "jk__Exit",
+        "quick_exit": "jk_quick_exit",
+        "pthread_exit": "jk_pthread_exit",
+        "abort": "jk_abort",
+        "__stack_chk_fail": "jk_stack_chk_fail",
+    }
+)
+
+_NUMBERS = {
+    "stack_copy_size": control.STACK_SIZE,
+    "record_size": 8 * len(control.RECORD),
+    "frame_size": control.FRAME_SIZE,
+}
+_PLACES = {
+    **control.FIELDS,
+    **{f"r_{name}": control.RECORD_AT + 8 * i for name, i in control.RECORD.items()},
+    "stack_copy": control.STACK_AT,
+    "frame": control.FRAME_AT,
+}
+_NAME = re.compile(r"\$([a-z]\w*)")
+
+
+def runtime_ir() -> str:
+    """The module's text; its only external symbol is `jk_control`, the start of runtime.data."""
+    here = files("jitkernel.executor")
+    assembly = re.sub("#.*", "", (here / "runtime.s").read_text("ascii"))
+    lines = (line.rstrip() for line in _NAME.sub(_relative, assembly).splitlines())
+    entries = "\n".join(f'module asm "{line}"' for line in lines if line)
+    body = re.sub(";.*", "", (here / "runtime.ll").read_text("ascii"))
+    return f"{entries}\n\n{_NAME.sub(_pointer, body)}"
+
+
+def _relative(match: re.Match[str]) -> str:
+    return f"rip + jk_control + {_PLACES[match[1]]}"
+
+
+def _pointer(match: re.Match[str]) -> str:
+    name = match[1]
+    if name in _NUMBERS:
+        return str(_NUMBERS[name])
+    return f"getelementptr (i8, ptr @jk_control, i64 {_PLACES[name]})"

@@ -1,0 +1,177 @@
+# The executor's runtime, the part that must be written in instructions: entering user code,
+# coming back from it in any state, and the ways in from user code.  runtime.ll has the rest.
+# `$name` is the control word of that name (control.py), relative to the program counter.
+    .intel_syntax noprefix
+    .text
+
+# i32 jk_enter(thunk, fn, args, ret): 0 = returned, 1 = recovered, see the record.
+    .globl jk_enter
+    .p2align 4
+jk_enter:
+    push rbp
+    mov rbp, rsp
+    push rbx
+    push r12
+    push r13
+    push r14
+    push r15
+    sub rsp, 8
+    mov rbx, rdi
+    mov r12, rsi
+    mov r13, rdx
+    mov r14, rcx
+    call jk_arm
+    stmxcsr dword ptr [$mxcsr]
+    fnstcw word ptr [$x87cw]
+    mov qword ptr [$saved_rsp], rsp
+    mov qword ptr [$running], 1
+    mov rdi, r12
+    mov rsi, r13
+    mov rdx, r14
+    call rbx
+    cld
+    emms
+    call jk_leave
+    xor eax, eax
+jk_restore:
+    add rsp, 8
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbx
+    pop rbp
+    ret
+
+# Where a signal handler sends the thread of a cell that is over.  The floating-point units, the
+# direction flag and the signal mask are in any state; `running` is off already.
+    .globl jk_recover
+    .p2align 4
+jk_recover:
+    cld
+    fninit
+    fldcw word ptr [$x87cw]
+    ldmxcsr dword ptr [$mxcsr]
+    cmp dword ptr [$has_avx], 0
+    je 1f
+    vzeroupper
+1:  mov rsp, qword ptr [$saved_rsp]
+    call jk_settle
+    mov eax, 1
+    jmp jk_restore
+
+# What session code gets for the functions that end a process.  esi: the cause (records.py).
+# On the thread of a cell they end the cell; elsewhere they are the library's own.
+    .globl jk_exit, jk__exit, jk__Exit, jk_quick_exit, jk_pthread_exit, jk_abort
+    .globl jk_stack_chk_fail, jk_raise, jk_on_exit
+jk_exit:
+    mov esi, 1
+    jmp jk_quit
+jk__exit:
+    mov esi, 2
+    jmp jk_quit
+jk__Exit:
+    mov esi, 3
+    jmp jk_quit
+jk_quick_exit:
+    mov esi, 4
+    jmp jk_quit
+jk_pthread_exit:
+    mov esi, 5
+    jmp jk_quit
+jk_abort:
+    mov esi, 6
+    jmp jk_quit
+jk_stack_chk_fail:
+    mov esi, 7
+    jmp jk_quit
+# Called by the 16-byte stub of a symbol that nobody defines.
+jk_raise:
+    mov esi, 8
+    jmp jk_quit
+# Registered with on_exit(): a library is ending the process.
+jk_on_exit:
+    mov esi, 9
+jk_quit:
+    cld
+    push r15
+    push r14
+    push r13
+    push r12
+    push rbx
+    push rbp
+    push rsi
+    push rdi
+    mov rdx, rsp
+    mov rbx, rsp
+    and rsp, -16
+    call jk_note
+    test eax, eax
+    jnz jk_recover
+    mov rsp, rbx
+    pop rdi
+    pop rsi
+    pop rbp
+    pop rbx
+    pop r12
+    pop r13
+    pop r14
+    pop r15
+    cmp esi, 9
+    je 1f
+    cmp esi, 8
+    jne 2f
+    mov esi, 6
+2:  lea rax, [$libc_exit]
+    jmp qword ptr [rax + 8*rsi - 8]
+1:  ret
+
+# The end of a signal handler (psABI: the kernel's restorer; debuggers know these bytes).
+    .p2align 4
+    .globl jk_restorer
+jk_restorer:
+    mov rax, 15
+    syscall
+
+# i64 jk_lifeline(stack_top, fd): a thread with descriptors of its own that the C library does not
+# know of, all signals blocked; it runs jk_watch(fd).  0x50b00 = CLONE_VM, FS, SIGHAND, THREAD,
+# SYSVSEM: not CLONE_FILES.
+    .globl jk_lifeline
+    .p2align 4
+jk_lifeline:
+    push rbx
+    sub rsp, 16
+    mov rbx, rsi
+    mov r9, rdi
+    mov qword ptr [rsp], -1
+    mov eax, 14
+    mov edi, 2
+    mov rsi, rsp
+    lea rdx, [rsp + 8]
+    mov r10d, 8
+    syscall
+    mov eax, 56
+    mov edi, 0x50b00
+    mov rsi, r9
+    xor edx, edx
+    xor r10d, r10d
+    xor r8d, r8d
+    syscall
+    test rax, rax
+    jz 1f
+    mov rbx, rax
+    mov eax, 14
+    mov edi, 2
+    lea rsi, [rsp + 8]
+    xor edx, edx
+    mov r10d, 8
+    syscall
+    mov rax, rbx
+    add rsp, 16
+    pop rbx
+    ret
+1:  mov rdi, rbx
+    xor ebp, ebp
+    call jk_watch
+    hlt
+    .att_syntax

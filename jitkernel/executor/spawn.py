@@ -1,0 +1,185 @@
+"""Starting and ending the executor's process, and the pipes that outlive it.  Start from `Spawned`.
+
+Not here: what is said to it (process.py).  The process leads a session of its own, so that a
+terminal's or Jupyter's group-wide signals do not reach it; it carries a mark in its environment by
+which everything that it starts is found again, even what left its process group.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import marshal
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jitkernel.executor import procfs
+
+__all__ = ["MARK", "Pipes", "Spawned"]
+
+MARK = "JITKERNEL_EXECUTOR"  # environment variable
+_CHILD = str(Path(__file__).with_name("child.py"))
+
+#: What the process becomes when the kernel process is gone: end all that carries the mark, and
+#: the process group with itself in it.
+REAPER = """
+import os
+def kill(pid):
+    try: os.kill(pid, 9)
+    except OSError: pass
+def marked(name):
+    try: return MARK in open("/proc/" + name + "/environ", "rb").read().split(b"\\0")
+    except OSError: return False
+for again in range(5):
+    found = [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) != os.getpid() and marked(n)]
+    for pid in found: kill(pid)
+    if not found: break
+os.killpg(0, 9)
+"""
+
+
+class Pipes:
+    """The program's standard streams, as pipes that stay while processes come and go.
+
+    The kernel process holds both ends, so no reader ever sees an end of file.
+    """
+
+    def __init__(self) -> None:
+        self.stdin_read, self.stdin = os.pipe()
+        self.stdout, self.stdout_write = os.pipe()
+        self.stderr, self.stderr_write = os.pipe()
+        for fd in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(fd, False)
+        self.stdin_name = os.readlink(f"/proc/self/fd/{self.stdin_read}")
+
+    def unread(self) -> int:
+        """Bytes of input that nobody has read yet."""
+        word = bytearray(4)
+        fcntl.ioctl(self.stdin_read, termios.FIONREAD, word)
+        return int(struct.unpack("<i", word)[0])
+
+    def drop_input(self) -> None:
+        """Throw away what a finished cell left unread."""
+        if self.unread():
+            # A description of its own: non-blocking must not be shared with the program.
+            fd = os.open(f"/proc/self/fd/{self.stdin_read}", os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                while os.read(fd, 1 << 16):
+                    pass
+            except BlockingIOError:
+                pass
+            finally:
+                os.close(fd)
+
+    def reset(self) -> None:
+        """Undo what a program may have done to the ends that it shares."""
+        for fd in (self.stdin_read, self.stdout_write, self.stderr_write):
+            os.set_blocking(fd, True)
+
+    def close(self) -> None:
+        for fd in (
+            self.stdin_read, self.stdin, self.stdout, self.stdout_write, self.stderr,
+            self.stderr_write,
+        ):  # fmt: skip
+            os.close(fd)
+
+
+class Spawned:
+    """One process: its socket, its pid, a descriptor that becomes readable when it ends."""
+
+    def __init__(
+        self,
+        pipes: Pipes,
+        memory: int,
+        setup: Mapping[str, Any],
+        mark: str,
+        env: Mapping[str, str],
+        cwd: str,
+    ):
+        pipes.reset()
+        self.mark = f"{MARK}={mark}"
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        lifeline = os.pidfd_open(os.getpid())
+        reaper = REAPER.replace("MARK", repr(self.mark.encode()))
+        arguments = [sys.executable, "-I", "-S", "-c", reaper]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _CHILD, str(theirs.fileno())],
+                stdin=pipes.stdin_read,
+                stdout=pipes.stdout_write,
+                stderr=pipes.stderr_write,
+                pass_fds=(theirs.fileno(), memory, lifeline),
+                start_new_session=True,
+                env={**os.environ, **env, MARK: mark},
+                cwd=cwd or None,
+            )
+        finally:
+            theirs.close()
+            os.close(lifeline)
+        self.pid = self._process.pid
+        self.pidfd = os.pidfd_open(self.pid)
+        self.libraries: list[procfs.Mapped] = []
+        self.ready = False
+        self.socket.send(
+            marshal.dumps({**setup, "memory": memory, "lifeline": lifeline, "reaper": arguments})
+        )
+
+    def end(self, patience: float = 0.0) -> int:
+        """Make sure that the process and all that it started are gone; its exit status.
+
+        Waits `patience` seconds for it to end by itself.  Negative: the signal that ended it.
+        """
+        deadline = time.monotonic() + patience
+        while self._process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except OSError:
+            pass  # nobody is left in its group
+        status = self._process.wait()
+        for pid in procfs.marked(self.mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        self.socket.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        return status
+
+    def ended(self) -> bool:
+        """Whether the process is gone, or as good as gone."""
+        return self._process.poll() is not None or procfs.first_thread_ended(self.pid)
+
+
+def control_words(regions: Sequence[tuple[str, int, int]]) -> dict[str, int]:
+    """The control words that the arena and the CPU decide."""
+    spans = {name: (start, stop) for name, start, stop in regions}
+    words = {
+        "has_avx": int(_has_avx()),
+        "text_start": spans["text"][0],
+        "text_stop": spans["text"][1],
+        "runtime_start": spans["runtime.text"][0],
+        "runtime_stop": spans["runtime.text"][1],
+    }
+    return words
+
+
+def _has_avx() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("flags"):
+                    return " avx " in line + " "
+    except OSError:
+        pass
+    return False
