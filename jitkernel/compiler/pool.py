@@ -19,6 +19,8 @@ from jitkernel.errors import CompileError, JitError
 
 __all__ = ["CompilerPool"]
 
+_SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
+_SHORT = 4096  # bytes of a request that may be one
 _LAYOUTS_KEPT = 2000
 _SPARE_DELAY = 0.25  # seconds after a worker is in use: its start must not compete with the cell
 
@@ -139,7 +141,7 @@ class CompilerPool:
         worker = self.lend(index)
         try:
             worker.send(data, self.timeout)
-            answer = worker.receive(self.timeout)
+            answer = worker.receive(self.timeout, _SPIN if len(data) < _SHORT else 0)
         except TimeoutError:
             worker.condemned = "timeout"
             worker.kill()

@@ -16,9 +16,10 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from jitkernel.compiler.wire import Inbox
+from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
 from jitkernel.errors import JitError, WorkerDied
 
 __all__ = ["WorkerProcess"]
@@ -82,6 +83,7 @@ class WorkerProcess:
         finally:
             theirs.close()
         self.pid = self._process.pid
+        ours.setblocking(False)
         self._sock = ours
         self._inbox = Inbox(ours)
 
@@ -101,23 +103,29 @@ class WorkerProcess:
 
     def send(self, data: bytes, timeout: float) -> None:
         """Send one frame.  Raises OSError where it is gone, TimeoutError where it does not read."""
-        self._sock.settimeout(timeout)
-        self._sock.sendall(data)
+        deadline = monotonic() + timeout
+        left = memoryview(data)
+        while left := left[self.send_some(left) :]:
+            poll = select.poll()
+            poll.register(self._sock, select.POLLOUT)
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                raise TimeoutError
 
-    def receive(self, timeout: float) -> tuple[dict[str, Any], bytes]:
-        """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError."""
-        self._sock.settimeout(timeout)
-        header, blob = self._inbox.receive()
+    def receive(self, timeout: float, spin: int = 0) -> tuple[dict[str, Any], bytes]:
+        """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError.
+
+        `spin`: see `Inbox.receive`.
+        """
+        header, blob = self._inbox.receive(spin if self._ready and SPIN_ALLOWED else 0, timeout)
         if "ready" in header:
             self._ready = True
-            header, blob = self._inbox.receive()
+            header, blob = self._inbox.receive(0, timeout)
         self.compiles += 1
         self.own_bytes = header.get("own", self.own_bytes)
         return header, blob
 
     def send_some(self, data: memoryview) -> int:
         """Send what fits now; how many bytes that was.  Raises OSError where it is gone."""
-        self._sock.setblocking(False)
         try:
             return self._sock.send(data)
         except BlockingIOError:
@@ -125,7 +133,6 @@ class WorkerProcess:
 
     def receive_some(self) -> list[tuple[dict[str, Any], bytes]]:
         """The answers that have come, without waiting.  Raises EOFError or OSError."""
-        self._sock.setblocking(False)
         open_ = self._inbox.fill()
         answers = []
         while answer := self._inbox.next():

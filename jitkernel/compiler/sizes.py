@@ -73,8 +73,8 @@ def _row(target: Machine, type_: int) -> list[Any]:
         offsets = [lib.OffsetOfElement(target.data, type_, i) for i in range(len(members))]
     elif kind in ("array", "vector"):
         members = binding.elements(type_)[:1]
-        count = lib.GetTypeElementCount(type_)
         stride, bits = _stride(target, kind, members[0])
+        count = _count(target, type_, kind, stride)
         packed = int(stride == 0 and kind == "vector")
     scalars: list[Any] = []
     complete = _flatten(target, type_, (), 0, scalars)
@@ -104,6 +104,13 @@ def _stride(target: Machine, kind: str, element: int) -> tuple[int, int]:
     return (0 if bits % 8 else bits // 8), bits
 
 
+def _count(target: Machine, type_: int, kind: str, stride: int) -> int:
+    """The number of elements; the C interface cuts that of arrays to 32 bits."""
+    if kind == "array" and stride:
+        return lib.ABISizeOfType(target.data, type_) // stride
+    return lib.GetTypeElementCount(type_)
+
+
 def _flatten(
     target: Machine, type_: int, path: tuple[int, ...], offset: int, scalars: list[Any]
 ) -> bool:
@@ -122,7 +129,10 @@ def _flatten(
                 return False
         return True
     stride, _ = _stride(target, kind, members[0])
-    for index in range(lib.GetTypeElementCount(type_)):
+    for index in range(_count(target, type_, kind, stride)):
+        before = len(scalars)
         if not _flatten(target, members[0], (*path, index), offset + index * stride, scalars):
             return False
+        if len(scalars) == before:
+            break  # nothing in one of them, nothing in any
     return True

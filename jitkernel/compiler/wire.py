@@ -7,14 +7,20 @@ the other.  Nothing is ever unpickled.
 from __future__ import annotations
 
 import json
+import os
+import select
 import socket
 import struct
+from time import monotonic, perf_counter_ns
 from typing import Any
 
-__all__ = ["Inbox", "frame"]
+__all__ = ["SPIN_ALLOWED", "Inbox", "frame"]
 
 LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of blob
 _CHUNK = 1 << 16
+
+# With one processor, asking again only keeps the other side from answering.
+SPIN_ALLOWED = len(os.sched_getaffinity(0)) > 1
 
 _dumps = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _loads = json.JSONDecoder().decode
@@ -27,26 +33,67 @@ def frame(header: Any, blob: bytes = b"") -> bytes:
 
 
 class Inbox:
-    """The receiving end of a socket: frames in order, bytes of the next one kept until asked for."""
+    """The receiving end of a socket: frames in order; bytes of the next one wait until asked for.
 
-    __slots__ = ("_data", "_sock")
+    Works on a socket that blocks (then `timeout` must be None) and on one that does not.
+    """
+
+    __slots__ = ("_data", "_poll", "_sock")
 
     def __init__(self, sock: socket.socket):
         self._sock = sock
         self._data = b""
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
 
-    def receive(self) -> tuple[Any, bytes]:
-        """Wait for one frame: header and blob.  Raises EOFError at the end of the stream."""
-        data = self._data or self._sock.recv(_CHUNK)
+    def receive(self, spin: int = 0, timeout: float | None = None) -> tuple[Any, bytes]:
+        """Wait for one frame: header and blob.
+
+        The first `spin` nanoseconds it asks again and again instead of sleeping: to wake a
+        sleeping processor takes some 30 us each way, a tenth of what a tiny cell costs.
+        Raises EOFError at the end of the stream, TimeoutError after `timeout` seconds.
+        """
+        deadline = None if timeout is None else monotonic() + timeout
+        data = self._data or (spin and self._spin(spin)) or self._part(deadline)
         if len(data) < LENGTHS.size:
-            data = self._more(data, LENGTHS.size)
+            data = self._more(data, LENGTHS.size, deadline)
         text, blob = LENGTHS.unpack_from(data)
         middle = LENGTHS.size + text
         end = middle + blob
         if len(data) < end:
-            data = self._more(data, end)
+            data = self._more(data, end, deadline)
         self._data = data[end:]
         return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]
+
+    def _spin(self, spin: int) -> bytes:
+        end = perf_counter_ns() + spin
+        receive = self._sock.recv
+        while perf_counter_ns() < end:
+            try:
+                return receive(_CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()
+        return b""
+
+    def _part(self, deadline: float | None, size: int = _CHUNK) -> bytes:
+        """Some bytes, after waiting for them; none at the end of the stream."""
+        if deadline is not None:
+            left = deadline - monotonic()
+            if not self._poll.poll(max(0.0, left) * 1000):
+                raise TimeoutError
+        return self._sock.recv(size)
+
+    def _more(self, data: bytes, wanted: int, deadline: float | None) -> bytes:
+        """`data` and what follows it, at least `wanted` bytes."""
+        if not data:
+            raise EOFError
+        whole = bytearray(data)
+        while len(whole) < wanted:
+            part = self._part(deadline, max(_CHUNK, min(wanted - len(whole), 1 << 20)))
+            if not part:
+                raise EOFError
+            whole += part
+        return bytes(whole)
 
     def fill(self) -> bool:
         """Take what a socket that does not block has now; False at the end of the stream."""
@@ -69,15 +116,3 @@ class Inbox:
             return None
         self._data = data[end:]
         return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]
-
-    def _more(self, data: bytes, wanted: int) -> bytes:
-        """`data` and what follows it, at least `wanted` bytes."""
-        if not data:
-            raise EOFError
-        whole = bytearray(data)
-        while len(whole) < wanted:
-            part = self._sock.recv(max(_CHUNK, min(wanted - len(whole), 1 << 20)))
-            if not part:
-                raise EOFError
-            whole += part
-        return bytes(whole)

@@ -40,12 +40,13 @@ from jitkernel.compiler import pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
-from jitkernel.compiler.wire import Inbox, frame  # noqa: E402
+from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox, frame  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
 _COLLECT_EVERY = 256
 _MEASURE_EVERY = 16
+_SPIN = 300_000  # nanoseconds; a loop of cells sends the next one within that time
 _LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
 _WORDS_LIMIT = 1 << 16
 _STDERR = 2
@@ -65,7 +66,7 @@ def main() -> None:
     served = own = 0
     while True:
         try:
-            header, blob = inbox.receive()
+            header, blob = inbox.receive(_SPIN if SPIN_ALLOWED and served else 0)
         except (EOFError, ConnectionError):
             os._exit(0)
         try:
