@@ -5,17 +5,21 @@ Runs in the kernel process and never loads LLVM.
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitkernel.compiler.answers import compiled, interrupted, refuse, request_frame, timed_out
 from jitkernel.compiler.batch import compile_batch
 from jitkernel.compiler.layout import Layout
+from jitkernel.compiler.lines import line_table, same_code
+from jitkernel.compiler.locations import has_locations, with_locations
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.compiler.records import Compiled, Request, WorkerMemory
+from jitkernel.compiler.records import Compiled, LineTable, Request, WorkerMemory
 from jitkernel.compiler.wire import frame
-from jitkernel.errors import CompileError, JitError
+from jitkernel.errors import CompileError, JitError, LinkError
 
 __all__ = ["CompilerPool"]
 
@@ -205,6 +209,25 @@ class CompilerPool:
                 for text, row in zip(missing, header["layouts"], strict=True):
                     self._layouts[text, named] = Layout.of(row)
             return [self._layouts[text, named] for text in types]
+
+    def lines(self, request: Request) -> LineTable:
+        """Which line of the cell each stretch of its code comes from.
+
+        Compiles the text again with locations, which leaves the code as it was, and reads the line
+        table.  A module with debug information of its own is read as it is: then the lines are
+        those of the file it names.  Empty where the lines cannot be told.
+        """
+        try:
+            plain = self.compile(request)
+            if has_locations(request.source):
+                return line_table(plain.object)
+            source = with_locations(request.source, request.first_line)
+            if not source:
+                return ()
+            located = self.compile(replace(request, source=source)).object
+            return line_table(located) if same_code(plain.object, located) else ()
+        except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
+            return ()
 
     # -- accounts
 

@@ -1,4 +1,7 @@
-"""Sizes and offsets of types, from LLVM's own data layout.  Worker only.  Start from `layout_rows`."""
+"""Sizes and offsets of types, from LLVM's own data layout.  Worker only.
+
+Start from `layout_rows`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,145 @@
+"""Give each instruction of a module its line, as debug information.  Start from `with_locations`.
+
+Debug information does not change code, so the line of an address in a cell that was compiled
+without any can be had later: compile its text once more with this and read the line table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jitkernel.compiler.text import NAME, closing, plain_name
+
+__all__ = ["has_locations", "with_locations"]
+
+_DEFINE = re.compile(r"^[ \t]*define\b[^@\n]*@(" + NAME + r")\s*(?=\()", re.M)
+_OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
+_NUMBER = re.compile(r"!(\d+)")
+_STOP = re.compile(r'"[^"]*"|;[^\n]*|[(\[{]')
+_LABEL = re.compile(r"\s*(?:" + NAME + r"):(?=\s|$)")
+_TOKENS = re.compile(r'"[^"]*"|;|[(\[{<>}\])]')
+_GOES_ON = re.compile(r"\s*(?:cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,)")
+_NOT_CODE = re.compile(r"\s*(?:uselistorder|#dbg_)")
+_VERSION = '"Debug Info Version"'
+
+
+def has_locations(source: str) -> bool:
+    """Whether the text has debug information of its own."""
+    return bool(_OWN.search(source))
+
+
+def with_locations(source: str, first_line: int = 1) -> str:
+    """`source` with `!dbg` on its instructions, lines counted from `first_line`; the lines stay
+    where they are.  "" where the text is of a kind that this does not understand."""
+    number = 1 + max((int(n) for n in _NUMBER.findall(source)), default=0)
+    file, unit, type_ = f"!{number}", f"!{number + 1}", f"!{number + 2}"
+    metadata = [
+        f'{file} = !DIFile(filename: "cell.ll", directory: "")',
+        f"{unit} = distinct !DICompileUnit(language: DW_LANG_C99, file: {file}, "
+        "emissionKind: LineTablesOnly)",
+        f"{type_} = !DISubroutineType(types: !{{null}})",
+        f"!llvm.dbg.cu = !{{{unit}}}",
+    ]
+    number += 3
+    flags = ['i32 7, !"Dwarf Version", i32 4']
+    if _VERSION not in source:
+        flags.append(f"i32 2, !{_VERSION}, i32 3")
+    for flag in flags:
+        metadata.append(f"!{number} = !{{{flag}}}")
+        metadata.append(f"!llvm.module.flags = !{{!{number}}}")
+        number += 1
+    pieces: list[str] = []
+    done = 0
+    for match in _DEFINE.finditer(source):
+        if match.start() < done:
+            continue
+        brace = _body(source, match.end())
+        end = closing(source, brace) if brace >= 0 else -1
+        if end < 0:
+            return ""
+        scope = f"!{number}"
+        number += 1
+        line = source.count("\n", 0, match.start()) + 2 - first_line
+        name = plain_name(match[1]).replace("\\", "\\5C").replace('"', "\\22")
+        metadata.append(
+            f'{scope} = distinct !DISubprogram(name: "{name}", scope: {file}, file: {file}, '
+            f"line: {max(line, 1)}, type: {type_}, spFlags: DISPFlagDefinition, unit: {unit})"
+        )
+        body_line = source.count("\n", 0, brace) + 2 - first_line
+        body, number = _body_with_locations(
+            source[brace + 1 : end - 1], body_line, scope, number, metadata
+        )
+        pieces += [source[done:brace], f"!dbg {scope} {{", body]
+        done = end - 1
+    if not pieces:
+        return ""
+    return "".join(pieces) + source[done:] + "\n" + "\n".join(metadata) + "\n"
+
+
+def _body(source: str, parameters: int) -> int:
+    """The index of the brace that begins a function's body; -1 where that is not plain."""
+    at = closing(source, parameters)
+    if at < 0:
+        return -1
+    while match := _STOP.search(source, at):
+        token = match[0]
+        if token == "{":
+            words = source[parameters : match.start()]
+            return -1 if re.search(r"\b(prefix|prologue)\b", words) else match.start()
+        at = closing(source, match.start()) if token in "([" else match.end()
+        if at < 0:
+            return -1
+    return -1
+
+
+def _body_with_locations(
+    body: str, line: int, scope: str, number: int, metadata: list[str]
+) -> tuple[str, int]:
+    """The body's text with a location at the end of each instruction, and the next number."""
+    lines = body.split("\n")
+    depth = 0
+    begun = -1  # index of the line where the instruction in hand began
+    ends: dict[int, tuple[int, int]] = {}  # line index -> (where its text ends, where it began)
+    last = -1
+    comma = False  # whether the last line of code ends in the middle
+    for index, text in enumerate(lines):
+        start = 0
+        if depth == 0 and (label := _LABEL.match(text)):
+            start = label.end()
+        code_end, depth_after = _scan(text, start, depth)
+        if not text[start:code_end].strip():
+            depth = depth_after
+            continue
+        goes_on = depth > 0 or (
+            begun >= 0 and start == 0 and (comma or _GOES_ON.match(text) is not None)
+        )
+        comma = text[:code_end].rstrip().endswith((",", "="))
+        if not goes_on:
+            begun = -1 if _NOT_CODE.match(text, start) else index
+        elif last >= 0:
+            ends.pop(last, None)
+        if begun >= 0:
+            ends[index] = (code_end, begun)
+            last = index
+        depth = depth_after
+    for index, (code_end, began) in ends.items():
+        text = lines[index]
+        code = text[:code_end].rstrip()
+        lines[index] = f"{code}, !dbg !{number}{text[len(code) :]}"
+        at = max(line + began, 0)
+        metadata.append(f"!{number} = !DILocation(line: {at}, scope: {scope})")
+        number += 1
+    return "\n".join(lines), number
+
+
+def _scan(text: str, start: int, depth: int) -> tuple[int, int]:
+    """Where the code of a line ends (before its comment), and the bracket depth there."""
+    for match in _TOKENS.finditer(text, start):
+        token = match[0]
+        if token == ";":
+            return match.start(), depth
+        if token in "([{<":
+            depth += 1
+        elif token[0] != '"':
+            depth -= 1
+    return len(text), depth
