@@ -1,0 +1,1 @@
+"""Source text in, IR text and actions out; one package per language.  Start from `llvm`."""

@@ -1,0 +1,56 @@
+"""LLVM IR cells: from a cell's text to a module's text and a list of actions, and from bytes to text.
+
+No session state and no LLVM: `parse_cell` reads a cell into a `Plan`, `assemble` makes the module
+that the compiler gets, `evaluate` runs the expressions of call lines and assignments against a
+`Host`, and `TypedValue` reads and writes values.  Start from `parse_cell`.
+"""
+
+from jitkernel.languages.llvm.assemble import Assembled, assemble, stands_alone
+from jitkernel.languages.llvm.evaluate import Assignment, Host, assign, evaluate, from_python
+from jitkernel.languages.llvm.plan import (
+    Action,
+    AssignAction,
+    BlockAction,
+    CallAction,
+    CellMagic,
+    InspectAction,
+    MagicAction,
+    Plan,
+    ShellAction,
+    ShowAction,
+    parse_cell,
+    progress,
+)
+from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+from jitkernel.languages.llvm.types import Type, parse_type
+from jitkernel.languages.llvm.values import Pointer, TypedValue, scalar_layout
+
+__all__ = [
+    "Action",
+    "Assembled",
+    "AssignAction",
+    "Assignment",
+    "BlockAction",
+    "CallAction",
+    "CellMagic",
+    "Host",
+    "InspectAction",
+    "MagicAction",
+    "PRELUDE",
+    "Plan",
+    "Pointer",
+    "ShellAction",
+    "ShowAction",
+    "Type",
+    "TypedValue",
+    "assemble",
+    "assign",
+    "evaluate",
+    "from_python",
+    "parse_cell",
+    "parse_type",
+    "prelude_type",
+    "progress",
+    "scalar_layout",
+    "stands_alone",
+]

@@ -1,0 +1,208 @@
+"""The text that the compiler gets for a plan: the cell's own lines, and what they need around them.
+
+Named types of earlier cells go before the text, declarations after it, the wrapper function's head
+and tail into line ends: line and column of everything the user wrote stay as they are.
+Start from `assemble`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from jitkernel.languages.llvm.block import Wrapper, wrap
+from jitkernel.languages.llvm.names import mentioned
+from jitkernel.languages.llvm.plan import BlockAction, Plan
+from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.languages.llvm.statements import Statement
+from jitkernel.languages.llvm.types import Type, quote_name, type_names
+
+__all__ = [
+    "Assembled",
+    "Builder",
+    "Known",
+    "assemble",
+    "block_function",
+    "declarations",
+    "type_definitions",
+]
+
+# From a symbol's name to its declaration's text (`declare i32 @sq(i32)`), None where unknown.
+Known = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A module's text.
+
+    The cell's line 1 is line `first_line` of `source`.  `block` is the name of the function that
+    runs the cell's instructions, empty without any; `block_type` what it returns.  `declared` are
+    the names that were declared for the cell, `missing` those that nobody knows.
+    """
+
+    source: str
+    first_line: int
+    block: str
+    block_type: Type | None
+    declared: frozenset[str]
+    missing: frozenset[str]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        """`source, first_line = assemble(...)`."""
+        return iter((self.source, self.first_line))
+
+
+class Builder:
+    """Puts statements on the lines and columns that they have in the cell.
+
+    Line 0 is a line of our own before the cell's first; `start` lines are left out.
+    """
+
+    def __init__(self, start: int = 0):
+        self.parts: list[str] = []
+        self.line, self.column = start, 1
+        self.start = start
+
+    def statement(self, statement: Statement, before: str = "") -> None:
+        """Adds a statement; `before` goes to the end of the line that precedes it."""
+        if before:
+            self.append(f" {before}")
+        if statement.line > self.line:
+            self.parts.append("\n" * (statement.line - self.line))
+            self.line, self.column = statement.line, 1
+        gap = statement.column - self.column
+        if gap < 0 or (gap == 0 and self.column > 1):
+            gap = 1  # what was put before it took its place; only this line's columns differ
+        self.append(" " * gap + statement.text)
+
+    def append(self, text: str) -> None:
+        self.parts.append(text)
+        lines = text.count("\n")
+        self.line += lines
+        self.column = len(text) - text.rfind("\n") if lines else self.column + len(text)
+
+    def block(self, block: BlockAction, wrapper: Wrapper) -> None:
+        """Adds a block's statements as the body of its function."""
+        last = len(block.statements) - 1
+        for index, statement in enumerate(block.statements):
+            before = [wrapper.head] * (index == 0) + [wrapper.naming] * (index == last)
+            self.statement(statement, " ".join(filter(None, before)))
+        self.append(wrapper.tail)
+
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+def assemble(
+    plan: Plan,
+    known: Known = lambda name: None,
+    named_types: Mapping[str, str] | None = None,
+    *,
+    block_name: str = "jk.block",
+    prelude: bool = True,
+    part: Literal["all", "entities", "block"] = "all",
+) -> Assembled:
+    """The module of a plan, entities and instruction block in one.
+
+    `known` gives the declarations of the session's symbols, `named_types` the bodies of its named
+    types.  `part` leaves the block or the entities out: a block that uses the cell's own entities
+    then finds them through `known` (see `stands_alone`).  Raises CompileError for a block that
+    cannot be wrapped.
+    """
+    named_types = named_types or {}
+    block = plan.block if part != "entities" else None
+    entities = plan.entities if part != "block" else _types_only(plan)
+    wrapper = wrap(block, block_name, {**named_types, **plan.types}) if block else None
+    builder = Builder()
+    _place(builder, entities, block, wrapper)
+    text = builder.text()
+    own: frozenset[str] = frozenset()
+    if part != "block":
+        own = plan.defines | plan.declares
+    uses = plan.uses if part == "all" else mentioned([text])
+    wanted = sorted(
+        n for n in uses - own - {block_name} if not n.startswith("llvm.") and not n.isdigit()
+    )
+    after, declared = declarations(wanted, known, prelude)
+    before = type_definitions("\n".join((text, after)), named_types, plan.types)
+    return Assembled(
+        "".join((before, text, "\n", after)),
+        2,
+        block_name if block else "",
+        wrapper.type if wrapper else None,
+        declared,
+        frozenset(wanted) - declared,
+    )
+
+
+def stands_alone(plan: Plan) -> bool:
+    """Whether the block can be a module of its own: it uses no name that only its cell can see
+    (private and internal symbols, metadata, attribute groups)."""
+    block = plan.block
+    if block is None:
+        return True
+    texts = [s.text for s in block.statements]
+    if mentioned(texts) & plan.local_names:
+        return False
+    return not any("!" in t or "#" in t for t in texts)
+
+
+def _types_only(plan: Plan) -> tuple[Statement, ...]:
+    return tuple([s for s in plan.entities if s.kind.value == "type"])
+
+
+def _place(
+    builder: Builder,
+    entities: tuple[Statement, ...],
+    block: BlockAction | None,
+    wrapper: Wrapper | None,
+) -> None:
+    """Entities and block in the order of their lines; no entity stands inside the block."""
+    pending = block
+    for statement in entities:
+        if pending and wrapper and statement.start > pending.statements[0].start:
+            builder.block(pending, wrapper)
+            pending = None
+        builder.statement(statement)
+    if pending and wrapper:
+        builder.block(pending, wrapper)
+    if builder.line == 0:
+        builder.append("\n")
+
+
+def block_function(block: BlockAction, name: str, named: Mapping[str, str] | None = None) -> str:
+    """The wrapper function's whole text by itself; its first line is the block's first."""
+    wrapper = wrap(block, name, named)
+    builder = Builder(block.line - 1)
+    builder.block(block, wrapper)
+    return builder.text()
+
+
+def declarations(
+    wanted: list[str], known: Known, prelude: bool = True
+) -> tuple[str, frozenset[str]]:
+    """The declarations of these names, a line each, and the names they cover: the session's own
+    first, the prelude's next."""
+    lines, found = [], []
+    for name in wanted:
+        text = known(name)
+        if text is None and prelude:
+            text = PRELUDE.get(name)
+        if text is not None:
+            lines.append(text + "\n")
+            found.append(name)
+    return "".join(lines), frozenset(found)
+
+
+def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
+    """One line that defines the session's types which a text mentions, and what those mention."""
+    found: dict[str, str] = {}
+    todo = sorted(type_names(text) & named_types.keys() - own.keys()) if named_types else []
+    while todo:
+        name = todo.pop()
+        if name in found or name in own:
+            continue
+        found[name] = named_types[name]
+        todo.extend(type_names(named_types[name]) & named_types.keys())
+    return " ".join(f"%{quote_name(name)} = type {body}" for name, body in sorted(found.items()))

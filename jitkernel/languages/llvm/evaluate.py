@@ -1,0 +1,559 @@
+"""What an expression is worth, given the types that the session knows.
+
+Arguments are evaluated from left to right, each before the next.  Whatever is wrong with a type is
+found where it is met, as a CompileError that points into the cell; calls that came before it have
+run.  Start from `evaluate`; `assign` serves assignments, `from_python` calls from Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jitkernel.compiler.layout import Layout
+from jitkernel.errors import CompileError, UsageError
+from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm.expressions import (
+    Aggregate,
+    Call,
+    Expr,
+    Load,
+    Number,
+    Result,
+    SymbolRef,
+    Text,
+    Word,
+    complaint,
+)
+from jitkernel.languages.llvm.types import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    ArrayType,
+    FloatType,
+    FunctionType,
+    IntType,
+    NamedType,
+    OtherType,
+    PointerType,
+    StructType,
+    Type,
+    VectorType,
+    VoidType,
+    quote_name,
+)
+from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, void
+
+__all__ = ["Assignment", "Host", "assign", "evaluate", "from_python"]
+
+
+class Host(Protocol):
+    """What an expression may ask of a session."""
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function, the prelude's too; None for what is no known function."""
+
+    def variable(self, name: str) -> tuple[Type, int, bool] | None:
+        """Type, address and whether it is constant; None for what is no known variable."""
+
+    def address(self, name: str) -> int | None:
+        """Where a function (its canonical entry) or a variable stands; None where unknown."""
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
+
+    def load(self, type: Type, address: int) -> TypedValue: ...
+
+    def allocate(self, data: bytes, align: int) -> int:
+        """The address of a copy of `data` that the cell owns."""
+
+    def result(self, number: int | None) -> TypedValue | None:
+        """The last result, or that of a cell; None where there is none."""
+
+    def layout(self, type: Type) -> Layout: ...
+
+    def nearest(self, name: str) -> str | None:
+        """The known symbol closest to a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`@name = value`, checked: bytes to store at `address`, or (None) a global to define."""
+
+    name: str
+    value: TypedValue
+    address: int | None
+    align: int
+
+
+def evaluate(expr: Expr, expected: Type | None, host: Host, source: str = "") -> TypedValue:
+    """The value of an expression; `expected` is the type that its place asks for, None for any.
+
+    `source` is the cell (`Plan.source`), for messages.  Raises CompileError, and whatever the calls
+    raise.
+    """
+    return _Evaluator(host, source).value(expr, expected, "")
+
+
+def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
+    """What `@name = expr` asks for; nothing is stored yet."""
+    evaluator = _Evaluator(host, source)
+    known = host.variable(name)
+    shown = "@" + quote_name(name)
+    if known is not None:
+        type, address, constant = known
+        if constant:
+            raise evaluator.fail(expr, f"{shown} is a constant and cannot be set")
+        value = evaluator.value(expr, type, f"{shown} is {type}")
+        return Assignment(name, value, address, host.layout(type).align)
+    if host.signature(name) is not None:
+        raise evaluator.fail(
+            expr, f"{shown} is a function and cannot be set", "define it again to replace it"
+        )
+    if (
+        expr.type is None
+        and isinstance(expr, (Number, Word, Aggregate))
+        or (isinstance(expr, Text) and expr.type is None and expr.terminated)
+    ):
+        raise evaluator.untyped(shown, expr)
+    value = evaluator.value(expr, None, "")
+    if value.is_void:
+        raise evaluator.fail(expr, f"the call returns nothing, so {shown} would have no value")
+    return Assignment(name, value, None, host.layout(value.type).align)
+
+
+class _Evaluator:
+    """One expression's evaluation; `why` says what asks for the expected type."""
+
+    def __init__(self, host: Host, source: str):
+        self.host, self.source = host, source
+
+    def fail(self, expr: Expr, message: str, hint: str = "") -> CompileError:
+        return complaint(self.source, expr.at, message, hint)
+
+    def untyped(self, shown: str, expr: Expr) -> CompileError:
+        text = "..."
+        if isinstance(expr, Number):
+            text = f"double {expr.text}" if expr.is_fraction else f"i64 {expr.text}"
+        elif isinstance(expr, Text):
+            count = len(expr.data) + 1
+            return self.fail(
+                expr,
+                f"{shown} is not known yet, so its value needs a type",
+                f'write `{shown} = ptr "..."`, or `[{count} x i8] "..."` for the bytes themselves',
+            )
+        elif isinstance(expr, Word):
+            text = {"null": "ptr null", "zeroinitializer": "i64 zeroinitializer"}.get(
+                expr.text, f"i1 {expr.text}"
+            )
+        return self.fail(
+            expr,
+            f"{shown} is not known yet, so its value needs a type",
+            f"for example `{shown} = {text}`"
+            if text != "..."
+            else f"for example `{shown} = i64 0`",
+        )
+
+    def value(self, expr: Expr, expected: Type | None, why: str) -> TypedValue:
+        wanted = expected
+        if expr.type is not None:
+            if expected is not None and expr.type != expected:
+                raise self.fail(
+                    expr, f"{expr.type} is written where {expected} is expected" + _because(why)
+                )
+            wanted = expr.type
+        match expr:
+            case Number():
+                return self.number(expr, wanted, why)
+            case Word():
+                return self.word(expr, wanted, why)
+            case Text():
+                return self.text(expr, wanted, why)
+            case SymbolRef():
+                return self.symbol(expr, wanted, why)
+            case Load():
+                return self.checked(expr, self.load(expr), wanted, why, f"@{quote_name(expr.name)}")
+            case Call():
+                return self.checked(
+                    expr, self.call(expr), wanted, why, f"@{quote_name(expr.name)}(...)"
+                )
+            case Result():
+                shown = "_" if expr.number is None else f"_{expr.number}"
+                found = self.host.result(expr.number)
+                if found is None:
+                    where = (
+                        "no cell has given one yet"
+                        if expr.number is None
+                        else f"cell {expr.number} gave none, or it is no longer kept"
+                    )
+                    raise self.fail(expr, f"{shown} has no value: {where}")
+                return self.checked(expr, found, wanted, why, shown)
+            case Aggregate():
+                return self.aggregate(expr, wanted, why)
+
+    def checked(
+        self, expr: Expr, found: TypedValue, wanted: Type | None, why: str, shown: str
+    ) -> TypedValue:
+        if wanted is not None and found.type != wanted:
+            if found.is_void:
+                raise self.fail(
+                    expr, f"{shown} returns nothing, but {wanted} is expected" + _because(why)
+                )
+            raise self.fail(
+                expr, f"{shown} is {found.type}, but {wanted} is expected" + _because(why)
+            )
+        return found
+
+    def scalar(self, type: Type, data: bytes) -> TypedValue:
+        return TypedValue(type, data, self.host.layout)
+
+    # --- literals ---
+
+    def number(self, expr: Number, type: Type | None, why: str) -> TypedValue:
+        if type is None:
+            type = FloatType("double") if expr.is_fraction else self.default_integer(expr)
+        if isinstance(type, FloatType):
+            return self.float(expr, type)
+        if isinstance(type, PointerType) and expr.type is not None and not expr.is_fraction:
+            return self.integer(expr, type, 64, unsigned=True)
+        if not isinstance(type, IntType):
+            raise self.fail(
+                expr, f"{expr.text} is a number, but {type} is expected" + _because(why)
+            )
+        if expr.is_fraction:
+            raise self.fail(
+                expr, f"{expr.text} is a fraction, but {type} is an integer" + _because(why)
+            )
+        return self.integer(expr, type, type.bits)
+
+    def default_integer(self, expr: Number) -> Type:
+        value = self.parse_int(expr, 64)
+        if -(1 << 31) <= value < 1 << 31:
+            return I32
+        if -(1 << 63) <= value < 1 << 63:
+            return I64
+        raise self.fail(expr, f"{expr.text} does not fit i64", "write its type in front of it")
+
+    def integer(self, expr: Number, type: Type, bits: int, unsigned: bool = False) -> TypedValue:
+        value = self.parse_int(expr, bits)
+        low, high = (0 if unsigned else -(1 << bits - 1)), (1 << bits) - 1
+        if not low <= value <= high:
+            limits = f"{type} holds {low} to {high}" if bits <= 64 else ""
+            raise self.fail(expr, f"{expr.text[:60]} does not fit {type}", limits)
+        return self.scalar(type, encode_int(value, bits, self.host.layout(type).size))
+
+    def parse_int(self, expr: Number, bits: int) -> int:
+        text = expr.text.replace("_", "")
+        sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
+        prefix = digits[:3]
+        try:
+            if prefix in ("u0x", "s0x"):
+                value = int(digits[3:], 16)
+                if prefix == "s0x" and value >> bits - 1:  # LLVM's signed hex: the sign is a bit
+                    value -= 1 << max(bits, value.bit_length())
+            elif digits[:2] == "0x":
+                value = int(digits[2:], 16)
+            elif digits[:2] == "0b":
+                value = int(digits[2:], 2)
+            else:
+                value = int(digits)
+        except ValueError:
+            message = f"{expr.text[:40]} is no integer"
+            if len(digits) > 4000:
+                message = f"a number of {len(digits)} decimal digits is too long; write it in hex"
+            raise self.fail(expr, message) from None
+        return sign * value
+
+    def float(self, expr: Number, type: FloatType) -> TypedValue:
+        form = floats.FORMATS.get(type.name)
+        if form is None:
+            raise self.fail(expr, f"{type} values cannot be written here")
+        text = expr.text
+        if text.lstrip("+-")[:2] == "0b":
+            text = str(self.parse_int(expr, 64))
+        try:
+            bits = floats.bits_of(text, form)
+        except ValueError as error:
+            raise self.fail(expr, str(error)) from None
+        return self.scalar(type, bits.to_bytes(self.host.layout(type).size, "little"))
+
+    def word(self, expr: Word, type: Type | None, why: str) -> TypedValue:
+        if expr.text == "zeroinitializer":
+            if type is None:
+                raise self.fail(expr, "zeroinitializer needs a type in front of it")
+            return self.scalar(type, bytes(self.sized(expr, type).size))
+        if expr.text == "null":
+            if type is not None and not isinstance(type, PointerType):
+                raise self.fail(expr, f"null is a ptr, but {type} is expected" + _because(why))
+            return self.scalar(type or PTR, bytes(8))
+        if type is not None and type != IntType(1):
+            hint = f"write {int(expr.text == 'true')}" if isinstance(type, IntType) else ""
+            raise self.fail(
+                expr, f"{expr.text} is an i1, but {type} is expected" + _because(why), hint
+            )
+        return self.scalar(IntType(1), bytes([expr.text == "true"]))
+
+    def sized(self, expr: Expr, type: Type) -> Layout:
+        if isinstance(type, (VoidType, FunctionType, OtherType)):
+            raise self.fail(expr, f"{type} has no values")
+        return self.host.layout(type)
+
+    def text(self, expr: Text, type: Type | None, why: str) -> TypedValue:
+        data = expr.data + b"\0" * expr.terminated
+        if type is None:
+            if expr.terminated:
+                return self.owned(data, 1)
+            type = ArrayType(len(data), I8)
+        if isinstance(type, PointerType):
+            return self.owned(data, 1)
+        layout = self.sized(expr, type)
+        if layout.kind != "array" or layout.elements[0] != "i8":
+            raise self.fail(expr, f"a string is given where {type} is expected" + _because(why))
+        if layout.count != len(data):
+            nul = ", with its NUL" if expr.terminated else ""
+            raise self.fail(
+                expr,
+                f"the string is {len(data)} bytes{nul}, but {type} is expected" + _because(why),
+                f"write [{len(data)} x i8]" if expr.type is not None else "",
+            )
+        return self.scalar(type, data)
+
+    def owned(self, data: bytes, align: int) -> TypedValue:
+        return self.scalar(PTR, self.host.allocate(data, align).to_bytes(8, "little"))
+
+    # --- symbols ---
+
+    def symbol(self, expr: SymbolRef, type: Type | None, why: str) -> TypedValue:
+        shown = f"@{quote_name(expr.name)}"
+        if type is not None and not isinstance(type, PointerType):
+            variable = self.host.variable(expr.name)
+            hint = f"for its value write `load {shown}`" if variable else ""
+            if not variable and self.host.signature(expr.name):
+                hint = f"to call it: {shown}(...)"
+            raise self.fail(
+                expr, f"{shown} is an address (ptr), but {type} is expected" + _because(why), hint
+            )
+        address = self.host.address(expr.name)
+        if address is None:
+            raise self.unknown(expr, expr.name)
+        return self.scalar(type or PTR, encode_int(address + expr.offset, 64, 8))
+
+    def unknown(self, expr: Expr, name: str) -> CompileError:
+        close = self.host.nearest(name)
+        hint = f"did you mean @{quote_name(close)}?" if close and close != name else ""
+        return self.fail(expr, f"@{quote_name(name)} is not known", hint)
+
+    def load(self, expr: Load) -> TypedValue:
+        variable = self.host.variable(expr.name)
+        if variable is None:
+            shown = f"@{quote_name(expr.name)}"
+            if self.host.signature(expr.name) is not None:
+                raise self.fail(expr, f"{shown} is a function", f"to call it: {shown}(...)")
+            raise self.unknown(expr, expr.name)
+        return self.host.load(variable[0], variable[1])
+
+    def call(self, expr: Call) -> TypedValue:
+        shown = f"@{quote_name(expr.name)}"
+        signature = self.host.signature(expr.name)
+        if signature is None:
+            variable = self.host.variable(expr.name)
+            if variable is not None:
+                raise self.fail(
+                    expr,
+                    f"{shown} is a variable ({variable[0]}), not a function",
+                    f"`{shown}` alone shows it",
+                )
+            raise self.unknown(expr, expr.name)
+        self.check_count(expr, shown, signature)
+        arguments = []
+        for index, argument in enumerate(expr.arguments):
+            if index < len(signature.parameters):
+                type = signature.parameters[index]
+                arguments.append(
+                    self.value(argument, type, f"parameter {index + 1} of {shown} is {type}")
+                )
+            else:
+                arguments.append(self.variadic(argument))
+        return self.host.call(expr.name, arguments)
+
+    def check_count(self, expr: Call, shown: str, signature: FunctionType) -> None:
+        given, taken = len(expr.arguments), len(signature.parameters)
+        if given == taken or (signature.variadic and given > taken):
+            return
+        least = "at least " if signature.variadic else ""
+        plural = "" if taken == 1 else "s"
+        raise self.fail(
+            expr,
+            f"{shown} takes {least}{taken} argument{plural}, and {given} {'is' if given == 1 else 'are'} given",
+            f"its type is {signature}",
+        )
+
+    def variadic(self, argument: Expr) -> TypedValue:
+        """An argument behind the `...`, promoted as C does it: the callee reads it that way."""
+        found = self.value(argument, None, "")
+        if found.is_void:
+            raise self.fail(argument, "the call returns nothing to pass on")
+        type = found.type
+        if isinstance(type, IntType) and type.bits < 32:
+            return self.scalar(I32, encode_int(int(found.python), 32, 4))
+        if isinstance(type, FloatType) and type.name in ("half", "bfloat", "float"):
+            form = floats.FORMATS[type.name]
+            bits = int.from_bytes(found.data, "little")
+            wide = floats.convert(bits, form, floats.FORMATS["double"])
+            return self.scalar(FloatType("double"), wide.to_bytes(8, "little"))
+        return found
+
+    # --- aggregates ---
+
+    def aggregate(self, expr: Aggregate, type: Type | None, why: str) -> TypedValue:
+        if type is None or isinstance(type, PointerType):
+            found = self.self_typed(expr)
+            if type is None:
+                return found
+            layout = self.host.layout(found.type)
+            return self.owned(found.data or b"\0", layout.align)
+        layout = self.sized(expr, type)
+        brackets = {"struct": ("{}", "<{}>"), "array": ("[]",), "vector": ("<>",)}.get(layout.kind)
+        if brackets is None or expr.brackets not in brackets:
+            what = {
+                "{}": "a struct",
+                "<{}>": "a packed struct",
+                "[]": "an array",
+                "<>": "a vector",
+            }[expr.brackets]
+            raise self.fail(expr, f"{what} is given where {type} is expected" + _because(why))
+        if isinstance(type, StructType) and expr.brackets != ("<{}>" if type.packed else "{}"):
+            raise self.fail(
+                expr, f"{expr.brackets} is written where {type} is expected" + _because(why)
+            )
+        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
+        if len(expr.elements) != wanted:
+            raise self.fail(
+                expr,
+                f"{type} has {wanted} element{'' if wanted == 1 else 's'}, and {len(expr.elements)} "
+                f"{'is' if len(expr.elements) == 1 else 'are'} given" + _because(why),
+            )
+        values = [
+            self.value(
+                e, element_type(layout, i), f"element {i} of {type} is {element_type(layout, i)}"
+            )
+            for i, e in enumerate(expr.elements)
+        ]
+        return self.scalar(type, pack(layout, [v.data for v in values]))
+
+    def self_typed(self, expr: Aggregate) -> TypedValue:
+        """An aggregate whose place says nothing of its type: the elements' types make it."""
+        values: list[TypedValue] = []
+        for element in expr.elements:
+            if element.type is None and isinstance(element, (Number, Word, Text)):
+                if not (isinstance(element, Word) and element.text in ("true", "false", "null")):
+                    raise self.fail(element, "this element needs a type", "for example `i32 1`")
+            values.append(self.value(element, None, ""))
+            if values[-1].is_void:
+                raise self.fail(element, "the call returns nothing, so there is no element")
+        types = [v.type for v in values]
+        if expr.brackets in ("{}", "<{}>"):
+            type: Type = StructType(tuple(types), expr.brackets == "<{}>")
+        else:
+            if not types:
+                raise self.fail(expr, "an empty list needs a type in front of it")
+            for element, found in zip(expr.elements, types, strict=True):
+                if found != types[0]:
+                    raise self.fail(element, f"{found} among elements of type {types[0]}")
+            maker = ArrayType if expr.brackets == "[]" else VectorType
+            type = maker(len(types), types[0])
+        return self.scalar(type, pack(self.host.layout(type), [v.data for v in values]))
+
+
+def _because(why: str) -> str:
+    return f": {why}" if why else ""
+
+
+def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
+    """The bytes of an aggregate from those of its elements."""
+    if layout.packed:
+        whole = 0
+        for index, part in enumerate(parts):
+            raw = int.from_bytes(part, "little") & (1 << layout.bits) - 1
+            whole |= raw << index * layout.bits
+        return whole.to_bytes(layout.size, "little")
+    data = bytearray(layout.size)
+    for index, part in enumerate(parts):
+        at = layout.offsets[index] if layout.kind == "struct" else index * layout.stride
+        room = part if layout.kind == "struct" else part[: layout.stride]
+        data[at : at + len(room)] = room
+    return bytes(data[: layout.size])
+
+
+def from_python(
+    type: Type | None, thing: Any, host: Host, what: str = "the argument"
+) -> TypedValue:
+    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
+
+    bool, int and float for numbers; None, int, str and bytes for pointers (text is copied with a
+    NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
+    """
+    if isinstance(thing, TypedValue):
+        if type is not None and thing.type != type:
+            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
+        return thing
+    if type is None:
+        type = _natural(thing, what)
+    layout = host.layout(type)
+    if layout.kind == "int" and isinstance(thing, int):
+        if not -(1 << layout.bits - 1) <= thing < 1 << layout.bits:
+            raise UsageError(f"{what}: {thing} does not fit {type}")
+        return TypedValue(type, encode_int(int(thing), layout.bits, layout.size), host.layout)
+    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
+        try:
+            bits = floats.from_number(thing, floats.FORMATS[str(type)])
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"{what}: {error}") from None
+        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
+    if layout.kind == "pointer":
+        if thing is None:
+            return TypedValue(type, bytes(8), host.layout)
+        if isinstance(thing, str):
+            thing = thing.encode("utf-8", "surrogateescape") + b"\0"
+        if isinstance(thing, (bytes, bytearray, memoryview)):
+            thing = host.allocate(bytes(thing), 16)
+        if isinstance(thing, int) and 0 <= thing < 1 << 64:
+            return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
+    if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
+        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
+        if len(thing) != wanted:
+            raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
+        parts = [
+            from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
+            for i, e in enumerate(thing)
+        ]
+        return TypedValue(type, pack(layout, parts), host.layout)
+    raise UsageError(f"{what}: a Python {thing.__class__.__name__} cannot be {type}")
+
+
+def _natural(thing: Any, what: str) -> Type:
+    """The type of a variadic argument given as a Python value."""
+    if isinstance(thing, int):
+        if -(1 << 31) <= thing < 1 << 31:
+            return I32
+        return I64
+    if isinstance(thing, float):
+        return FloatType("double")
+    if thing is None or isinstance(thing, (str, bytes, bytearray, memoryview)):
+        return PTR
+    raise UsageError(f"{what}: a Python {thing.__class__.__name__} needs a type")
+
+
+def named_types(type: Type) -> frozenset[str]:
+    """Every named type that a type mentions."""
+    match type:
+        case NamedType(name):
+            return frozenset({name})
+        case ArrayType(_, element) | VectorType(_, element, _):
+            return named_types(element)
+        case StructType(members, _):
+            return frozenset[str]().union(*map(named_types, members))
+        case FunctionType(result, parameters, _):
+            return named_types(result).union(*map(named_types, parameters))
+    return frozenset()

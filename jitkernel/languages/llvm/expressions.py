@@ -1,0 +1,391 @@
+"""Expressions of call lines and assignments, as trees: `@sq(7)`, `%pt { i32 1, i32 2 }`.
+
+    [type] (int | float | true | false | null | "str" | c"str" | zeroinitializer | @sym
+           | @f(expr, ...) | load @g | {...} | [...] | <...> | _ | _5)
+
+Only the grammar is here; what a number may stand for is decided in `evaluate`, where the expected
+type is known.  Each node keeps the offset `at` which it stands in the cell, and the type written in
+front of it, or None.  Start from `parse_expression`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.languages.llvm.types import Type, TypeSyntaxError, decode_name, parse_type_at
+from jitkernel.languages.llvm.words import OPCODES, nearest
+
+__all__ = [
+    "Aggregate",
+    "Call",
+    "Expr",
+    "Load",
+    "Number",
+    "Result",
+    "SymbolRef",
+    "Text",
+    "Word",
+    "parse_expression",
+    "unescape",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer or a fraction, as written: what it means depends on its type."""
+
+    text: str
+    type: Type | None
+    at: int
+
+    @property
+    def is_fraction(self) -> bool:
+        return _FRACTION.fullmatch(self.text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """true, false, null or zeroinitializer."""
+
+    text: str
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string's bytes; `terminated` is True for `"..."`, which a NUL ends, False for `c"..."`."""
+
+    data: bytes
+    terminated: bool
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRef:
+    """`@name`, an address; `offset` is in bytes (`@name+4`, as pointers are printed)."""
+
+    name: str
+    offset: int
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`load @name`: the value of a global."""
+
+    name: str
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    arguments: tuple[Expr, ...]
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`_` (number None) or `_5`."""
+
+    number: int | None
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`brackets` is `{}`, `[]`, `<>` or `<{}>`."""
+
+    brackets: str
+    elements: tuple[Expr, ...]
+    type: Type | None
+    at: int
+
+
+Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggregate
+
+_FRACTION = re.compile(
+    r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?)"
+)
+_SPACE = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
+_NUMBER = re.compile(
+    r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*"
+    r"|\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*)"
+    r"(?![\w.])"
+)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_GLOBAL = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)')
+_OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
+_STRING = re.compile(r'(c?)"([^"\n]*)"')
+_RESULT = re.compile(r"_(\d*)(?![\w.])")
+# What the display adds to an address of unknown origin: `ptr 0x7f12 (heap)`.
+_REMARK = re.compile(r"[ \t]*\([a-z][a-z ]*\)")
+_TYPE_BEGINS = re.compile(
+    r"%|[{\[<]|(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|label|metadata"
+    r"|token|x86_amx|target)\b"
+)
+# `[4 x`, `<4 x`, `{ i32,`: a cheap look, so that long lists of values are not read twice.
+_TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
+_WORDS = ("true", "false", "null", "zeroinitializer")
+_CLOSING = {"{": "}", "[": "]", "<": ">"}
+_MAX_DEPTH = 60
+
+_C_ESCAPES = {
+    "n": 10,
+    "t": 9,
+    "r": 13,
+    "a": 7,
+    "b": 8,
+    "f": 12,
+    "v": 11,
+    "e": 27,
+    "0": 0,
+    "\\": 92,
+    "'": 39,
+}
+_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
+
+
+def unescape(text: str, c_like: bool) -> bytes:
+    """The bytes of a string's inside.  `\\0A` is IR's escape, everywhere; in `"..."` (`c_like`)
+    the escapes of C are read too, as in `"%d\\n"`.  Raises ValueError for others."""
+    if "\\" not in text:
+        return text.encode("utf-8", "surrogateescape")
+
+    def byte(match: re.Match[str]) -> str:
+        escape = match[1] or ""
+        if len(escape) == 2:
+            return chr(0xDC00 + int(escape, 16)) if int(escape, 16) > 127 else chr(int(escape, 16))
+        if escape == "\\":
+            return "\\"
+        if c_like:
+            if escape not in _C_ESCAPES:
+                raise ValueError(f"\\{escape}")
+            return chr(_C_ESCAPES[escape])
+        return match[0]  # LLVM keeps the backslash too
+
+    return _ESCAPE.sub(byte, text).encode("utf-8", "surrogateescape")
+
+
+def complaint(source: str, at: int, message: str, hint: str = "") -> CompileError:
+    """An error that points at offset `at` of a cell."""
+    begin = source.rfind("\n", 0, at) + 1
+    end = source.find("\n", at)
+    text = source[begin : end if end >= 0 else len(source)]
+    line = source.count("\n", 0, at) + 1
+    if len(text) > 400:  # one line of a megabyte: the part around the place
+        cut = max(0, at - begin - 100)
+        return CompileError(
+            [
+                Diagnostic(
+                    f"{message}, at column {at - begin + 1}", line, 0, text[cut : cut + 200], hint
+                )
+            ]
+        )
+    return CompileError([Diagnostic(message, line, at - begin + 1, text, hint)])
+
+
+def parse_expression(source: str, start: int = 0, stop: int | None = None) -> Expr:
+    """The expression that `source[start:stop]` holds, whole.
+
+    Raises CompileError that points into the cell.
+    """
+    parser = _Parser(source, start, len(source) if stop is None else stop)
+    found = parser.expression()
+    parser.space()
+    if parser.at < parser.stop:
+        parser.fail_after(found)
+    return found
+
+
+class _Parser:
+    def __init__(self, source: str, start: int, stop: int):
+        self.source, self.at, self.stop = source, start, stop
+        self.depth = 0
+
+    def fail(self, message: str, hint: str = "", at: int | None = None) -> CompileError:
+        return complaint(self.source, self.at if at is None else at, message, hint)
+
+    def fail_after(self, found: Expr) -> None:
+        rest = self.source[self.at : self.stop].strip()
+        hint = ""
+        if isinstance(found, Text):
+            hint = "a quote inside a string is written \\22"
+        elif isinstance(found, SymbolRef) and rest[:1].isalnum():
+            hint = f"to call it: @{found.name}(...)"
+        raise self.fail(f"'{rest[:40]}' follows the expression", hint)
+
+    # --- tokens ---
+
+    def space(self) -> None:
+        match = _SPACE.match(self.source, self.at, self.stop)
+        self.at = match.end() if match else self.at
+
+    def peek(self) -> str:
+        self.space()
+        return self.source[self.at] if self.at < self.stop else ""
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self.source, self.at, self.stop)
+        if found:
+            self.at = found.end()
+        return found
+
+    # --- grammar ---
+
+    def expression(self) -> Expr:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise self.fail("an expression nested too deeply")
+        self.space()
+        start = self.at
+        type = self.written_type()
+        found = self.value(type, start)
+        self.depth -= 1
+        return found
+
+    def written_type(self) -> Type | None:
+        """The type in front of a value, where there is one.
+
+        `{`, `[` and `<` begin types and values alike: it is a type when a value follows it.
+        """
+        self.space()
+        start = self.at
+        if not _TYPE_BEGINS.match(self.source, start, self.stop):
+            return None
+        bracket = self.source[start] in _CLOSING
+        if bracket and not _TYPE_IN_BRACKET.match(self.source, start):
+            return None
+        try:
+            type, self.at = parse_type_at(self.source, start)
+        except TypeSyntaxError as error:
+            if bracket:
+                return None
+            raise self.fail(str(error), at=min(error.position, self.stop)) from None
+        if self.at > self.stop:
+            self.at = self.stop
+        self.space()
+        if bracket and (self.at >= self.stop or self.source[self.at] in ",)]}>"):
+            self.at = start
+            return None
+        return type
+
+    def value(self, type: Type | None, start: int) -> Expr:
+        head = self.peek()
+        if not head or head in ",)]}>":
+            raise self.fail("expected a value" + (f" behind the type {type}" if type else ""))
+        if head == "@":
+            return self.symbol(type, start)
+        if head in _CLOSING:
+            return self.aggregate(type, start)
+        if head == '"' or self.source.startswith('c"', self.at):
+            return self.string(type, start)
+        if head == "_":
+            found = self.match(_RESULT)
+            if found:
+                return Result(int(found[1]) if found[1] else None, type, start)
+        number = self.match(_NUMBER)
+        if number:
+            self.match(_REMARK)
+            return Number(number[0], type, start)
+        if head == "%":
+            name = self.source[self.at : self.stop].split()[0].rstrip(",)")
+            raise self.fail(
+                f"{name} has no value here: it ended with the instructions",
+                "the last instruction's value is `_`; keep it with `@name = _`",
+            )
+        return self.word(type, start)
+
+    def word(self, type: Type | None, start: int) -> Expr:
+        at = self.at
+        found = self.match(_WORD)
+        if not found:
+            raise self.fail(f"'{self.source[at : min(self.stop, at + 20)].strip()}' is no value")
+        word = found[0]
+        if word in _WORDS:
+            return Word(word, type, start)
+        if word == "load":
+            self.space()
+            name = self.match(_GLOBAL)
+            if not name:
+                raise self.fail("expected a global behind `load`", "write `load @name`")
+            return Load(decode_name(name[1]), type, start)
+        self.at = at
+        if word in ("undef", "poison"):
+            raise self.fail(f"{word} is no value to call with", "zeroinitializer gives zeros")
+        if word in OPCODES:
+            hint = "an instruction's result is kept by its name: `%x = ...`; its value then is `_`"
+            if word == "call":
+                hint = "a call is written without `call`: @f(...)"
+            raise self.fail(f"an instruction ({word}) is no expression", hint)
+        if self.source[found.end() : self.stop].lstrip()[:1] == "(":
+            raise self.fail(f"'{word}' is no value", f"did you mean `@{word}(`?")
+        close = nearest(word, (*_WORDS, "load"))
+        raise self.fail(f"'{word}' is no value", f"did you mean `{close or '@' + word}`?")
+
+    def symbol(self, type: Type | None, start: int) -> Expr:
+        match = self.match(_GLOBAL)
+        if not match:
+            raise self.fail("expected a name behind '@'", 'or quoted: @"any text"')
+        name = decode_name(match[1])
+        if self.peek() == "(":
+            self.at += 1
+            return Call(name, self.elements(")"), type, start)
+        offset = self.match(_OFFSET)
+        value = int(re.sub(r"\s", "", offset[1]), 0) if offset else 0
+        return SymbolRef(name, value, type, start)
+
+    def string(self, type: Type | None, start: int) -> Expr:
+        at = self.at
+        match = self.match(_STRING)
+        if not match:
+            raise self.fail(
+                "this string is never closed", "a quote inside a string is written \\22"
+            )
+        try:
+            data = unescape(match[2], c_like=not match[1])
+        except ValueError as error:
+            raise self.fail(
+                f"'{error}' is no escape",
+                "write two hex digits (\\0A), or \\n \\t \\r \\0 \\\\",
+                at,
+            ) from None
+        return Text(data, not match[1], type, start)
+
+    def aggregate(self, type: Type | None, start: int) -> Expr:
+        head = self.source[self.at]
+        self.at += 1
+        if head == "<" and self.peek() == "{":
+            self.at += 1
+            elements = self.elements("}")
+            if self.peek() != ">":
+                raise self.fail("expected '>' behind a packed struct")
+            self.at += 1
+            return Aggregate("<{}>", elements, type, start)
+        return Aggregate(head + _CLOSING[head], self.elements(_CLOSING[head]), type, start)
+
+    def elements(self, closing: str) -> tuple[Expr, ...]:
+        if self.peek() == closing:
+            self.at += 1
+            return ()
+        found = [self.expression()]
+        while True:
+            head = self.peek()
+            if head == closing:
+                self.at += 1
+                return tuple(found)
+            if head != ",":
+                if not head:
+                    raise self.fail(f"expected ',' or '{closing}'")
+                self.fail_after(found[-1])
+            self.at += 1
+            found.append(self.expression())

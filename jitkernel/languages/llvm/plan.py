@@ -1,0 +1,363 @@
+"""A cell's plan: what is compiled as one module, and what happens then, from top to bottom.
+
+The whole cell is read before anything happens.  No session state is needed for it: a plan depends
+on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module's text from a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.languages.llvm import pasted, truncation
+from jitkernel.languages.llvm.expressions import Expr, parse_expression
+from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
+from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
+from jitkernel.languages.llvm.types import decode_name
+
+__all__ = [
+    "Action",
+    "AssignAction",
+    "BlockAction",
+    "CallAction",
+    "CellMagic",
+    "InspectAction",
+    "MagicAction",
+    "Plan",
+    "ShellAction",
+    "ShowAction",
+    "parse_cell",
+    "progress",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CellMagic:
+    """`%%name rest` and the cell below it.
+
+    `body` keeps the cell's line numbers (a blank line stands for the magic's own).
+    """
+
+    name: str
+    rest: str
+    body: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class MagicAction:
+    """`%name rest`."""
+
+    name: str
+    rest: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellAction:
+    """`!command`."""
+
+    command: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAction:
+    """The cell's instructions; they run as the body of one function."""
+
+    statements: tuple[Statement, ...]
+    line: int
+    last_line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallAction:
+    """`@f(...)`, or `_5` alone; `text` labels its value where it is not the cell's last."""
+
+    expr: Expr
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignAction:
+    """`@name = expr`."""
+
+    name: str
+    expr: Expr
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAction:
+    """`@name` alone."""
+
+    name: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InspectAction:
+    """`name?` (level 1) or `name??` (level 2); `name` keeps its `@` or `%`."""
+
+    name: str
+    level: int
+    line: int
+    text: str
+
+
+Action: TypeAlias = (
+    MagicAction | ShellAction | BlockAction | CallAction | AssignAction | ShowAction | InspectAction
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a cell asks for.
+
+    `magics` stand above all code and act before anything is compiled; `entities` are the statements
+    of the module; `actions` follow once it is linked.  `defines`, `declares` and `uses` are symbol
+    names; `uses` are those mentioned in entities and instructions; `local_names` those defined with
+    private or internal linkage, which no other module can see; `types` the named types that the
+    cell defines, with their bodies' text.
+    """
+
+    source: str
+    cell_magic: CellMagic | None = None
+    magics: tuple[MagicAction | ShellAction, ...] = ()
+    entities: tuple[Statement, ...] = ()
+    actions: tuple[Action, ...] = ()
+    defines: frozenset[str] = frozenset()
+    declares: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
+    local_names: frozenset[str] = frozenset()
+    types: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def block(self) -> BlockAction | None:
+        return next((a for a in self.actions if isinstance(a, BlockAction)), None)
+
+    @property
+    def module(self) -> str:
+        """The entities' text, each on the line where it stands in the cell; empty without any."""
+        return place(self.entities)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there is more than magics, so that the cell is one of the session's."""
+        return bool(self.entities) or any(
+            not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
+        )
+
+
+def place(statements: tuple[Statement, ...]) -> str:
+    """The statements' text with each on the line and column that it has in the cell."""
+    parts: list[str] = []
+    line, column = 1, 1
+    for statement in statements:
+        if statement.line > line:
+            parts.append("\n" * (statement.line - line))
+            column = 1
+        parts.append(" " * max(statement.column - column, 0 if column == 1 else 1))
+        parts.append(statement.text)
+        line = statement.last_line
+        last = statement.text.rfind("\n")
+        column = (
+            len(statement.text) - last
+            if last >= 0
+            else max(statement.column, column) + len(statement.text)
+        )
+    return "".join(parts)
+
+
+_MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
+_TRAILING_COMMENT = re.compile(r"""^((?:"[^"]*"|'[^']*'|[^"';]|(?<![ \t]);)*?)[ \t]+;.*$""")
+_ASSIGN = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._0-9]+)[ \t]*=')
+_CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
+
+
+def parse_cell(source: str) -> Plan:
+    """Reads a cell, whole.  Raises CompileError, with every complaint that reading finds."""
+    source = normalise(source)
+    statements = split(source)
+    if statements and statements[0].kind is Kind.CELL_MAGIC:
+        return Plan(source, cell_magic=_cell_magic(source, statements[0]))
+    leading = 0
+    while leading < len(statements) and statements[leading].kind in (Kind.MAGIC, Kind.SHELL):
+        leading += 1
+    entities = tuple([s for s in statements if s.kind in _CODE])
+    problems: list[Diagnostic] = []
+    actions = _actions(source, statements[leading:], problems)
+    warnings, entities = pasted.check(entities, problems)
+    if problems:
+        raise CompileError(problems[:10])
+    names = Names()
+    for statement in entities:
+        entity_names(statement, names)
+    instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
+    uses = mentioned(s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE)
+    warnings += truncation.check(entities) + truncation.check(instructions)
+    types = [type_body(s.text) for s in entities if s.kind is Kind.TYPE]
+    return Plan(
+        source,
+        magics=tuple([_early(s) for s in statements[:leading]]),
+        entities=entities,
+        actions=tuple(actions),
+        defines=frozenset(names.defines),
+        declares=frozenset(names.declares),
+        uses=uses,
+        local_names=frozenset(names.local),
+        types=dict([t for t in types if t is not None]),
+        warnings=tuple(warnings),
+    )
+
+
+def _cell_magic(source: str, statement: Statement) -> CellMagic:
+    head, newline, body = statement.text.partition("\n")
+    match = _MAGIC.match(head)
+    assert match is not None  # the scanner saw it
+    below = source[statement.start + len(head) + len(newline) :] if newline else ""
+    return CellMagic(match[1], match[2].strip(), "\n" * statement.line + below, statement.line)
+
+
+def _early(statement: Statement) -> MagicAction | ShellAction:
+    return _shell(statement) if statement.kind is Kind.SHELL else _magic(statement)
+
+
+def _magic(statement: Statement) -> MagicAction:
+    match = _MAGIC.match(statement.text)
+    assert match is not None  # the scanner saw it
+    rest = match[2]
+    comment = _TRAILING_COMMENT.match(" " + rest)
+    if comment:
+        rest = comment[1]
+    return MagicAction(match[1], rest.strip(), statement.line, statement.text)
+
+
+def _shell(statement: Statement) -> ShellAction:
+    return ShellAction(statement.text[1:].strip(), statement.line, statement.text)
+
+
+def _inspect(statement: Statement) -> InspectAction:
+    text = statement.text.partition(";")[0] if '"' not in statement.text else statement.text
+    text = text.strip()
+    level = 2 if text.startswith("??") or text.endswith("??") else 1
+    return InspectAction(text.strip("? \t"), level, statement.line, statement.text)
+
+
+def _actions(
+    source: str, statements: tuple[Statement, ...], problems: list[Diagnostic]
+) -> list[Action]:
+    actions: list[Action] = []
+    block: list[Statement] = []
+    block_at = -1
+    for statement in statements:
+        kind = statement.kind
+        try:
+            if kind in (Kind.INSTRUCTION, Kind.LABEL):
+                if block and block_at != len(actions) - 1:
+                    raise _apart(statement, block, actions[block_at + 1])
+                if not block:
+                    block_at = len(actions)
+                    actions.append(BlockAction((), statement.line, statement.line, ""))
+                block.append(statement)
+            elif kind is Kind.MAGIC:
+                actions.append(_magic(statement))
+            elif kind is Kind.SHELL:
+                actions.append(_shell(statement))
+            elif kind is Kind.INSPECT:
+                actions.append(_inspect(statement))
+            elif kind in (Kind.CALL, Kind.RESULT):
+                expr = parse_expression(source, statement.start, statement.stop)
+                actions.append(CallAction(expr, statement.line, _one_line(statement.text)))
+            elif kind is Kind.SHOW:
+                name = decode_name(statement.text[1:])
+                actions.append(ShowAction(name, statement.line, statement.text))
+            elif kind is Kind.ASSIGN:
+                actions.append(_assign(source, statement))
+        except CompileError as error:
+            problems.extend(error.diagnostics)
+    if block:
+        _refuse_inside(block, statements, problems)
+        text = source[block[0].start : block[-1].stop]
+        actions[block_at] = BlockAction(tuple(block), block[0].line, block[-1].last_line, text)
+    return actions
+
+
+def _refuse_inside(
+    block: list[Statement], statements: tuple[Statement, ...], problems: list[Diagnostic]
+) -> None:
+    for statement in statements:
+        if statement.kind in _CODE and block[0].start < statement.start < block[-1].start:
+            problems.append(
+                Diagnostic(
+                    f"this {statement.kind.value} stands among the instructions of lines "
+                    f"{block[0].line} to {block[-1].last_line}",
+                    statement.line,
+                    statement.column,
+                    " " * (statement.column - 1) + statement.text.partition("\n")[0],
+                    "the cell's instructions are one block: move it above them",
+                )
+            )
+
+
+def _apart(statement: Statement, block: list[Statement], between: Action) -> CompileError:
+    return CompileError(
+        [
+            Diagnostic(
+                f"the cell's instructions are one block: lines {block[0].line} to "
+                f"{block[-1].last_line} hold it, and line {between.line} is no instruction",
+                statement.line,
+                statement.column,
+                statement.text.partition("\n")[0],
+                "move this line up to the others, or into a cell of its own",
+            )
+        ]
+    )
+
+
+def _assign(source: str, statement: Statement) -> AssignAction:
+    match = _ASSIGN.match(statement.text)
+    assert match is not None  # the scanner saw it
+    start = statement.start + match.end()
+    expr = parse_expression(source, start, statement.stop)
+    return AssignAction(decode_name(match[1]), expr, statement.line, _one_line(statement.text))
+
+
+def _one_line(text: str) -> str:
+    """A statement as a label: on one line, at most 60 characters."""
+    text = re.sub(r"(?m);[^\n\"]*$", "", text) if "\n" in text else text
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def progress(plan: Plan, failed: Action) -> str:
+    """Which statements ran when `failed` did not end: one sentence, empty where it was the only
+    one.  Effects of those that ran stand."""
+    actions = list(plan.actions)
+    at = next((i for i, a in enumerate(actions) if a is failed), -1)
+    if at < 0 or len(actions) == 1:
+        return ""
+    before, after = actions[:at], actions[at + 1 :]
+    parts = []
+    if before:
+        parts.append(f"{_lines(before)} ran")
+    parts.append(f"{_lines([failed])} did not end")
+    if after:
+        parts.append(f"{_lines(after)} did not run")
+    return ", ".join(parts)
+
+
+def _lines(actions: list[Action]) -> str:
+    first = actions[0].line
+    last = actions[-1]
+    end = last.last_line if isinstance(last, BlockAction) else last.line
+    return f"line {first}" if first == end else f"lines {first} to {end}"

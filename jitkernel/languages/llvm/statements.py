@@ -1,0 +1,359 @@
+"""A cell's text cut into statements, each with its kind and the lines it stands on.
+
+Only the first tokens of a statement are looked at; what it means is `plan`'s business, and whether
+its IR is valid is LLVM's.  One pass of a regular expression, so the time is linear in the text.
+Start from `split`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.languages.llvm.nearest_form import nearest_form
+from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
+
+__all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
+
+
+class Kind(Enum):
+    """What a statement is, by its first tokens (interface, section 1)."""
+
+    CELL_MAGIC = "cell magic"
+    MAGIC = "line magic"
+    SHELL = "shell command"
+    INSPECT = "inspection"
+    TYPE = "type"
+    METADATA = "metadata"
+    ENTITY = "entity"
+    INSTRUCTION = "instruction"
+    LABEL = "label"
+    ASSIGN = "assignment"
+    CALL = "call line"
+    SHOW = "show"
+    RESULT = "result"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: `text` from its first to its last character, without a trailing comment.
+
+    `start` and `stop` are offsets in the normalised source; `line`, `column` and `last_line` count
+    from 1.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+    stop: int
+    line: int
+    column: int
+    last_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A complaint, and whether more text could still settle it."""
+
+    diagnostic: Diagnostic
+    incomplete: bool = False
+
+
+_NAME = r'(?:"[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)'
+_GAP = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
+_LINE = re.compile(r"[^\n]*")
+# A shell command goes on where its line ends in a backslash, as in a shell.
+_SHELL_LINE = re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?")
+_INSPECT = re.compile(
+    rf"(?:\?\??[ \t]*(?:@{_NAME}|%{{0,2}}[\w.]+)|(?:@{_NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
+    r"[ \t]*(?:;[^\n]*)?(?=\n|\Z)"
+)
+_LOCAL = re.compile(rf"%{_NAME}[ \t]*=(?![=])[ \t]*(type\b)?")
+_MAGIC = re.compile(r"%[A-Za-z_][\w.]*")
+_CELL_MAGIC = re.compile(r"%%[A-Za-z_][\w.]*")
+_METADATA = re.compile(
+    r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))"
+)
+_GLOBAL = re.compile(rf"@{_NAME}")
+_AFTER = re.compile(r"[ \t]*(?:(=)(?!=)[ \t]*([a-z_]+\b)?|(\()|(;|\n|\Z))")
+_LABEL = re.compile(r'(?:"[^"\n]*"|[-a-zA-Z$._0-9]+):')
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_SUMMARY = re.compile(r"\^\d+|\$(?:\"[^\"\n]*\"|[-a-zA-Z$._0-9]+)")
+_RESULT = re.compile(r"_\d*[ \t]*(?=;|\n|\Z)")
+_CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
+_REST_EMPTY = re.compile(r"[ \t]*(?:;|\n|\Z)")
+_BODY_FOLLOWS = re.compile(
+    r"\{|#\d|(?:personality|prefix|prologue|gc|section|align|comdat|unnamed_addr)\b"
+)
+# NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
+_LINE_STRING_TOKEN = re.compile(r'"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
+_BODY_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[{}]')
+_CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_MOST_PROBLEMS = 10
+
+
+def normalise(source: str) -> str:
+    """`source` with one form of line end, as every offset and line number here counts them."""
+    if source.startswith("\ufeff"):
+        source = source[1:]
+    return source.replace("\r\n", "\n").replace("\r", "\n") if "\r" in source else source
+
+
+def split(source: str) -> tuple[Statement, ...]:
+    """The statements of a normalised cell.  Raises CompileError for text that is none."""
+    statements, problems = scan(source)
+    if problems:
+        raise CompileError([p.diagnostic for p in problems[:_MOST_PROBLEMS]])
+    return statements
+
+
+def scan(source: str) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
+    """As `split`, with the problems listed instead of raised."""
+    bad = _NO_TEXT.search(source)
+    if bad:
+        message = f"character U+{ord(bad[0]):04X} is not text; nothing was read"
+        return (), (Problem(_diagnostic(source, bad.start(), message)),)
+    scanner = _Scanner(source)
+    scanner.run()
+    return tuple(scanner.statements), tuple(scanner.problems)
+
+
+def _diagnostic(source: str, at: int, message: str, hint: str = "") -> Diagnostic:
+    begin = source.rfind("\n", 0, at) + 1
+    end = source.find("\n", at)
+    text = source[begin : end if end >= 0 else len(source)]
+    if any("\ud800" <= c <= "\udfff" or c < " " and c != "\t" for c in text):
+        text = "".join(
+            c if c == "\t" or c >= " " and not "\ud800" <= c <= "\udfff" else "\ufffd" for c in text
+        )
+    return Diagnostic(message, source.count("\n", 0, at) + 1, at - begin + 1, text[:500], hint)
+
+
+def _classify(source: str, at: int, first: bool) -> Kind:
+    """The kind of the statement that begins at `at` (not a blank, not a comment)."""
+    head = source[at]
+    if head in "?%@_" or head.isalpha():
+        if _INSPECT.match(source, at):
+            return Kind.INSPECT
+    if head == "%":
+        local = _LOCAL.match(source, at)
+        if local:
+            return Kind.TYPE if local[1] else Kind.INSTRUCTION
+        if _CELL_MAGIC.match(source, at):
+            return Kind.CELL_MAGIC if first else Kind.UNKNOWN
+        return Kind.MAGIC if _MAGIC.match(source, at) else Kind.UNKNOWN
+    if head == "!":
+        return Kind.METADATA if _METADATA.match(source, at) else Kind.SHELL
+    if head == "@":
+        return _classify_global(source, at)
+    if head in "^$":
+        return Kind.ENTITY if _SUMMARY.match(source, at) else Kind.UNKNOWN
+    if _LABEL.match(source, at):
+        return Kind.LABEL
+    if head == "_" and _RESULT.match(source, at):
+        return Kind.RESULT
+    word = _WORD.match(source, at)
+    if word:
+        if word[0] in ENTITY_WORDS:
+            return Kind.ENTITY
+        if word[0] in OPCODES:
+            return Kind.INSTRUCTION
+    return Kind.UNKNOWN
+
+
+def _classify_global(source: str, at: int) -> Kind:
+    name = _GLOBAL.match(source, at)
+    after = _AFTER.match(source, name.end()) if name else None
+    if not after:
+        return Kind.UNKNOWN
+    if after[1]:
+        return Kind.ENTITY if after[2] in VARIABLE_WORDS else Kind.ASSIGN
+    return Kind.CALL if after[3] else Kind.SHOW
+
+
+class _Scanner:
+    """Walks over the source once; `line` is the line of the offset `counted`."""
+
+    def __init__(self, source: str):
+        self.source = source
+        self.statements: list[Statement] = []
+        self.problems: list[Problem] = []
+        self.line, self.counted, self.line_start = 1, 0, 0
+
+    def run(self) -> None:
+        source, at = self.source, 0
+        while len(self.problems) < _MOST_PROBLEMS:
+            at = self.gap(at)
+            if at >= len(source):
+                break
+            at = self.statement(at)
+
+    def gap(self, at: int) -> int:
+        match = _GAP.match(self.source, at)
+        return match.end() if match else at
+
+    def count_to(self, at: int) -> int:
+        """The line that offset `at` is on; `at` never goes back."""
+        lines = self.source.count("\n", self.counted, at)
+        if lines:
+            self.line += lines
+            self.line_start = self.source.rfind("\n", 0, at) + 1
+        self.counted = at
+        return self.line
+
+    def statement(self, at: int) -> int:
+        """Reads the statement at `at`; answers where the next may begin."""
+        source = self.source
+        kind = _classify(source, at, not self.statements and not self.problems)
+        if kind is Kind.UNKNOWN:
+            if self.statements and self.statements[-1].kind is Kind.INSTRUCTION:
+                if _CONTINUES.match(source, at):  # `to label` of an invoke, clauses of a landingpad
+                    return self.extend_last(at)
+            return self.unknown(at)
+        if kind is Kind.CELL_MAGIC:
+            return self.add(kind, at, len(source), len(source))
+        if kind in (Kind.MAGIC, Kind.SHELL, Kind.INSPECT):
+            pattern = _SHELL_LINE if kind is Kind.SHELL else _LINE
+            match = pattern.match(source, at)
+            end = match.end() if match else at
+            return self.add(kind, at, end, end)
+        found = self.extent(at, kind)
+        if found is None:
+            return self.next_line(at)
+        stop, after = found
+        return self.add(kind, at, stop, after)
+
+    def next_line(self, at: int) -> int:
+        end = self.source.find("\n", at)
+        return len(self.source) if end < 0 else end
+
+    def add(self, kind: Kind, start: int, stop: int, after: int) -> int:
+        line = self.count_to(start)
+        column = start - self.line_start + 1
+        text = self.source[start:stop].rstrip()
+        last_line = self.count_to(start + len(text))
+        stop = start + len(text)
+        self.statements.append(Statement(kind, text, start, stop, line, column, last_line))
+        return after
+
+    def extend_last(self, at: int) -> int:
+        found = self.extent(at, Kind.INSTRUCTION)
+        if found is None:
+            return self.next_line(at)
+        stop, after = found
+        last = self.statements.pop()
+        text = self.source[last.start : stop].rstrip()
+        stop = last.start + len(text)
+        self.statements.append(
+            Statement(
+                last.kind, text, last.start, stop, last.line, last.column, self.count_to(stop)
+            )
+        )
+        return after
+
+    def problem(self, at: int, message: str, hint: str = "", incomplete: bool = False) -> None:
+        self.problems.append(Problem(_diagnostic(self.source, at, message, hint), incomplete))
+
+    def unknown(self, at: int) -> int:
+        end = self.next_line(at)
+        message, hint = nearest_form(self.source[at:end])
+        self.problem(at, message, hint)
+        return end
+
+    def extent(self, start: int, kind: Kind) -> tuple[int, int] | None:
+        """Where the statement's text stops and where scanning goes on; None after a problem."""
+        source = self.source
+        is_define = source.startswith("define", start)
+        pattern = _LINE_STRING_TOKEN if kind in (Kind.CALL, Kind.ASSIGN) else _TOKEN
+        open_at: list[tuple[str, int]] = []
+        named = parameters = body = False
+        at, comment = start, -1
+        while True:
+            match = pattern.search(source, at)
+            if match is None:
+                break
+            token, here, at = match[0][0], match.start(), match.end()
+            if token == "\n":
+                if open_at:
+                    comment = -1
+                elif is_define and not body:
+                    ahead = self.gap(at)
+                    if not _BODY_FOLLOWS.match(source, ahead):
+                        return (here if comment < 0 else comment), here
+                    at, comment = ahead, -1
+                else:
+                    return (here if comment < 0 else comment), here
+            elif token == ";":
+                comment = here
+            elif token == '"':
+                if match.end() - here == 1:
+                    multi_line = pattern is _TOKEN
+                    self.problem(
+                        here,
+                        "this string is never closed",
+                        "a quote inside a string is written \\22" if not multi_line else "",
+                        incomplete=multi_line,
+                    )
+                    return None if not multi_line else (len(source), len(source))
+            elif token == "@":
+                named = named or not open_at
+            elif token in "([{<":
+                if token == "{" and is_define and parameters and not open_at:
+                    end = self.body(here)
+                    if end is None:
+                        return len(source), len(source)
+                    if not _REST_EMPTY.match(source, end):
+                        return end, end  # another statement follows on the same line
+                    at, body = end, True
+                else:
+                    open_at.append((token, here))
+            elif not open_at:
+                self.problem(here, f"'{token}' closes nothing")
+                return None
+            else:
+                opener, opened = open_at.pop()
+                if _CLOSER[opener] != token:
+                    line = source.count("\n", 0, opened) + 1
+                    column = opened - source.rfind("\n", 0, opened)
+                    where = f"line {line}, column {column}"
+                    self.problem(
+                        here,
+                        f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}",
+                    )
+                    return None
+                if token == ")" and not open_at and named:
+                    parameters = True
+        if open_at:
+            opener, opened = open_at[-1]
+            self.problem(opened, f"this '{opener}' is never closed", incomplete=True)
+            return len(source), len(source)
+        stop = len(source) if comment < 0 else comment
+        return stop, len(source)
+
+    def body(self, start: int) -> int | None:
+        """The offset behind the `}` of the function body that begins at `start`.
+
+        Inside, only braces count: whatever else is out of order, LLVM says it better.
+        """
+        depth = 0
+        for match in _BODY_TOKEN.finditer(self.source, start):
+            token = match[0]
+            if token == "{":
+                depth += 1
+            elif token == "}":
+                depth -= 1
+                if not depth:
+                    return match.end()
+            elif token == '"':
+                self.problem(match.start(), "this string is never closed", incomplete=True)
+                return None
+        self.problem(
+            start, "this '{' is never closed", "a function's body ends with '}'", incomplete=True
+        )
+        return None

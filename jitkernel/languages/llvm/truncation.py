@@ -1,0 +1,74 @@
+"""Warnings for integer constants that LLVM cuts to their type without a word.
+
+`i32 4294967296` becomes 0 and `i1 2` becomes false.  Start from `check`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from jitkernel.errors import Diagnostic
+from jitkernel.languages.llvm.statements import Statement
+
+__all__ = ["check"]
+
+# `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
+_CONSTANT = re.compile(
+    r'"[^"]*"|;[^\n]*'
+    r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+)*)\s+i(\d+)\s+"
+    r"(-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*(-?\d+)(?![\w.])"
+    r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
+)
+_MOST = 20
+
+
+def check(statements: Iterable[Statement]) -> list[Diagnostic]:
+    """One warning per constant that does not fit its type, at most 20."""
+    found: list[Diagnostic] = []
+    for statement in statements:
+        text = statement.text
+        for match in _CONSTANT.finditer(text):
+            if match[6]:
+                pairs = [(match[6], match[7], match.start(7))]
+            elif match[3]:
+                pairs = [(match[3], match[4], match.start(4)), (match[3], match[5], match.start(5))]
+            else:
+                continue
+            for width, digits, at in pairs:
+                if digits.lstrip("-").isdigit():
+                    warning = _warning(statement, int(width[:8]), digits, at)
+                    if warning:
+                        found.append(warning)
+                        if len(found) == _MOST:
+                            return found
+    return found
+
+
+def _warning(statement: Statement, bits: int, digits: str, at: int) -> Diagnostic | None:
+    # A decimal digit holds more than 3.3 bits: most constants are settled without any arithmetic.
+    if len(digits) * 10 // 3 + 1 < bits or len(digits) > 4000:
+        return None
+    value = int(digits)
+    if -(1 << bits - 1) <= value < 1 << bits:
+        return None
+    kept = value & (1 << bits) - 1
+    if kept >> bits - 1 and bits > 1:
+        kept -= 1 << bits
+    shown = ("false", "true")[kept & 1] if bits == 1 else str(kept)
+    text = statement.text
+    begin = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    source = text[begin : end if end >= 0 else len(text)]
+    column = at - begin + 1
+    if not begin:
+        source = " " * (statement.column - 1) + source
+        column += statement.column - 1
+    return Diagnostic(
+        f"{digits} does not fit i{bits}: LLVM takes it as {shown}",
+        statement.line + text.count("\n", 0, at),
+        column,
+        source,
+        f"i{bits} holds {-(1 << bits - 1)} to {(1 << bits) - 1}" if bits < 65 else "",
+        "warning",
+    )

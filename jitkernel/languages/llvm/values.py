@@ -1,0 +1,283 @@
+"""Values as they stand in memory: bytes with a type, read and written as IR text and as Python.
+
+A value's bytes are all there is; what they mean comes from a `Layout`, which says where LLVM puts
+the parts of a type.  Text can be typed back: `i32 49`, `%pt { i32 1, i32 2 }`.
+Start from `TypedValue`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from jitkernel.compiler.layout import Layout
+from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm.types import (
+    FloatType,
+    IntType,
+    PointerType,
+    StructType,
+    Type,
+    VoidType,
+    parse_type,
+)
+
+__all__ = ["Describe", "Layouts", "Pointer", "TypedValue", "encode_int", "scalar_layout", "void"]
+
+Layouts = Callable[[Type], Layout]
+# From an address to what it is called: `@g+4`, `0x7f.. (heap)`.
+Describe = Callable[[int], str]
+
+# More elements than this are elided: the first FIRST, the last LAST, and how many lie between.
+MANY, FIRST, LAST = 64, 6, 2
+MANY_CHARACTERS = 1024
+
+
+class Pointer(int):
+    """An address as a Python int."""
+
+    def __repr__(self) -> str:
+        return f"Pointer(0x{self:x})" if self else "Pointer(null)"
+
+    __str__ = __repr__
+
+
+@lru_cache(maxsize=256)
+def scalar_layout(type: Type) -> Layout | None:
+    """The layout of a type whose place in memory is the same wherever we run: integers of 8, 16, 32
+    and 64 bits, float, double, and pointers.  None for others; LLVM is asked for those."""
+    match type:
+        case IntType(bits) if bits in (8, 16, 32, 64):
+            size, kind, width = bits // 8, "int", bits
+        case IntType(1):
+            size, kind, width = 1, "int", 1
+        case FloatType("float" | "double" as name):
+            width = 32 if name == "float" else 64
+            size, kind = width // 8, "float"
+        case PointerType(0):
+            size, kind, width = 8, "pointer", 64
+        case _:
+            return None
+    text = str(type)
+    return Layout(text, size, size, kind, width, scalars=(((), text, 0),))
+
+
+@dataclass(frozen=True, slots=True)
+class TypedValue:
+    """A value: its type and its bytes, `layouts(type).size` of them (none for void)."""
+
+    type: Type
+    data: bytes
+    layouts: Layouts = field(repr=False, compare=False)
+
+    @property
+    def is_void(self) -> bool:
+        return isinstance(self.type, VoidType)
+
+    @property
+    def python(self) -> Any:
+        """bool (i1), int (signed), float, Pointer, or a tuple of such; None for void."""
+        return None if self.is_void else _python(self.type, self.data, 0, self.layouts)
+
+    def text(self, describe: Describe | None = None) -> str:
+        """IR text, with the type; empty for void."""
+        return "" if self.is_void else f"{self.type} {self.value_text(describe)}"
+
+    def value_text(self, describe: Describe | None = None) -> str:
+        """IR text without the type in front."""
+        return _Writer(self.data, self.layouts, describe, False).value(self.type, 0)
+
+    def html(self, describe: Describe | None = None) -> str:
+        """As `text`; negative integers with their unsigned hex beside them."""
+        if self.is_void:
+            return ""
+        value = _Writer(self.data, self.layouts, describe, True).value(self.type, 0)
+        return f"<pre>{html.escape(f'{self.type} {value}')}</pre>"
+
+
+def void(layouts: Layouts) -> TypedValue:
+    """The value of a call that returns nothing."""
+    return TypedValue(VoidType(), b"", layouts)
+
+
+def encode_int(value: int, bits: int, size: int) -> bytes:
+    """A signed or unsigned number in two's complement, the padding zero."""
+    return (value & (1 << bits) - 1).to_bytes(size, "little")
+
+
+def _signed(raw: int, bits: int) -> int:
+    raw &= (1 << bits) - 1
+    return raw - (1 << bits) if raw >> bits - 1 else raw
+
+
+def read_int(data: bytes, at: int, bits: int) -> int:
+    """The unsigned number of `bits` bits that begins at byte `at`."""
+    return int.from_bytes(data[at : at + (bits + 7) // 8], "little") & (1 << bits) - 1
+
+
+_UNPACK = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "float": "f", "double": "d"}
+
+
+def _python(type: Type, data: bytes, at: int, layouts: Layouts) -> Any:
+    layout = layouts(type)
+    match layout.kind:
+        case "int":
+            raw = read_int(data, at, layout.bits)
+            return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
+        case "float":
+            return floats.to_double(read_int(data, at, layout.bits), _format(type))
+        case "pointer":
+            return Pointer(read_int(data, at, layout.size * 8))
+        case "struct":
+            members = [parse_type(text) for text in layout.elements]
+            pairs = zip(members, layout.offsets, strict=True)
+            return tuple([_python(m, data, at + offset, layouts) for m, offset in pairs])
+    element = parse_type(layout.elements[0])
+    if layout.packed:
+        return tuple([_packed_element(layout, element, data, at, i) for i in range(layout.count)])
+    code = _UNPACK.get(layout.elements[0])
+    if code and layouts(element).size == layout.stride:
+        part = memoryview(data)[at : at + layout.count * layout.stride]
+        return tuple(part.cast(code))  # type: ignore[call-overload]
+    return tuple(
+        [_python(element, data, at + i * layout.stride, layouts) for i in range(layout.count)]
+    )
+
+
+def _packed_element(layout: Layout, element: Type, data: bytes, at: int, index: int) -> Any:
+    """Element `index` of a vector whose elements are not whole bytes."""
+    whole = read_int(data, at, layout.bits * layout.count)
+    raw = whole >> index * layout.bits & (1 << layout.bits) - 1
+    if isinstance(element, FloatType):
+        return floats.to_double(raw, _format(element))
+    return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
+
+
+def _format(type: Type) -> floats.Format:
+    found = floats.FORMATS.get(str(type))
+    if found is None:
+        raise ValueError(f"{type} values cannot be shown")
+    return found
+
+
+class _Writer:
+    """Writes the parts of one value; `wide` adds the unsigned hex of negative integers."""
+
+    def __init__(self, data: bytes, layouts: Layouts, describe: Describe | None, wide: bool):
+        self.data, self.layouts, self.describe, self.wide = data, layouts, describe, wide
+
+    def value(self, type: Type, at: int) -> str:
+        layout = self.layouts(type)
+        match layout.kind:
+            case "int":
+                return self.integer(read_int(self.data, at, layout.bits), layout.bits)
+            case "float":
+                bits = read_int(self.data, at, layout.bits)
+                if str(type) == "ppc_fp128":
+                    return f"0xM{bits:032X}"
+                return floats.shortest(bits, _format(type))
+            case "pointer":
+                return self.pointer(read_int(self.data, at, layout.size * 8))
+            case "struct":
+                return self.struct(type, layout, at)
+        if layout.kind == "array":
+            if layout.elements[0] == "i8":
+                text = self.string(at, layout.count)
+                if text:
+                    return text
+            return f"[{self.elements(layout, at)}]"
+        return f"<{self.elements(layout, at)}>"
+
+    def integer(self, raw: int, bits: int) -> str:
+        if bits == 1:
+            return "true" if raw else "false"
+        value = _signed(raw, bits)
+        if bits > 8192:  # Python refuses to write more than 4300 decimal digits
+            return f"0x{raw:x}"
+        if self.wide and value < 0:
+            return f"{value} (0x{raw:0{(bits + 3) // 4}x})"
+        return str(value)
+
+    def pointer(self, address: int) -> str:
+        if not address:
+            return "null"
+        return self.describe(address) if self.describe else f"0x{address:x}"
+
+    def struct(self, type: Type, layout: Layout, at: int) -> str:
+        parts = []
+        for text, offset in self.some(list(zip(layout.elements, layout.offsets, strict=True))):
+            if offset < 0:
+                parts.append(text)
+            else:
+                member = parse_type(text)
+                parts.append(f"{member} {self.value(member, at + offset)}")
+        inside = f"{{ {', '.join(parts)} }}" if parts else "{}"
+        return f"<{inside}>" if self.is_packed(type, layout) else inside
+
+    def is_packed(self, type: Type, layout: Layout) -> bool:
+        if isinstance(type, StructType):
+            return type.packed
+        at, align = 0, 1
+        for text, offset in zip(layout.elements, layout.offsets, strict=True):
+            member = self.layouts(parse_type(text))
+            at = -(-at // member.align) * member.align
+            if at != offset:
+                return True
+            at, align = at + member.size, max(align, member.align)
+        return align != layout.align
+
+    def elements(self, layout: Layout, at: int) -> str:
+        element = parse_type(layout.elements[0])
+        head = f"{element} "
+        parts = []
+        for index, note in self.some(range(layout.count)):
+            if note:
+                parts.append(note)
+            elif layout.packed:
+                raw = read_int(self.data, at, layout.bits * layout.count) >> index * layout.bits
+                raw &= (1 << layout.bits) - 1
+                whole = isinstance(element, IntType)
+                parts.append(
+                    head
+                    + (
+                        self.integer(raw, layout.bits)
+                        if whole
+                        else floats.shortest(raw, _format(element))
+                    )
+                )
+            else:
+                parts.append(head + self.value(element, at + index * layout.stride))
+        return ", ".join(parts)
+
+    def some(self, things: Sequence[Any]) -> list[Any]:
+        """All of them, or the first and last with a note between; pairs (thing, note) for
+        numbers, and for members a pair whose offset is -1."""
+        numbers = isinstance(things, range)
+        if len(things) <= MANY:
+            return [(t, "") for t in things] if numbers else list(things)
+        note = f"... {len(things) - FIRST - LAST} more ..."
+        first, last = things[:FIRST], things[len(things) - LAST :]
+        if numbers:
+            return [*((t, "") for t in first), (0, note), *((t, "") for t in last)]
+        return [*first, (note, -1), *last]
+
+    def string(self, at: int, count: int) -> str:
+        """Bytes as `c"..."`; empty for long ones that are no text."""
+        data = self.data[at : at + count]
+        if count > MANY:
+            readable = sum(32 <= b < 127 or b in (9, 10, 13) for b in data[:MANY_CHARACTERS])
+            if count > MANY_CHARACTERS or readable < 0.9 * min(count, MANY_CHARACTERS):
+                return ""
+        return (
+            'c"'
+            + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
+            + '"'
+        )
+
+
+def element_type(layout: Layout, index: int) -> Type:
+    """The type of an aggregate's element."""
+    return parse_type(layout.elements[index] if layout.kind == "struct" else layout.elements[0])
