@@ -1,0 +1,233 @@
+"""Call frame information: how to find a caller's frame from an address.  Start from `row_at`.
+
+A reader of what compilers emit into `.eh_frame`, and an interpreter of it: enough for frames whose
+CFA is a register plus an offset and whose registers are saved at offsets from the CFA.  Anything
+else (DWARF expressions) is `None`: the caller must find another way on.  Nothing here knows of
+arenas: it reads bytes at addresses.  Source: DWARF 5, 6.4; Linux Standard Base, "Exception Frames".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["REGISTER_NAMES", "RETURN_ADDRESS", "Cie", "Row", "pc_range", "read_cie", "row_at"]
+
+Read = Callable[[int, int], bytes]
+
+#: DWARF register numbers of x86-64 (AMD64 psABI 3.6.2); 16 is the return address column.
+REGISTER_NAMES = (
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+)  # fmt: skip
+RETURN_ADDRESS = 16
+
+_HEAD = struct.Struct("<II")
+#: DW_EH_PE formats: size in bytes, signed
+_FORMATS = {0x0: (8, False), 0x2: (2, False), 0x3: (4, False), 0x4: (8, False),
+            0xA: (2, True), 0xB: (4, True), 0xC: (8, True)}  # fmt: skip
+_PCREL, _OMIT = 0x10, 0xFF
+
+
+class Row(NamedTuple):
+    """CFA = `register` + `offset`; `saved` maps registers to where they are, relative to the CFA."""
+
+    register: int
+    offset: int
+    saved: dict[int, int]
+
+
+class Cie(NamedTuple):
+    """A common information entry; `encoding` is how its FDEs write addresses."""
+
+    code_align: int
+    data_align: int
+    encoding: int
+    augmented: bool
+    initial: bytes
+
+
+class _Unsupported(Exception):
+    """An instruction or an encoding that this reader does not follow."""
+
+
+class _Cursor:
+    """Reads the fields of one record in order."""
+
+    def __init__(self, data: bytes, address: int, at: int = 0):
+        self.data, self.address, self.at = data, address, at
+
+    def byte(self) -> int:
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
+    def fixed(self, size: int, signed: bool = False) -> int:
+        if self.at + size > len(self.data):
+            raise IndexError("the record ends in the middle of a field")
+        value = int.from_bytes(self.data[self.at : self.at + size], "little", signed=signed)
+        self.at += size
+        return value
+
+    def uleb(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+
+    def sleb(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value - (1 << shift) if byte & 0x40 else value
+
+    def pointer(self, encoding: int) -> int:
+        here = self.address + self.at
+        if encoding & 0x0F not in _FORMATS or encoding & 0x70 not in (0, _PCREL):
+            raise _Unsupported(f"pointer encoding {encoding:#x}")
+        size, signed = _FORMATS[encoding & 0x0F]
+        value = self.fixed(size, signed)
+        return value + here if encoding & 0x70 == _PCREL and value else value
+
+
+def read_cie(read: Read, address: int) -> Cie | None:
+    """The CIE at `address`; None where it is of a kind that is not followed."""
+    try:
+        length, zero = _HEAD.unpack(read(address, 8))
+        if zero or not 4 < length < 1 << 16:
+            return None
+        cursor = _Cursor(read(address + 8, length - 4), address + 8)
+        version = cursor.byte()
+        end = cursor.data.index(b"\0", cursor.at)
+        augmentation = cursor.data[cursor.at : end].decode("ascii")
+        cursor.at = end + 1
+        if version not in (1, 3) or (augmentation and augmentation[0] != "z"):
+            return None
+        code_align, data_align = cursor.uleb(), cursor.sleb()
+        column = cursor.byte() if version == 1 else cursor.uleb()
+        if column != RETURN_ADDRESS:
+            return None
+        encoding = 0
+        if augmentation:
+            stop = cursor.uleb()
+            stop += cursor.at
+            for letter in augmentation[1:]:
+                if letter == "R":
+                    encoding = cursor.byte()
+                elif letter == "L":
+                    cursor.byte()
+                elif letter == "P":
+                    cursor.pointer(cursor.byte() & 0x7F)
+                elif letter not in "SB":
+                    return None
+            cursor.at = stop
+        return Cie(code_align, data_align, encoding, bool(augmentation), cursor.data[cursor.at :])
+    except (IndexError, ValueError, struct.error, _Unsupported):
+        return None
+
+
+def pc_range(read: Read, fde: int, cie: Cie) -> tuple[int, int] | None:
+    """The addresses `[start, stop)` that the FDE at `fde` is about."""
+    length = _HEAD.unpack(read(fde, 8))[0]
+    cursor = _Cursor(read(fde + 8, length - 4), fde + 8)
+    try:
+        start = cursor.pointer(cie.encoding)
+        return start, start + cursor.pointer(cie.encoding & 0x0F)
+    except (IndexError, _Unsupported):
+        return None
+
+
+def row_at(read: Read, fde: int, pc: int) -> Row | None:
+    """The frame that stands at `pc`, as the FDE at `fde` has it; None where it cannot be followed."""
+    try:
+        length, back = _HEAD.unpack(read(fde, 8))
+        cie = read_cie(read, fde + 4 - back)
+        if cie is None:
+            return None
+        cursor = _Cursor(read(fde + 8, length - 4), fde + 8)
+        start = cursor.pointer(cie.encoding)
+        stop = start + cursor.pointer(cie.encoding & 0x0F)
+        if not start <= pc < stop:
+            return None
+        if cie.augmented:
+            size = cursor.uleb()
+            cursor.at += size
+        empty = Row(7, 8, {})
+        initial = _run(_Cursor(cie.initial, 0), cie, empty, empty, start, pc)
+        return _run(cursor, cie, initial, initial, start, pc)
+    except (IndexError, struct.error, _Unsupported):
+        return None
+
+
+def _run(cursor: _Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> Row:
+    """Execute instructions until they are about addresses past `pc` (DWARF 5, 6.4.2)."""
+    register, offset, saved = row.register, row.offset, dict(row.saved)
+    stack: list[tuple[int, int, dict[int, int]]] = []
+    while cursor.at < len(cursor.data):
+        code = cursor.byte()
+        high, low = code & 0xC0, code & 0x3F
+        step = -1
+        if high == 0x40:  # advance_loc
+            step = low
+        elif high == 0x80:  # offset
+            saved[low] = cursor.uleb() * cie.data_align
+        elif high == 0xC0:  # restore
+            _restore(saved, initial, low)
+        elif code == 0x00:  # nop
+            continue
+        elif code == 0x01:  # set_loc
+            at = cursor.pointer(cie.encoding)
+            step = 0
+        elif code in (0x02, 0x03, 0x04):  # advance_loc1, 2, 4
+            step = cursor.fixed(1 << code - 2)
+        elif code == 0x05:  # offset_extended
+            number = cursor.uleb()
+            saved[number] = cursor.uleb() * cie.data_align
+        elif code == 0x06:  # restore_extended
+            _restore(saved, initial, cursor.uleb())
+        elif code in (0x07, 0x08):  # undefined, same_value
+            saved.pop(cursor.uleb(), None)
+        elif code == 0x0A:  # remember_state
+            stack.append((register, offset, dict(saved)))
+        elif code == 0x0B:  # restore_state
+            register, offset, saved = stack.pop()
+        elif code == 0x0C:  # def_cfa
+            register, offset = cursor.uleb(), cursor.uleb()
+        elif code == 0x0D:  # def_cfa_register
+            register = cursor.uleb()
+        elif code == 0x0E:  # def_cfa_offset
+            offset = cursor.uleb()
+        elif code == 0x11:  # offset_extended_sf
+            number = cursor.uleb()
+            saved[number] = cursor.sleb() * cie.data_align
+        elif code == 0x12:  # def_cfa_sf
+            register, offset = cursor.uleb(), cursor.sleb() * cie.data_align
+        elif code == 0x13:  # def_cfa_offset_sf
+            offset = cursor.sleb() * cie.data_align
+        elif code == 0x2E:  # GNU_args_size
+            cursor.uleb()
+        elif code == 0x10:  # expression: a register that cannot be found; the frame still can
+            saved.pop(cursor.uleb(), None)
+            size = cursor.uleb()
+            cursor.at += size
+        else:  # def_cfa_expression and what is rarer still
+            raise _Unsupported(f"call frame instruction {code:#x}")
+        if step >= 0:
+            at += step * cie.code_align
+            if at > pc:
+                break
+    return Row(register, offset, saved)
+
+
+def _restore(saved: dict[int, int], initial: Row, number: int) -> None:
+    if number in initial.saved:
+        saved[number] = initial.saved[number]
+    else:
+        saved.pop(number, None)

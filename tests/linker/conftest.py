@@ -1,0 +1,19 @@
+"""Objects to link and an arena to link them into, for all tests of the linker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from jitkernel.arena import Arena
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def arena():
+    a = Arena(capacity=64 << 20)
+    yield a
+    a.close()

@@ -1,0 +1,49 @@
+"""Runs linked code in this process, by mapping the arena a second time where the code expects it.
+
+For code that is known to behave; what happens when it does not is the executor's tests' business.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from jitkernel.arena import Arena
+
+__all__ = ["lookup", "mapped"]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_FIXED_NOREPLACE = 0x100000
+_PROT = {"r": 1, "w": 2, "x": 4}
+
+
+def lookup(names: Sequence[str]) -> list[int]:
+    """Addresses of names in this process, 0 where unknown."""
+    found = []
+    for name in names:
+        try:
+            found.append(ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0)
+        except AttributeError:
+            found.append(0)
+    return found
+
+
+@contextmanager
+def mapped(arena: Arena) -> Iterator[None]:
+    """The arena's regions at their addresses, with their protections."""
+    try:
+        for region in arena.regions:
+            prot = sum(_PROT[p] for p in region.prot)
+            size = region.stop - region.start
+            got = _libc.mmap(
+                region.start, size, prot, mmap.MAP_SHARED | _FIXED_NOREPLACE, arena.fd, region.start - arena.base
+            )
+            assert got == region.start, ctypes.get_errno()
+        yield
+    finally:
+        _libc.munmap(arena.base, arena.capacity)
