@@ -93,9 +93,6 @@ class JITKernelApp(IPKernelApp):
 
     # -- configuration ---------------------------------------------------------------------
 
-    def initialize(self, argv: list[str] | None = None) -> None:
-        super().initialize(argv)
-
     @default("profile_dir")
     def _no_profile(self) -> None:
         return None
@@ -145,12 +142,14 @@ class JITKernelApp(IPKernelApp):
 
     # -- what IPython would set up ---------------------------------------------------------
 
-    def init_crash_handler(self) -> None:
-        """Errors go to the real stderr, through IPKernelApp's hook."""
-        super().init_crash_handler()
-
     def init_pdb(self) -> None:
-        """No debugger of Python code."""
+        """No debugger of Python code.
+
+        It is the first step once the configuration is complete: `--show-config` ends here.
+        """
+        if self.show_config or self.show_config_json:
+            self.start()
+            self.exit(0)
 
     def init_path(self) -> None:
         """The notebook's folder does not belong on this process's path."""
@@ -162,7 +161,14 @@ class JITKernelApp(IPKernelApp):
 
     def init_signal(self) -> None:
         """SIGINT interrupts the cell that runs and is harmless otherwise, at any time."""
-        signal.signal(signal.SIGINT, lambda *_: self.kernel and self.kernel.interrupt())
+        loop = self.control_thread.io_loop.asyncio_loop
+
+        def on_sigint(*_: Any) -> None:
+            # Not from here: the main thread may hold a lock that an interrupt takes.
+            if self.kernel is not None:
+                loop.call_soon_threadsafe(self.kernel.interrupt)
+
+        signal.signal(signal.SIGINT, on_sigint)
 
     def init_kernel(self) -> None:
         wanted = settings.session_settings(Config(self.config))

@@ -34,7 +34,7 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     manager.start_kernel(
-        extra_arguments=list(arguments), cwd=str(folder), env={**os.environ, "PYTHONPATH": path}
+        extra_arguments=["--log-level=ERROR", *arguments], cwd=str(folder), env={**os.environ, "PYTHONPATH": path}
     )
     client = manager.client()
     try:

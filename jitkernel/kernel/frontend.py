@@ -89,6 +89,7 @@ class Frontend:
         self.running = True
 
     def end(self) -> None:
+        """The cell is over; an interrupt that comes now is harmless."""
         self.running = False
 
     def interrupt(self) -> None:
@@ -131,7 +132,7 @@ class Frontend:
             self.display(View(text, f"<small>{escape(text)}</small>"))
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
-        magics.run_line_magic(self, action.name, action.text)
+        magics.run_line_magic(self, action.name, action.rest)
 
     def shell(self, action: Any) -> None:
         self.run_shell(action.command)
@@ -139,7 +140,7 @@ class Frontend:
     def inspect(self, action: Any) -> None:
         from jitkernel.kernel.inspection import inspect_name
 
-        view = inspect_name(self, action.name, action.level)
+        view = inspect_name(self, action.name, action.level - 1)
         if view is None:
             raise UsageError(f"nothing is called {action.name} here")
         self.page(view)

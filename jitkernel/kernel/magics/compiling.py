@@ -14,18 +14,18 @@ __all__ = ["COMPILE_OPTIONS", "MAGICS"]
 
 
 def ir(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views import ir as view
+    from jitkernel.views.ir import ir as view
 
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view.ir(frontend.session, target))
+        frontend.display(view(frontend.session, target))
 
 
 def asm(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views import asm as view
+    from jitkernel.views.asm import asm as view
 
     syntax = arguments.syntax or frontend.setting("JITKernel.asm_syntax")
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view.asm(frontend.session, target, syntax=syntax))
+        frontend.display(view(frontend.session, target, syntax=syntax))
 
 
 def llvm(frontend: Frontend, arguments: Any) -> Any:
@@ -55,7 +55,7 @@ _TARGET = Argument(
 )
 
 MAGICS = (
-    Magic("ir", "The LLVM IR of a function or a cell, as it was optimised.", ir, (_TARGET,)),
+    Magic("ir", "The LLVM IR of a function or a cell, as it was compiled.", ir, (_TARGET,)),
     Magic(
         "asm",
         "The machine code of a function or a cell, as it stands in the arena.",

@@ -32,7 +32,6 @@ HABITS: dict[str, str] = {
     "recall": "%history",
     "save_session": "%history -f FILE writes the sources to a file",
     "edit": "edit the cell and run it again: what it defined is replaced",
-    "dis": "%asm @name",
     "disassemble": "%asm @name",
     "jit": "every cell is compiled; %%llvm -O3 sets its options",
     "opt": "%%llvm -O3, or %config Compiler.opt_level=3",

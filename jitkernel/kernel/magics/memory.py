@@ -13,15 +13,15 @@ __all__ = ["MAGICS"]
 
 
 def memory(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views import memory as view
+    from jitkernel.views.memory import memory as view
 
-    frontend.display(view.memory(frontend.session))
+    frontend.display(view(frontend.session, arena_only=arguments.arena))
 
 
 def arena(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views import arena as view
+    from jitkernel.views.arena import arena as view
 
-    frontend.display(view.arena(frontend.session, zone=arguments.zone))
+    frontend.display(view(frontend.session, zone=arguments.zone))
 
 
 def gc(frontend: Frontend, arguments: Any) -> None:
@@ -29,7 +29,8 @@ def gc(frontend: Frontend, arguments: Any) -> None:
 
 
 MAGICS = (
-    Magic("memory", "The whole account: the arena's zones and every process.", memory),
+    Magic("memory", "The whole account: the arena's zones and every process.", memory,
+          (Argument("--arena", "only the arena's zones", "flag"),)),
     Magic(
         "arena",
         "A map of the arena: what lies where, and what is free.",

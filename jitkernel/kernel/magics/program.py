@@ -36,7 +36,7 @@ def targets(words: list[str]) -> list[int | str]:
 def cells(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views import tables
 
-    frontend.display(tables.cells(frontend.session, everything=arguments.all))
+    frontend.display(tables.cells(frontend.session))
 
 
 def symbols(frontend: Frontend, arguments: Any) -> None:
@@ -136,10 +136,9 @@ def history(frontend: Frontend, arguments: Any) -> None:
 
 
 _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
-_ALL = Argument("-a --all", "also what is no longer live", "flag")
 
 MAGICS = (
-    Magic("cells", "The cells of the session: what each defines, its size, its state.", cells, (_ALL,)),
+    Magic("cells", "The cells of the session: what each defines, its size, its state.", cells),
     Magic(
         "symbols",
         "The functions and globals of the session: type, size, cell, users.",

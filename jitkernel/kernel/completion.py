@@ -1,0 +1,219 @@
+"""`complete_request`: symbols, magics and their arguments, IR words, locals of the cell.
+
+What fits is decided by the text before the cursor alone; nothing is compiled.
+Start from `complete`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.kernel.magics import BY_NAME, MAGICS
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["Match", "complete"]
+
+_TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
+_MAGIC_LINE = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)(\s+)(.*)\Z", re.DOTALL)
+_MAGIC_HEAD = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
+_LOCAL = re.compile(r'^\s*(%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*=', re.MULTILINE)
+_PARAMETER = re.compile(r'[\s(](%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[,)]')
+_LABEL = re.compile(r"^\s*([-a-zA-Z$._][-\w$.]*):", re.MULTILINE)
+_DEFINED = re.compile(
+    r'^\s*(?:define\b[^@\n]*|declare\b[^@\n]*|)(@(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[=(]',
+    re.MULTILINE,
+)
+MANY = 500  # matches; more help nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One completion: the text, what it is ("function", "magic", ...) and its type."""
+
+    text: str
+    kind: str
+    signature: str = ""
+
+
+def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
+    """The content of a `complete_reply`; `position` counts characters."""
+    before = code[:position]
+    line = before.rsplit("\n", 1)[-1]
+    start, matches = position, list[Match]()
+    magic = _magic_of(line)
+    head = _MAGIC_HEAD.match(line)
+    if magic is not None:
+        word = line[len(line) - len(line.split()[-1]) :] if not line[-1:].isspace() else ""
+        start = position - len(word)
+        matches = list(_argument_matches(frontend, magic, word, code))
+    elif line.lstrip().startswith("!") and not line.lstrip().startswith("!!"):
+        word = line.split(None)[-1] if not line[-1:].isspace() else ""
+        word = word.removeprefix("!")
+        start = position - len(word)
+        matches = [Match(path, "path") for path in _paths(word)]
+    else:
+        found = _TOKEN.search(line)
+        word = found[0] if found else ""
+        start = position - len(word)
+        matches = list(_ir_matches(frontend, code, before, word))
+        if head is not None:
+            first_line = not before[: len(before) - len(line)].strip()
+            matches = [*_magic_matches(head[1], head[2] or "", first_line), *matches]
+    return _reply(matches, start, position)
+
+
+def _reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
+    unique: dict[str, Match] = {}
+    for match in matches:
+        unique.setdefault(match.text, match)
+        if len(unique) >= MANY:
+            break
+    found = list(unique.values())
+    types = [
+        {"start": start, "end": end, "text": m.text, "type": m.kind, "signature": m.signature}
+        for m in found
+    ]
+    return {
+        "status": "ok",
+        "matches": [m.text for m in found],
+        "cursor_start": start,
+        "cursor_end": end,
+        "metadata": {"_jupyter_types_experimental": types},
+    }
+
+
+# -- magics --------------------------------------------------------------------------------
+
+
+def _magic_of(line: str) -> Magic | None:
+    """The magic whose arguments are being typed."""
+    match = _MAGIC_LINE.match(line)
+    if match is None or match[4].startswith("="):
+        return None
+    return BY_NAME.get(match[2])
+
+
+def _magic_matches(marks: str, word: str, cell_too: bool) -> Iterator[Match]:
+    for magic in MAGICS:
+        for name in (magic.name, *magic.aliases):
+            if not name.startswith(word):
+                continue
+            if marks == "%" and magic.form != "cell":
+                yield Match("%" + name, "magic", magic.help.split(". ")[0])
+            if cell_too and magic.form != "line":
+                yield Match("%%" + name, "magic", magic.help.split(". ")[0])
+
+
+def _argument_matches(frontend: Frontend, magic: Magic, word: str, code: str) -> Iterator[Match]:
+    if word.startswith("-"):
+        for name, argument in magic.options.items():
+            if name.startswith(word):
+                yield Match(name, "option", argument.help)
+        return
+    for argument in magic.positional or magic.arguments:
+        yield from _values(frontend, argument, word, code)
+
+
+def _values(frontend: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
+    for choice in argument.choices:
+        if choice.startswith(word):
+            yield Match(choice, "value", argument.help)
+    if argument.completes == "symbol":
+        # `sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is.
+        mark = "" if word and not word.startswith("@") and argument.take != "rest" else "@"
+        tail = word if argument.take != "rest" else _tail(word)
+        lead = word[: len(word) - len(tail)]
+        for match in _symbols(frontend, code):
+            shown = match.text if mark else match.text.removeprefix("@")
+            if shown.startswith(tail):
+                yield Match(lead + shown, match.kind, match.signature)
+    elif argument.completes == "magic":
+        for magic in MAGICS:
+            for shown in (magic.name, "%" + magic.name):
+                if word and shown.startswith(word) or (not word and shown == magic.name):
+                    yield Match(shown, "magic", magic.help)
+    elif argument.completes == "file":
+        for path in _paths(word):
+            yield Match(path, "path")
+    elif argument.completes == "setting":
+        for section, owner in frontend.settings.items():
+            for name, trait in owner.traits(config=True, effect=lambda effect: effect).items():
+                if f"{section}.{name}".lower().startswith(word.lower()):
+                    yield Match(f"{section}.{name}", "setting", trait.help)
+    elif argument.completes == "variable":
+        for name in os.environ:
+            if name.startswith(word):
+                yield Match(name, "variable")
+
+
+def _tail(word: str) -> str:
+    at = word.rfind("@")
+    return word[at:] if at >= 0 else ""
+
+
+def _paths(word: str) -> list[str]:
+    folder, start = os.path.split(os.path.expanduser(word))
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError:
+        return []
+    shown = word[: len(word) - len(start)]
+    found = []
+    for name in names:
+        if name.startswith(start) and (start.startswith(".") or not name.startswith(".")):
+            slash = "/" if os.path.isdir(os.path.join(folder, name)) else ""
+            found.append(shown + name + slash)
+    return found
+
+
+# -- IR ------------------------------------------------------------------------------------
+
+
+def _ir_matches(frontend: Frontend, code: str, before: str, word: str) -> Iterator[Match]:
+    if word.startswith("@"):
+        yield from (m for m in _symbols(frontend, code) if m.text.startswith(word))
+        return
+    if word.startswith("%"):
+        yield from (m for m in _locals(frontend, code, before) if m.text.startswith(word))
+        return
+    if not word:
+        return
+    from jitkernel.languages.llvm.keywords import KEYWORDS
+
+    for text, keyword in KEYWORDS.items():
+        if text.startswith(word):
+            yield Match(text, keyword.kind, keyword.summary)
+
+
+def _symbols(frontend: Frontend, code: str) -> Iterator[Match]:
+    """The session's symbols, then the names that this cell defines."""
+    from jitkernel.views.names import written
+
+    for name, symbol in list(frontend.session.symbols.items()):
+        yield Match(written(name), symbol.kind, str(symbol.type))
+    for name in _DEFINED.findall(code):
+        yield Match(name, "name", "in this cell")
+    from jitkernel.languages.llvm.prelude import PRELUDE
+
+    for name, declaration in PRELUDE.items():
+        yield Match("@" + name, "function", declaration)
+
+
+def _locals(frontend: Frontend, code: str, before: str) -> Iterator[Match]:
+    """Values, parameters and labels of the function around the cursor, and named types."""
+    start = before.rfind("\ndefine ")
+    stop = code.find("\n}", len(before))
+    body = code[max(start, 0) : stop if stop >= 0 else len(code)]
+    for name in (*_PARAMETER.findall(body), *_LOCAL.findall(body)):
+        yield Match(name, "local")
+    for name in _LABEL.findall(body):
+        yield Match("%" + name, "label")
+    for name, text in dict(getattr(frontend.session, "types", {})).items():
+        yield Match(f"%{name}", "type", str(text))

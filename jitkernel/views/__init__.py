@@ -1,0 +1,15 @@
+"""What a user sees of a session: assembly, IR, tables, the arena's map.
+
+Each function returns a `View`: complete as plain text and as HTML without styling.
+"""
+
+from __future__ import annotations
+
+from jitkernel.views.arena import arena
+from jitkernel.views.asm import asm
+from jitkernel.views.ir import ir
+from jitkernel.views.memory import memory
+from jitkernel.views.tables import cells, symbols
+from jitkernel.views.view import View
+
+__all__ = ["View", "arena", "asm", "cells", "ir", "memory", "symbols"]

@@ -1,0 +1,77 @@
+"""Tables of what a session holds: `cells` and `symbols`."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.views.names import bare, written
+from jitkernel.views.view import View, table, time_text
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["cells", "symbol_names", "symbols"]
+
+ROWS = 1000  # more are counted, not listed
+
+
+def cells(session: Session) -> View:
+    """The cells in memory: what each defines and how many bytes it takes in each zone."""
+    every = list(session.cells)
+    rows = []
+    for cell in every[-ROWS:]:
+        sizes = cell.sizes
+        rows.append(
+            (
+                cell.number,
+                cell.state.value,
+                " ".join(written(n) for n in cell.names) or "(statements)",
+                sizes.get("text", 0) or "",
+                (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
+                sizes.get("data", 0) or "",
+                time_text(sum(cell.times)) if cell.times else "",
+            )
+        )
+    note = _count(len(every), "cell", "cells") if every else "No cells yet."
+    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in")
+    return table("Cells (bytes per zone)", columns, rows, note)
+
+
+def symbols(session: Session, pattern: str | None = None, everything: bool = False) -> View:
+    """The session's functions and globals."""
+    chosen = _chosen(session, pattern, everything)
+    rows = [
+        (
+            written(symbol.name),
+            symbol.kind,
+            symbol.type,
+            symbol.size or "",
+            symbol.cell or "",
+            ", ".join(map(str, symbol.users)),
+            f"{symbol.address:#x}" if symbol.address else "",
+        )
+        for symbol in chosen[:ROWS]
+    ]
+    note = _count(len(chosen), "symbol", "symbols") if chosen else "Nothing is defined yet."
+    columns = ("name", "kind", "type", "#bytes", "#cell", "used by", "address")
+    return table("Symbols", columns, rows, note)
+
+
+def symbol_names(session: Session, pattern: str | None = None) -> list[str]:
+    """The names alone, as they are written."""
+    return [written(s.name) for s in _chosen(session, pattern, False)]
+
+
+def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Any]:
+    wanted = bare(pattern) if pattern else "*"
+    return [
+        symbol
+        for name, symbol in session.symbols.items()
+        if fnmatchcase(name, wanted) and (everything or symbol.cell)
+    ]
+
+
+def _count(number: int, one: str, many: str) -> str:
+    text = f"{number} {one if number == 1 else many}"
+    return text if number <= ROWS else f"{text}; {ROWS} are listed"

@@ -1,0 +1,36 @@
+"""What a view is asked for, a name or a cell number, as a cell and its names: `find`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.views.names import bare, written
+
+if TYPE_CHECKING:
+    from jitkernel.session import Cell, Session
+
+__all__ = ["find"]
+
+
+def find(session: Session, target: int | str | None) -> tuple[Cell, list[str]]:
+    """The cell and the names in it that are meant.  Raises UsageError."""
+    cells = {cell.number: cell for cell in session.cells}
+    if target is None:
+        defining = [cell for cell in cells.values() if cell.names]
+        if not defining:
+            raise UsageError("no cell defines anything yet")
+        return defining[-1], defining[-1].names
+    if isinstance(target, int):
+        if target not in cells:
+            raise UsageError(f"there is no cell {target}; %cells lists them")
+        return cells[target], cells[target].names
+    name = bare(target)
+    symbol = session.symbols.get(name)
+    if symbol is None or symbol.cell not in cells:
+        import difflib
+
+        near = difflib.get_close_matches(name, list(session.symbols), 1)
+        words = f"; did you mean {written(near[0])}?" if near else "; %symbols lists what there is"
+        raise UsageError(f"nothing of the session is called {written(name)}{words}")
+    return cells[symbol.cell], [name]

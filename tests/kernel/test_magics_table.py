@@ -1,0 +1,134 @@
+"""The table of magics: every declaration is complete, and lines are parsed as it says."""
+
+import pytest
+
+from jitkernel.errors import UsageError
+from jitkernel.kernel import magics
+from jitkernel.kernel.magics.habits import HABITS
+from jitkernel.kernel.magics.program import targets
+from jitkernel.kernel.magics.table import help_text, parse
+
+DAY_ONE = (
+    "cells symbols whos who memory arena evict undo gc ir asm time timeit lib link run reset config"
+    " history cd pwd env help lsmagic quickref load"
+).split()
+
+
+@pytest.mark.parametrize("name", DAY_ONE)
+def test_line_magics_of_day_one(name: str) -> None:
+    assert magics.find(name, "line")
+
+
+@pytest.mark.parametrize("name", ["llvm", "time", "timeit", "writefile"])
+def test_cell_magics_of_day_one(name: str) -> None:
+    assert magics.find(name, "cell")
+
+
+@pytest.mark.parametrize("magic", magics.MAGICS, ids=lambda m: m.name)
+def test_every_magic_says_what_it_is(magic) -> None:
+    text = help_text(magic)
+    assert text.startswith("usage: %")
+    assert magic.help.endswith(".")
+    assert all(len(line) <= 100 for line in text.splitlines())
+    for argument in magic.arguments:
+        assert argument.help
+        assert not argument.is_option or all(n.startswith("-") for n in argument.names)
+
+
+def test_names_are_unique() -> None:
+    names = [n for m in magics.MAGICS for n in (m.name, *m.aliases)]
+    assert len(names) == len(set(names))
+    assert not set(HABITS) & set(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [
+        ("evict", "3", {"target": ["3"], "cascade": False}),
+        ("evict", "@sq --cascade", {"target": ["@sq"], "cascade": True}),
+        ("evict", '--force @"a b" 3-5', {"target": ['@"a b"', "3-5"], "force": True}),
+        ("timeit", "-n 10 -r5 @f(-1, 2)", {"n": 10, "r": 5, "code": "@f(-1, 2)"}),
+        ("timeit", "@f(1) -n 3", {"n": None, "code": "@f(1) -n 3"}),
+        ("timeit", "-q @f()", {"quiet": True, "code": "@f()"}),
+        ("llvm", "-O3 --closed", {"O": "3", "closed": True, "retype": False}),
+        ("llvm", "-O 0", {"O": "0"}),
+        ("llvm", "-O=1", {"O": "1"}),
+        ("undo", "", {"count": 1}),
+        ("undo", "3", {"count": 3}),
+        ("run", "'a b.ll'", {"file": "a b.ll"}),
+        ("config", "Compiler.opt_level = 3", {"setting": "Compiler.opt_level = 3"}),
+        ("env", "A=b  c", {"setting": "A=b  c"}),
+        ("history", "-n 5 -g sq", {"n": 5, "search": "sq"}),
+    ],
+)
+def test_parsing(name: str, line: str, expected: dict) -> None:
+    values = vars(parse(magics.BY_NAME[name], line))
+    assert {k: values[k] for k in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words"),
+    [
+        ("evict", "--cascad @f", "no option --cascad"),
+        ("undo", "many", "'many' is no int"),
+        ("undo", "1 2", "what is '2' for?"),
+        ("run", "", "needs FILE"),
+        ("llvm", "-O7", "one of 0, 1, 2, 3"),
+        ("timeit", "-n", "-n needs a value"),
+        ("run", "'a", "no closing '"),
+        ("evict", "--cascade=yes @f", "takes no value"),
+    ],
+)
+def test_wrong_arguments(name: str, line: str, words: str) -> None:
+    with pytest.raises(UsageError, match="^%" + name) as caught:
+        parse(magics.BY_NAME[name], line)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["3"], [3]),
+        (["3-5"], [3, 4, 5]),
+        (["1,4"], [1, 4]),
+        (["@sq"], ["@sq"]),
+        (["sq", "2"], ["sq", 2]),
+        (['@"a, b"'], ['@"a, b"']),
+    ],
+)
+def test_targets(words: list, expected: list) -> None:
+    assert targets(words) == expected
+
+
+def test_a_range_backwards() -> None:
+    with pytest.raises(UsageError, match="5-3"):
+        targets(["5-3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "words"),
+    [
+        ("symbol", "line", "did you mean %symbols?"),
+        ("evcit", "line", "did you mean %evict?"),
+        ("pip", "line", "%lib"),
+        ("store", "line", "@name = i64 5"),
+        ("writefile", "line", "write %%writefile on its first line"),
+        ("cells", "cell", "write %cells"),
+        ("python", "cell", "Python"),
+        ("zzzzzz", "line", "%help lists"),
+    ],
+)
+def test_unknown_magics_name_what_to_use(name: str, form: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        magics.find(name, form)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cell_magic_keeps_line_numbers() -> None:
+    call = magics.cell_magic("\n  %%time  x\n@f()\n")
+    assert call is not None
+    assert (call.name, call.line) == ("time", "x")
+    assert call.body == "\n\n@f()\n"
+    assert magics.cell_magic("%time @f()") is None
+    assert magics.cell_magic("; %%time\n@f()") is None

@@ -1,0 +1,119 @@
+"""Settings: sizes, files, the command line, and what reaches the session."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from traitlets import TraitError
+from traitlets.config import Config
+
+from jitkernel.kernel.settings import (
+    DETERMINISTIC_CPU,
+    Arena,
+    Compiler,
+    load_files,
+    parse_size,
+    read_arguments,
+    session_settings,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64M", 64 << 20), ("1G", 1 << 30), ("4096", 4096), ("1.5k", 1536), ("2 GiB", 2 << 30), ("8mb", 8 << 20)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+    assert Arena(config=Config(Arena={"capacity": min(size, 1 << 30)})).capacity
+
+
+@pytest.mark.parametrize("text", ["", "M", "64X", "-1", "many"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_size(text)
+
+
+def test_limits_are_named() -> None:
+    with pytest.raises(TraitError, match="1776M"):
+        Arena(config=Config(Arena={"capacity": "1800M"}))
+    with pytest.raises(TraitError):
+        Compiler(config=Config(Compiler={"opt_level": 4}))
+
+
+def test_defaults() -> None:
+    settings = session_settings(Config())
+    assert settings["capacity"] == 1 << 30
+    assert settings["opt_level"] == 2
+    assert settings["cpu"] == "native"
+
+
+def test_every_setting_is_one_of_the_session() -> None:
+    from dataclasses import fields
+
+    from jitkernel.session.settings import SessionSettings
+
+    assert set(session_settings(Config())) <= {f.name for f in fields(SessionSettings)}
+
+
+def test_the_command_line() -> None:
+    config = read_arguments(
+        ["-f", "x.json", "--Arena.capacity=256M", "--O3", "--cpu=x86-64", "--Session.key=k", "--debug"]
+    )
+    settings = session_settings(config)
+    assert settings["capacity"] == 256 << 20
+    assert settings["opt_level"] == 3
+    assert settings["cpu"] == "x86-64"
+
+
+def test_files_on_the_path_the_first_wins(tmp_path: Path) -> None:
+    strong, weak = tmp_path / "strong", tmp_path / "weak dir"
+    for folder in (strong, weak):
+        folder.mkdir()
+    (weak / "jitkernel_config.json").write_text('{"Compiler": {"opt_level": 0, "workers": 2}}')
+    (strong / "jitkernel_config.py").write_text("c.Compiler.opt_level = 1\nc.Arena.capacity = '64M'\n")
+    settings = session_settings(load_files([str(strong), str(weak)]))
+    assert (settings["opt_level"], settings["workers"], settings["capacity"]) == (1, 2, 64 << 20)
+
+
+def test_deterministic_fixes_base_and_cpu() -> None:
+    settings = session_settings(read_arguments(["--deterministic"]))
+    assert settings["base"] and settings["cpu"] == DETERMINISTIC_CPU
+
+
+def run_kernel(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "jitkernel.kernel", *arguments],
+        capture_output=True, text=True, timeout=60, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_generate_config(tmp_path: Path) -> None:
+    done = run_kernel("--generate-config", JUPYTER_CONFIG_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "jitkernel_config.py").read_text()
+    for name in ("Arena.capacity", "Session.undo_depth", "Compiler.opt_level", "JITKernel.max_output"):
+        assert f"# c.{name} = " in text
+    again = run_kernel("--generate-config", JUPYTER_CONFIG_DIR=str(tmp_path))
+    assert again.returncode == 1 and "there already" in again.stderr
+
+
+def test_show_config(tmp_path: Path) -> None:
+    done = run_kernel("--show-config", "--O3", JUPYTER_CONFIG_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "Compiler" in done.stdout and ".opt_level = 3" in done.stdout
+
+
+def test_help_says_when_settings_take_effect() -> None:
+    done = run_kernel("--help-all")
+    assert done.returncode == 0, done.stderr
+    assert "--Compiler.opt_level" in done.stdout
+    assert "Takes effect with the next cell" in done.stdout
+
+
+def test_the_ipython_profile_is_neither_read_nor_made(tmp_path: Path) -> None:
+    folder = tmp_path / "ipython"
+    run_kernel("--show-config", IPYTHONDIR=str(folder))
+    assert not folder.exists()
