@@ -1,4 +1,4 @@
-"""LLVM IR cells: from a cell's text to a module's text and a list of actions, and from bytes to text.
+"""LLVM IR cells: from a cell's text to a module's text and actions, from bytes to text.
 
 No session state and no LLVM: `parse_cell` reads a cell into a `Plan`, `assemble` makes the module
 that the compiler gets, `evaluate` runs the expressions of call lines and assignments against a
@@ -6,7 +6,10 @@ that the compiler gets, `evaluate` runs the expressions of call lines and assign
 """
 
 from jitkernel.languages.llvm.assemble import Assembled, assemble, stands_alone
-from jitkernel.languages.llvm.evaluate import Assignment, Host, assign, evaluate, from_python
+from jitkernel.languages.llvm.completeness import Completeness, Token, is_complete, token_at
+from jitkernel.languages.llvm.evaluate import Assignment, Host, assign, evaluate
+from jitkernel.languages.llvm.hints import Context, explain
+from jitkernel.languages.llvm.keywords import KEYWORDS, describe_word
 from jitkernel.languages.llvm.plan import (
     Action,
     AssignAction,
@@ -22,6 +25,7 @@ from jitkernel.languages.llvm.plan import (
     progress,
 )
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+from jitkernel.languages.llvm.python_values import from_python
 from jitkernel.languages.llvm.types import Type, parse_type
 from jitkernel.languages.llvm.values import Pointer, TypedValue, scalar_layout
 
@@ -33,24 +37,32 @@ __all__ = [
     "BlockAction",
     "CallAction",
     "CellMagic",
+    "Completeness",
+    "Context",
     "Host",
     "InspectAction",
+    "KEYWORDS",
     "MagicAction",
     "PRELUDE",
     "Plan",
     "Pointer",
     "ShellAction",
     "ShowAction",
+    "Token",
     "Type",
     "TypedValue",
     "assemble",
     "assign",
+    "describe_word",
     "evaluate",
+    "explain",
     "from_python",
+    "is_complete",
     "parse_cell",
     "parse_type",
     "prelude_type",
     "progress",
     "scalar_layout",
     "stands_alone",
+    "token_at",
 ]

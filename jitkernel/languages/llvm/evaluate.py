@@ -2,18 +2,17 @@
 
 Arguments are evaluated from left to right, each before the next.  Whatever is wrong with a type is
 found where it is met, as a CompileError that points into the cell; calls that came before it have
-run.  Start from `evaluate`; `assign` serves assignments, `from_python` calls from Python.
+run.  Start from `evaluate`; `assign` serves assignments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from jitkernel.compiler.layout import Layout
-from jitkernel.errors import CompileError, UsageError
-from jitkernel.languages.llvm import floats
+from jitkernel.errors import CompileError
+from jitkernel.languages.llvm import floats, literals
 from jitkernel.languages.llvm.expressions import (
     Aggregate,
     Call,
@@ -35,7 +34,6 @@ from jitkernel.languages.llvm.types import (
     FloatType,
     FunctionType,
     IntType,
-    NamedType,
     OtherType,
     PointerType,
     StructType,
@@ -44,9 +42,9 @@ from jitkernel.languages.llvm.types import (
     VoidType,
     quote_name,
 )
-from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, void
+from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
 
-__all__ = ["Assignment", "Host", "assign", "evaluate", "from_python"]
+__all__ = ["Assignment", "Host", "assign", "evaluate"]
 
 
 class Host(Protocol):
@@ -111,16 +109,17 @@ def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
         raise evaluator.fail(
             expr, f"{shown} is a function and cannot be set", "define it again to replace it"
         )
-    if (
-        expr.type is None
-        and isinstance(expr, (Number, Word, Aggregate))
-        or (isinstance(expr, Text) and expr.type is None and expr.terminated)
+    if (expr.type is None and isinstance(expr, (Number, Word, Aggregate))) or (
+        isinstance(expr, Text) and expr.type is None and expr.terminated
     ):
         raise evaluator.untyped(shown, expr)
     value = evaluator.value(expr, None, "")
     if value.is_void:
         raise evaluator.fail(expr, f"the call returns nothing, so {shown} would have no value")
     return Assignment(name, value, None, host.layout(value.type).align)
+
+
+_WHAT = {"{}": "a struct", "<{}>": "a packed struct", "[]": "an array", "<>": "a vector"}
 
 
 class _Evaluator:
@@ -244,26 +243,10 @@ class _Evaluator:
         return self.scalar(type, encode_int(value, bits, self.host.layout(type).size))
 
     def parse_int(self, expr: Number, bits: int) -> int:
-        text = expr.text.replace("_", "")
-        sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
-        prefix = digits[:3]
         try:
-            if prefix in ("u0x", "s0x"):
-                value = int(digits[3:], 16)
-                if prefix == "s0x" and value >> bits - 1:  # LLVM's signed hex: the sign is a bit
-                    value -= 1 << max(bits, value.bit_length())
-            elif digits[:2] == "0x":
-                value = int(digits[2:], 16)
-            elif digits[:2] == "0b":
-                value = int(digits[2:], 2)
-            else:
-                value = int(digits)
-        except ValueError:
-            message = f"{expr.text[:40]} is no integer"
-            if len(digits) > 4000:
-                message = f"a number of {len(digits)} decimal digits is too long; write it in hex"
-            raise self.fail(expr, message) from None
-        return sign * value
+            return literals.integer(expr.text, bits)
+        except ValueError as error:
+            raise self.fail(expr, str(error)) from None
 
     def float(self, expr: Number, type: FloatType) -> TypedValue:
         form = floats.FORMATS.get(type.name)
@@ -385,7 +368,7 @@ class _Evaluator:
         plural = "" if taken == 1 else "s"
         raise self.fail(
             expr,
-            f"{shown} takes {least}{taken} argument{plural}, and {given} {'is' if given == 1 else 'are'} given",
+            f"{shown} takes {least}{taken} argument{plural}, and {_given(given)}",
             f"its type is {signature}",
         )
 
@@ -416,12 +399,7 @@ class _Evaluator:
         layout = self.sized(expr, type)
         brackets = {"struct": ("{}", "<{}>"), "array": ("[]",), "vector": ("<>",)}.get(layout.kind)
         if brackets is None or expr.brackets not in brackets:
-            what = {
-                "{}": "a struct",
-                "<{}>": "a packed struct",
-                "[]": "an array",
-                "<>": "a vector",
-            }[expr.brackets]
+            what = _WHAT[expr.brackets]
             raise self.fail(expr, f"{what} is given where {type} is expected" + _because(why))
         if isinstance(type, StructType) and expr.brackets != ("<{}>" if type.packed else "{}"):
             raise self.fail(
@@ -431,8 +409,8 @@ class _Evaluator:
         if len(expr.elements) != wanted:
             raise self.fail(
                 expr,
-                f"{type} has {wanted} element{'' if wanted == 1 else 's'}, and {len(expr.elements)} "
-                f"{'is' if len(expr.elements) == 1 else 'are'} given" + _because(why),
+                f"{type} has {wanted} element{'' if wanted == 1 else 's'}, "
+                f"and {_given(len(expr.elements))}" + _because(why),
             )
         values = [
             self.value(
@@ -466,94 +444,9 @@ class _Evaluator:
         return self.scalar(type, pack(self.host.layout(type), [v.data for v in values]))
 
 
+def _given(count: int) -> str:
+    return f"{count} {'is' if count == 1 else 'are'} given"
+
+
 def _because(why: str) -> str:
     return f": {why}" if why else ""
-
-
-def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
-    """The bytes of an aggregate from those of its elements."""
-    if layout.packed:
-        whole = 0
-        for index, part in enumerate(parts):
-            raw = int.from_bytes(part, "little") & (1 << layout.bits) - 1
-            whole |= raw << index * layout.bits
-        return whole.to_bytes(layout.size, "little")
-    data = bytearray(layout.size)
-    for index, part in enumerate(parts):
-        at = layout.offsets[index] if layout.kind == "struct" else index * layout.stride
-        room = part if layout.kind == "struct" else part[: layout.stride]
-        data[at : at + len(room)] = room
-    return bytes(data[: layout.size])
-
-
-def from_python(
-    type: Type | None, thing: Any, host: Host, what: str = "the argument"
-) -> TypedValue:
-    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
-
-    bool, int and float for numbers; None, int, str and bytes for pointers (text is copied with a
-    NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
-    """
-    if isinstance(thing, TypedValue):
-        if type is not None and thing.type != type:
-            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
-        return thing
-    if type is None:
-        type = _natural(thing, what)
-    layout = host.layout(type)
-    if layout.kind == "int" and isinstance(thing, int):
-        if not -(1 << layout.bits - 1) <= thing < 1 << layout.bits:
-            raise UsageError(f"{what}: {thing} does not fit {type}")
-        return TypedValue(type, encode_int(int(thing), layout.bits, layout.size), host.layout)
-    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
-        try:
-            bits = floats.from_number(thing, floats.FORMATS[str(type)])
-        except (ValueError, KeyError) as error:
-            raise UsageError(f"{what}: {error}") from None
-        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
-    if layout.kind == "pointer":
-        if thing is None:
-            return TypedValue(type, bytes(8), host.layout)
-        if isinstance(thing, str):
-            thing = thing.encode("utf-8", "surrogateescape") + b"\0"
-        if isinstance(thing, (bytes, bytearray, memoryview)):
-            thing = host.allocate(bytes(thing), 16)
-        if isinstance(thing, int) and 0 <= thing < 1 << 64:
-            return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
-    if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
-        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
-        if len(thing) != wanted:
-            raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
-        parts = [
-            from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
-            for i, e in enumerate(thing)
-        ]
-        return TypedValue(type, pack(layout, parts), host.layout)
-    raise UsageError(f"{what}: a Python {thing.__class__.__name__} cannot be {type}")
-
-
-def _natural(thing: Any, what: str) -> Type:
-    """The type of a variadic argument given as a Python value."""
-    if isinstance(thing, int):
-        if -(1 << 31) <= thing < 1 << 31:
-            return I32
-        return I64
-    if isinstance(thing, float):
-        return FloatType("double")
-    if thing is None or isinstance(thing, (str, bytes, bytearray, memoryview)):
-        return PTR
-    raise UsageError(f"{what}: a Python {thing.__class__.__name__} needs a type")
-
-
-def named_types(type: Type) -> frozenset[str]:
-    """Every named type that a type mentions."""
-    match type:
-        case NamedType(name):
-            return frozenset({name})
-        case ArrayType(_, element) | VectorType(_, element, _):
-            return named_types(element)
-        case StructType(members, _):
-            return frozenset[str]().union(*map(named_types, members))
-        case FunctionType(result, parameters, _):
-            return named_types(result).union(*map(named_types, parameters))
-    return frozenset()

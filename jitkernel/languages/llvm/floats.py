@@ -1,4 +1,4 @@
-"""Binary floating point in every format that LLVM has: exact bits from text, shortest text from bits.
+"""Binary floating point in LLVM's formats: exact bits from text, shortest text from bits.
 
 Everything is integer arithmetic, so the results do not depend on the machine.  Formats: IEEE 754
 (half, float, double, fp128), bfloat16, and the x87 format with its explicit integer bit (Intel SDM
@@ -263,7 +263,7 @@ def to_double(bits: int, form: Format) -> float:
     negative = bits >> form.width - 1
     magnitude = bits & (1 << form.width - 1) - 1
     if not _is_finite(bits, form):
-        fraction = magnitude & (1 << (form.stored - 1 if form.explicit else form.stored)) - 1
+        fraction = magnitude & (1 << form.precision - 1) - 1
         field = magnitude >> form.stored
         infinite = not fraction and field == 2 * form.max_exponent + 1
         value = float("inf") if infinite else float("nan")
@@ -274,14 +274,14 @@ def to_double(bits: int, form: Format) -> float:
 
 
 def convert(bits: int, source: Format, target: Format) -> int:
-    """The same number in another format, rounded; the payload of a NaN is kept as far as it goes."""
+    """The same number in another format, rounded; a NaN keeps its payload as far as it goes."""
     sign = (bits >> source.width - 1) << target.width - 1
     magnitude = bits & (1 << source.width - 1) - 1
     if _is_finite(bits, source):
         return sign | _round(fraction_of(magnitude, source), target)
-    fraction = magnitude & (1 << (source.stored - 1 if source.explicit else source.stored)) - 1
+    payload = magnitude & (1 << source.precision - 1) - 1
     shift = target.precision - source.precision
-    payload = fraction << shift if shift >= 0 else fraction >> -shift
+    payload = payload << shift if shift >= 0 else payload >> -shift
     return sign | target.infinity | payload
 
 

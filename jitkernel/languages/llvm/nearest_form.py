@@ -24,7 +24,7 @@ def nearest_form(line: str) -> tuple[str, str]:
     line = line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
     head = line[:1]
-    if line.startswith("//") or line.startswith("/*") or head == "#":
+    if line.startswith(("//", "/*", "#")):
         return f"'{shown}' is no statement", "comments start with ;"
     if head == "%":
         return _percent(line, shown)

@@ -75,7 +75,8 @@ def _triple(triple: str) -> tuple[str, str] | None:
         system, environment = parts[1], parts[2]
     if architecture not in ARCHITECTURES:
         return (
-            f"code for {architecture or 'no architecture'} cannot run here: this session is x86_64-linux-gnu",
+            f"code for {architecture or 'no architecture'} cannot run here: "
+            "this session is x86_64-linux-gnu",
             f"`%asm --target={triple}` shows what it compiles to there",
         )
     if system != "linux" or environment not in _ENVIRONMENTS:

@@ -221,7 +221,7 @@ def parse_cell(source: str) -> Plan:
 
 
 def _cell_magic(source: str, statement: Statement) -> CellMagic:
-    head, newline, body = statement.text.partition("\n")
+    head, newline, _ = statement.text.partition("\n")
     match = _MAGIC.match(head)
     assert match is not None  # the scanner saw it
     below = source[statement.start + len(head) + len(newline) :] if newline else ""

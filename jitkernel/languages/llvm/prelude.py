@@ -5,7 +5,7 @@ Start from `PRELUDE`.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from jitkernel.languages.llvm.types import FunctionType, parse_type
 
@@ -131,7 +131,7 @@ _ROWS = _read()
 PRELUDE: dict[str, str] = {n: f"declare {r} @{n}{p}" for n, (r, p) in _ROWS.items()}
 
 
-@lru_cache(maxsize=None)
+@cache
 def prelude_type(name: str) -> FunctionType | None:
     """The type of a prelude function; None for other names."""
     row = _ROWS.get(name)

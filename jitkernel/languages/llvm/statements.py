@@ -128,9 +128,10 @@ def _diagnostic(source: str, at: int, message: str, hint: str = "") -> Diagnosti
     begin = source.rfind("\n", 0, at) + 1
     end = source.find("\n", at)
     text = source[begin : end if end >= 0 else len(source)]
-    if any("\ud800" <= c <= "\udfff" or c < " " and c != "\t" for c in text):
+    if any("\ud800" <= c <= "\udfff" or (c < " " and c != "\t") for c in text):
         text = "".join(
-            c if c == "\t" or c >= " " and not "\ud800" <= c <= "\udfff" else "\ufffd" for c in text
+            c if c == "\t" or (c >= " " and not "\ud800" <= c <= "\udfff") else "\ufffd"
+            for c in text
         )
     return Diagnostic(message, source.count("\n", 0, at) + 1, at - begin + 1, text[:500], hint)
 
@@ -324,7 +325,8 @@ class _Scanner:
                     where = f"line {line}, column {column}"
                     self.problem(
                         here,
-                        f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}",
+                        f"'{token}' where '{_CLOSER[opener]}' should close "
+                        f"the '{opener}' of {where}",
                     )
                     return None
                 if token == ")" and not open_at and named:

@@ -25,7 +25,17 @@ from jitkernel.languages.llvm.types import (
     parse_type,
 )
 
-__all__ = ["Describe", "Layouts", "Pointer", "TypedValue", "encode_int", "scalar_layout", "void"]
+__all__ = [
+    "Describe",
+    "Layouts",
+    "Pointer",
+    "TypedValue",
+    "element_type",
+    "encode_int",
+    "pack",
+    "scalar_layout",
+    "void",
+]
 
 Layouts = Callable[[Type], Layout]
 # From an address to what it is called: `@g+4`, `0x7f.. (heap)`.
@@ -281,3 +291,19 @@ class _Writer:
 def element_type(layout: Layout, index: int) -> Type:
     """The type of an aggregate's element."""
     return parse_type(layout.elements[index] if layout.kind == "struct" else layout.elements[0])
+
+
+def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
+    """The bytes of an aggregate from those of its elements."""
+    if layout.packed:
+        whole = 0
+        for index, part in enumerate(parts):
+            raw = int.from_bytes(part, "little") & (1 << layout.bits) - 1
+            whole |= raw << index * layout.bits
+        return whole.to_bytes(layout.size, "little")
+    data = bytearray(layout.size)
+    for index, part in enumerate(parts):
+        at = layout.offsets[index] if layout.kind == "struct" else index * layout.stride
+        room = part if layout.kind == "struct" else part[: layout.stride]
+        data[at : at + len(room)] = room
+    return bytes(data[: layout.size])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from os.path import commonprefix
 
 __all__ = [
     "BINARY_OPCODES",
@@ -27,7 +26,8 @@ CAST_OPCODES = frozenset(
     " addrspacecast".split()
 )
 TERMINATORS = frozenset(
-    "ret br switch indirectbr invoke callbr resume catchswitch catchret cleanupret unreachable".split()
+    "ret br switch indirectbr invoke callbr resume catchswitch catchret cleanupret"
+    " unreachable".split()
 )
 # Words that may stand before `call` are opcodes to a reader.
 OPCODES = (
@@ -65,4 +65,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     best = [
         n for n in found if len(n) == len(found[0])
     ]  # equally close: the longest same beginning
-    return max(best, key=lambda n: len(commonprefix((n, name))))
+    return max(best, key=lambda n: _same_beginning(n, name))
+
+
+def _same_beginning(one: str, other: str) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))

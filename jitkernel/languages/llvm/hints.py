@@ -1,0 +1,308 @@
+"""What to try, under LLVM's own words.  Start from `explain`.
+
+A diagnostic comes with the line and column of the cell; the text around it and what the session
+knows tell what was probably meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from jitkernel.errors import Diagnostic
+from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.languages.llvm.types import decode_name, quote_name
+from jitkernel.languages.llvm.words import OPCODES, nearest
+
+__all__ = ["Context", "explain", "hint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the session knows: its symbols; the locals of instruction blocks that have ended and
+    the private symbols, each with its cell's number; the names the cell itself defines."""
+
+    symbols: Collection[str] = ()
+    ended_locals: Mapping[str, int] = field(default_factory=dict)
+    private: Mapping[str, int] = field(default_factory=dict)
+    own: Collection[str] = ()
+
+
+def explain(diagnostic: Diagnostic, source: str, context: Context | None = None) -> Diagnostic:
+    """The diagnostic as its cell's author should see it: with the line that they typed, a column
+    inside it, and a hint where one is known.  `source` is `Plan.source`."""
+    lines = source.split("\n")
+    line, column = diagnostic.line, diagnostic.column
+    if line > len(lines):  # LLVM went on behind the end to find what is missing
+        line = len(lines)
+        while line > 1 and not lines[line - 1].strip():
+            line -= 1
+        column = len(lines[line - 1]) + 1
+    if line < 1:
+        found = diagnostic
+    else:
+        text = lines[line - 1]
+        found = replace(diagnostic, line=line, column=min(column, len(text) + 1), source=text)
+    if found.hint:
+        return found
+    return replace(found, hint=hint(found, source, context or Context()))
+
+
+def hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
+    """What to try; empty where nothing is known.  `source` is the cell."""
+    text = diagnostic.source
+    at = max(diagnostic.column - 1, 0)
+    for pattern, rule in _RULES:
+        match = pattern.search(diagnostic.message)
+        if match:
+            found = rule(_Spot(match, text, at, diagnostic.line, source, context))
+            if found:
+                return found
+    return _strange_character(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A message that matched, and the place it points to: `text[at:]` on line `line`."""
+
+    match: re.Match[str]
+    text: str
+    at: int
+    line: int
+    source: str
+    context: Context
+
+    @property
+    def rest(self) -> str:
+        return self.text[self.at :]
+
+    @property
+    def before(self) -> str:
+        return self.text[: self.at]
+
+
+_TYPE_BEFORE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\s+$")
+_TYPE_ANYWHERE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\b")
+_NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
+
+
+def _float_constant(spot: _Spot) -> str:
+    number = _NUMBER.match(spot.rest)
+    types = _TYPE_BEFORE.findall(spot.before) or _TYPE_ANYWHERE.findall(spot.before)
+    if not number or not types:
+        return ""
+    type, text = types[-1], number[0]
+    if type.startswith("i"):
+        if text.startswith("0x"):
+            return f"hex integers are written u{text}"
+        return f"{type} is an integer: write a whole number" + (
+            f", {text.partition('.')[0]}" if "." in text else ""
+        )
+    form = floats.FORMATS[type]
+    try:
+        bits = floats.bits_of(text, form)
+    except ValueError as error:
+        return str(error)
+    return f"not exact in {type}; the nearest is {floats.hex_text(bits, form)}"
+
+
+def _float_type(spot: _Spot) -> str:
+    """A decimal where LLVM wants the hex form of x86_fp80 or fp128."""
+    number = _NUMBER.match(spot.rest)
+    form = floats.FORMATS.get(spot.match[1])
+    if not number or not form:
+        return ""
+    try:
+        return f"write {floats.hex_text(floats.bits_of(number[0], form), form)}"
+    except ValueError as error:
+        return str(error)
+
+
+def _integer_constant(spot: _Spot) -> str:
+    number = _NUMBER.match(spot.rest)
+    types = _TYPE_BEFORE.findall(spot.before) or re.findall(
+        r"\b(half|bfloat|float|double|x86_fp80|fp128|ptr)\b", spot.before
+    )
+    if not number or not types:
+        return ""
+    if types[-1] == "ptr":
+        return "write null" if number[0] == "0" else f"write inttoptr (i64 {number[0]} to ptr)"
+    if types[-1] in ("x86_fp80", "fp128"):
+        form = floats.FORMATS[types[-1]]
+        return f"write {floats.hex_text(floats.bits_of(number[0], form), form)}"
+    return f"write {number[0]}.0"
+
+
+def _undefined(spot: _Spot) -> str:
+    sigil, name = spot.match[1], decode_name(spot.match[2])
+    context = spot.context
+    if sigil == "%":
+        cell = context.ended_locals.get(name)
+        if cell is not None:
+            shown = quote_name(name)
+            return f"%{shown} ended with cell {cell}; keep a value with `@{shown} = ...` there"
+        locals_ = {decode_name(n) for n in re.findall(r"%([-\w$.]+)", spot.source)} - {name}
+        labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
+        if "label" in spot.before.rsplit(",", 1)[-1]:
+            close = nearest(name, labels)
+            return f"did you mean %{close}?" if close else f"no block is labelled {name}:"
+        close = nearest(name, locals_ | labels)
+        return f"did you mean %{quote_name(close)}?" if close else ""
+    cell = context.private.get(name)
+    if cell is not None:
+        return f"@{quote_name(name)} is private to cell {cell}: drop `private` there to share it"
+    known = {*context.symbols, *context.own} - {name}
+    close = nearest(name, known) or nearest(name, PRELUDE)
+    declare = f"`declare` it: declare void @{quote_name(name)}()"
+    return f"did you mean @{quote_name(close)}? Otherwise {declare}" if close else declare
+
+
+def _expected_opcode(spot: _Spot) -> str:
+    rest = spot.rest.lstrip()
+    if rest.startswith("}") or not rest:
+        return "the last block needs ret, br or unreachable"
+    if rest.startswith(("//", "#", "/*")):
+        return "comments start with ;"
+    label = re.match(r'("[^"]*"|[-\w$.]+):', rest)
+    if label:
+        return (
+            "a block must end before its successor's label: "
+            f"add `br label %{quote_name(decode_name(label[1]))}`"
+        )
+    if rest.startswith("@"):
+        return "a call is written `call TYPE @f(...)` inside a function"
+    word = re.match(r"(?:%(?:\"[^\"]*\"|[-\w$.]+)\s*=\s*)?([A-Za-z_]\w*)", rest)
+    if not word:
+        return ""
+    following = rest[word.end(1) :].lstrip()
+    if following.startswith("=") and not following.startswith("=="):
+        return f"names of values begin with %: %{word[1]} = ..."
+    close = nearest(word[1], OPCODES)
+    return f"did you mean `{close}`?" if close else ""
+
+
+def _void_name(spot: _Spot) -> str:
+    name = re.match(r"\s*(%[^=]*?)\s*=", spot.rest) or re.search(r"(%[^=\s]*)\s*=", spot.text)
+    return f"drop `{name[1]} =`" if name else "drop the name"
+
+
+def _string_size(spot: _Spot) -> str:
+    got, expected = spot.match[1], spot.match[2]
+    text = re.match(r'c?("[^"]*")', spot.rest)
+    size = re.match(r"\[(\d+) x i8\]", got)
+    if text and size:
+        return f"{text[1]} is {size[1]} bytes: write [{size[1]} x i8]"
+    return f"write {got} in front of it" if expected != got else ""
+
+
+def _expected_type(spot: _Spot) -> str:
+    opcode = re.search(
+        r"\b([a-z]+)((?:\s+(?:nuw|nsw|exact|disjoint|fast|eq|ne|[us][lg][te]))*)\s*$", spot.before
+    )
+    rest = spot.rest.strip()
+    if opcode and opcode[1] in OPCODES and rest:
+        type = "double" if opcode[1].startswith("f") else "i32"
+        if rest.startswith("@"):
+            type = "ptr" if opcode[1] != "call" else type
+        return f"write `{opcode[1]}{opcode[2]} {type} {rest[:40]}`"
+    word = re.match(r"[A-Za-z_]\w*", rest)
+    if word:
+        names = {"int": "i32", "long": "i64", "char": "i8", "short": "i16", "bool": "i1"}
+        close = names.get(word[0]) or nearest(word[0], _TYPE_WORDS)
+        return f"did you mean `{close}`?" if close else ""
+    return ""
+
+
+_TYPE_WORDS = "i1 i8 i16 i32 i64 i128 half float double ptr void x86_fp80 fp128 label".split()
+
+
+def _no_value(spot: _Spot) -> str:
+    rest = spot.rest.lstrip()
+    match = re.match(r"[A-Za-z_][\w.]*", rest)
+    if not match:
+        return "a value is missing here" if not rest else ""
+    close = nearest(match[0], ("true", "false", "null", "zeroinitializer", "undef", "poison"))
+    return f"did you mean `{close}`?" if close else f"did you mean %{match[0]} or @{match[0]}?"
+
+
+def _redefinition(spot: _Spot) -> str:
+    name = spot.match[1]
+    shown = re.escape(quote_name(name))
+    if re.search(rf"(?m)^\s*declare\b[^@\n]*@{shown}(?![-\w$.])", spot.source):
+        return "declare and define of one name in one cell: drop the declare"
+    return "one cell defines a name once; in another cell the new definition replaces the old"
+
+
+def _mismatched_result(spot: _Spot) -> str:
+    wanted = spot.match[1]
+    if wanted == "void":
+        return "the function returns void: write `ret void`"
+    return f"the function returns {wanted}: convert the value, or change the function's type"
+
+
+def _operand_type(spot: _Spot) -> str:
+    """`'%x' defined with type 'i64' but expected 'i32'`."""
+    got, wanted = spot.match[1], spot.match[2]
+    bits = [int(t[1:]) if re.fullmatch(r"i\d+", t) else 0 for t in (got, wanted)]
+    if all(bits):
+        opcode = "trunc" if bits[0] > bits[1] else "sext (or zext)"
+        return f"convert it first: {opcode} {got} ... to {wanted}"
+    if got == "ptr":
+        return f"that is an address: for the value there, `load {wanted}, ptr ...` first"
+    return ""
+
+
+_NAME = r'("[^"]*"|[-\w$.]+)'
+_RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
+    (re.compile(pattern), rule)
+    for pattern, rule in (
+        (r"floating point constant invalid for type", _float_constant),
+        (r"floating point constant does not have type '(\w+)'", _float_type),
+        (r"integer constant must have integer type", _integer_constant),
+        (rf"use of undefined value '([@%]){_NAME}'", _undefined),
+        (r"expected instruction opcode", _expected_opcode),
+        (r"instructions returning void cannot have a name", _void_name),
+        (
+            r"multiple definition of local value",
+            lambda s: "SSA: each %name is assigned once; use a new name",
+        ),
+        (r"got type '([^']*)' but expected '([^']*)'", _string_size),
+        (r"expected type", _expected_type),
+        (r"invalid redefinition of function '(.*)'", _redefinition),
+        (r"redefinition of global '@(.*)'", _redefinition),
+        (r"value doesn't match function result type '(.*)'", _mismatched_result),
+        (r"defined with type '([^']*)' but expected '([^']*)'", _operand_type),
+        (
+            r"instruction expected to be numbered '%(\d+)'",
+            lambda s: f"%{int(s.match[1]) - 1} is taken (the unlabelled first block counts too)",
+        ),
+        (r"expected value token", _no_value),
+        (
+            r"expected top-level entity",
+            lambda s: "what stands at the top is define, declare, @name = or %name = type",
+        ),
+        (r"base of getelementptr|element type.*sized|use of unsized", lambda s: ""),
+        (
+            r"[Ii]nstruction does not dominate all uses",
+            lambda s: "the value is not computed on every way there: use phi, or move it up",
+        ),
+        (
+            r"PHI(?:Node| node)s? (?:should have one entry|not grouped)",
+            lambda s: "phi stands first in its block and lists each predecessor once",
+        ),
+    )
+)
+
+
+def _strange_character(text: str) -> str:
+    """Characters that look like others, as word processors put them in."""
+    code = re.sub(r'"[^"]*"', "", text.partition(";")[0])
+    for character in code:
+        if not character.isascii():
+            return (
+                f"this line has a {character!r} (U+{ord(character):04X}); names with it are quoted, "
+                f"and quotes, blanks and dashes are the plain ones"
+            )
+    return ""

@@ -1,0 +1,176 @@
+"""The words of IR with a line each on what they mean, for completion and inspection.
+
+Start from `KEYWORDS`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["KEYWORDS", "describe_word"]
+
+_OPCODES = """
+ret: end the function, with a value or void
+br: go to another block, or to one of two by an i1
+switch: go to the block of the matching integer
+indirectbr: go to a block by its address
+invoke: call, with a block for the case that it throws
+callbr: call inline assembly that may jump
+resume: go on throwing after a landingpad
+unreachable: this point is never reached
+catchswitch: choose a handler (Windows exceptions)
+catchpad: begin a handler (Windows exceptions)
+catchret: leave a handler (Windows exceptions)
+cleanuppad: begin a cleanup (Windows exceptions)
+cleanupret: leave a cleanup (Windows exceptions)
+fneg: negate a float
+add: add integers
+fadd: add floats
+sub: subtract integers
+fsub: subtract floats
+mul: multiply integers
+fmul: multiply floats
+udiv: divide unsigned integers
+sdiv: divide signed integers, towards zero
+fdiv: divide floats
+urem: remainder of an unsigned division
+srem: remainder of a signed division
+frem: remainder of a float division
+shl: shift left
+lshr: shift right, filling with zeros
+ashr: shift right, filling with the sign
+and: bitwise and
+or: bitwise or
+xor: bitwise exclusive or
+extractelement: one element of a vector
+insertelement: a vector with one element changed
+shufflevector: elements of two vectors in a new order
+extractvalue: one member of a struct or an array
+insertvalue: a struct or an array with one member changed
+alloca: memory on the stack, until the function returns
+load: read a value from memory
+store: write a value to memory
+fence: order memory accesses between threads
+cmpxchg: compare and exchange, atomically
+atomicrmw: read, modify and write, atomically
+getelementptr: the address of a part, without any access
+trunc: a narrower integer
+zext: a wider integer, zeros above
+sext: a wider integer, the sign above
+fptrunc: a narrower float
+fpext: a wider float
+fptoui: float to unsigned integer
+fptosi: float to signed integer
+uitofp: unsigned integer to float
+sitofp: signed integer to float
+ptrtoint: address to integer
+ptrtoaddr: address to integer, without its provenance
+inttoptr: integer to address
+bitcast: the same bits as another type
+addrspacecast: an address in another address space
+icmp: compare integers or addresses: eq ne ugt uge ult ule sgt sge slt sle
+fcmp: compare floats: oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno
+phi: the value that belongs to the block we came from
+select: one of two values by an i1
+freeze: a fixed value where it was undef or poison
+call: call a function
+tail: this call may reuse the caller's frame
+musttail: this call must reuse the caller's frame
+notail: this call keeps the caller's frame
+va_arg: the next variadic argument
+landingpad: what arrives from an invoke that threw
+"""
+_ENTITIES = """
+define: a function with its body
+declare: a function that stands elsewhere
+global: a variable
+constant: a variable that never changes
+alias: another name for a symbol
+ifunc: a symbol resolved by a function when it is loaded
+type: a named type: %pt = type { i32, i32 }
+target: triple or datalayout of pasted code
+source_filename: the name of the file that the code came from
+attributes: a group of attributes: attributes #0 = { nounwind }
+module: module asm "...": assembly at the top
+uselistorder: the order of a value's uses
+private: only in this cell, without a symbol
+internal: only in this cell
+external: it stands elsewhere
+weak: another definition may take its place
+linkonce_odr: may be defined by several cells, all alike
+available_externally: a copy for the optimiser only
+thread_local: one for each thread
+unnamed_addr: its address does not matter
+dso_local: it is in this program
+hidden: not visible outside
+"""
+_TYPES = """
+void: no value
+i1: a truth value
+i8: an 8-bit integer
+i16: a 16-bit integer
+i32: a 32-bit integer
+i64: a 64-bit integer
+i128: a 128-bit integer
+half: a 16-bit float
+bfloat: a 16-bit float with 8 exponent bits
+float: a 32-bit float
+double: a 64-bit float
+x86_fp80: the x87's 80-bit float
+fp128: a 128-bit float
+ptr: an address
+label: a block's label
+metadata: metadata as an argument
+"""
+_CONSTANTS = """
+true: i1 1
+false: i1 0
+null: the address 0
+zeroinitializer: all zeros, of any type
+undef: any value
+poison: the result of an operation that was not allowed
+"""
+_FLAGS = """
+nuw: no unsigned overflow (else poison)
+nsw: no signed overflow (else poison)
+exact: no remainder (else poison)
+inbounds: stays inside its object (else poison)
+disjoint: no bit set in both (else poison)
+fast: all fast-math flags
+volatile: an access that must happen
+atomic: an access that is not torn
+align: alignment in bytes
+nounwind: does not throw
+noinline: is not inlined
+alwaysinline: is always inlined
+optnone: is not optimised
+readonly: does not write memory
+noundef: is never undef or poison
+nocapture: its address is not kept
+sret: the address where the result goes
+byval: a copy on the stack
+signext: extended with its sign
+zeroext: extended with zeros
+to: casts: the new type follows
+label: a block follows
+unwind: invoke: the block for an exception follows
+"""
+
+
+def _rows(kind: str, text: str) -> dict[str, tuple[str, str]]:
+    pairs = [line.split(": ", 1) for line in text.strip().split("\n")]
+    return {name: (kind, meaning) for name, meaning in pairs}
+
+
+# Word to (kind, meaning); kinds: "opcode", "entity", "type", "constant", "flag".
+KEYWORDS: dict[str, tuple[str, str]] = {
+    **_rows("flag", _FLAGS),
+    **_rows("constant", _CONSTANTS),
+    **_rows("type", _TYPES),
+    **_rows("entity", _ENTITIES),
+    **_rows("opcode", _OPCODES),
+}
+
+
+def describe_word(word: str) -> str:
+    """`add (opcode): add integers`; empty for words that IR does not have."""
+    found = KEYWORDS.get(word)
+    return f"{word} ({found[0]}): {found[1]}" if found else ""
