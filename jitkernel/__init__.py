@@ -1,1 +1,39 @@
-"""Incremental JIT sessions: start from `Session`."""
+"""Incremental JIT sessions: cells of LLVM IR compiled, linked and run one by one.
+
+    from jitkernel import Session
+    with Session() as s:
+        s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
+        assert s.call("sq", 7) == 49
+
+Start from `Session`; `views` shows what is inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitkernel._version import __version__
+
+if TYPE_CHECKING:
+    from jitkernel import views
+    from jitkernel.arena import Arena
+    from jitkernel.session import Session
+
+__all__ = ["Arena", "Session", "__version__", "errors", "views"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the compiler worker and the executor import parts of this package only.
+    if name == "Session":
+        from jitkernel.session import Session
+
+        return Session
+    if name == "Arena":
+        from jitkernel.arena import Arena
+
+        return Arena
+    if name in ("views", "errors"):
+        import importlib
+
+        return importlib.import_module(f"jitkernel.{name}")
+    raise AttributeError(f"module 'jitkernel' has no attribute {name!r}")

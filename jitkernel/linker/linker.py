@@ -587,7 +587,7 @@ class Linker:
                 image.dso = min(starts.values())
             if name == "__dso_handle":
                 return image.dso
-            register = self._known("__cxa_atexit", FUNCTION)
+            register = self.known("__cxa_atexit", FUNCTION)
             extent = self.arena.reserve("text", STUB_SIZE)
             image.extra += (extent,)
             code = x86_64.atexit_stub(extent.start, image.dso, self.entry(register))
@@ -600,7 +600,8 @@ class Linker:
                         return starts[place[0]] + place[1] + at_end * obj.sections[index].size
         return None
 
-    def _known(self, name: str, kind: SymbolKind) -> Symbol:
+    def known(self, name: str, kind: SymbolKind) -> Symbol:
+        """The symbol called `name`, looked up in the executor's process where it is new."""
         symbol = self.symbols.get(name)
         if symbol is None:
             symbol = self.symbols[name] = Symbol(name, kind)

@@ -1,0 +1,19 @@
+"""Cells, redefinition, eviction, undo: the growing program.  Start from `Session`."""
+
+from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.result import Result, Sink
+from jitkernel.session.runner import CellOptions
+from jitkernel.session.session import FunctionHandle, Session, VariableHandle
+from jitkernel.session.settings import SessionSettings
+
+__all__ = [
+    "Cell",
+    "CellOptions",
+    "CellState",
+    "FunctionHandle",
+    "Result",
+    "Session",
+    "SessionSettings",
+    "Sink",
+    "VariableHandle",
+]

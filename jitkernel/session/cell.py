@@ -1,0 +1,60 @@
+"""One executed piece of source, as long as something of it is in memory.  Start from `Cell`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jitkernel.linker import Block, Image, Symbol
+
+__all__ = ["Cell", "CellState"]
+
+
+class CellState(Enum):
+    """What became of a cell."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    EVICTED = "evicted"
+    FAILED = "failed"
+
+
+class Cell:
+    """A cell of the session: its number, where it came from, and its image while it has one.
+
+    `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
+    has one.  `times` are nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is
+    what call lines of the cell left in the data zone.  Source and object are in the store.
+    """
+
+    __slots__ = ("cell_id", "image", "number", "options", "state", "strings", "times")
+
+    def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
+        self.number = number
+        self.cell_id = cell_id
+        self.options = options
+        self.image: Image | None = None
+        self.state = CellState.LIVE
+        self.strings: tuple[Block, ...] = ()
+        self.times: tuple[int, ...] = ()
+
+    @property
+    def exports(self) -> list[Symbol]:
+        """The symbols whose present definition is this cell's."""
+        image = self.image
+        return [] if image is None else [s for s, _, _ in image.exports if s.image is image]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of `exports`."""
+        return [s.name for s in self.exports]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes per zone; empty when nothing is resident."""
+        return {} if self.image is None else self.image.sizes()
+
+    def __repr__(self) -> str:
+        names = ", ".join("@" + n for n in self.names)
+        return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"

@@ -1,0 +1,34 @@
+"""Declarations of the session's symbols for cells that use them.  Start from `declaration`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from jitkernel.languages.llvm.types import FunctionType, parse_type, quote_name
+from jitkernel.session.signatures import Signature, Variable
+from jitkernel.session.thunks import attributes_of
+
+__all__ = ["declaration"]
+
+
+def declaration(name: str, info: Signature | Variable) -> str:
+    """IR text that declares a symbol: `declare fastcc signext i8 @f(i32, ptr sret(%pt))`."""
+    head, tail = _parts(info)
+    return f"{head}@{quote_name(name)}{tail}" if head.startswith("declare") else f"@{quote_name(name)}{tail}"
+
+
+@lru_cache(maxsize=1024)
+def _parts(info: Signature | Variable) -> tuple[str, str]:
+    if isinstance(info, Variable):
+        return "", f" = external {'constant' if info.constant else 'global'} {info.shown}"
+    function = parse_type(info.shown)
+    assert isinstance(function, FunctionType)
+    on_result, on_parameter = attributes_of(info.attributes)
+    parameters = [
+        f"{p} {on_parameter[i]}" if i in on_parameter else str(p)
+        for i, p in enumerate(function.parameters)
+    ]
+    if function.variadic:
+        parameters.append("...")
+    words = [w for w in ("declare", info.convention, on_result, str(function.result)) if w]
+    return " ".join(words) + " ", f"({', '.join(parameters)})"

@@ -1,0 +1,225 @@
+"""The three processes of a session as one machine: compile, place, call.  Start from `Engine`.
+
+Nothing here knows cells: it owns the slab, the workers and the executor, starts them, and calls
+functions through thunks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jitkernel.arena import Arena
+from jitkernel.compiler import CompilerPool, Layout, Options, Request
+from jitkernel.errors import JitError, TypeMismatch
+from jitkernel.executor import INTERPOSED, Executor, ExecutorSettings, Outcome, runtime_ir
+from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.linker import Image, Linker
+from jitkernel.session.settings import SessionSettings
+from jitkernel.session.signatures import Signature
+from jitkernel.session.thunks import MAX_SCALARS, arguments_type, thunk_source, timer_source
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["CallTarget", "Engine"]
+
+#: How many thunks stay linked; the least recently used one makes room.
+_THUNKS = 512
+_INTERNAL = Options(opt_level=1, internal=True)
+
+
+class CallTarget:
+    """A thunk with the layouts of its arguments and its result; `result` None for void."""
+
+    __slots__ = ("address", "arguments", "image", "result")
+
+    def __init__(self, address: int, image: Image, arguments: Layout | None, result: Layout | None):
+        self.address, self.image = address, image
+        self.arguments, self.result = arguments, result
+
+
+class Engine:
+    """Arena, compiler pool, linker and executor of one session.
+
+    Creating it starts the compiler worker; `ready` waits for it, loads the runtime and starts the
+    executor.  `output` and `input` are called while user code runs.
+    """
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        output: Callable[[str, bytes], None],
+        input: Callable[[str], str | None],
+    ):
+        self.settings = settings
+        self.arena = Arena(settings.capacity, settings.base)
+        try:
+            self.pool = CompilerPool(
+                workers=settings.workers, spare=settings.spare,
+                memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
+            )  # fmt: skip
+            self.pool.start()
+        except BaseException:
+            self.arena.close()
+            raise
+        self._output, self._input = output, input
+        self._executor: Executor | None = None
+        self._linker: Linker | None = None
+        self._starting = threading.Lock()
+        self._generation = 0
+        self._thunks: OrderedDict[tuple[object, ...], CallTarget] = OrderedDict()
+        self._layouts: dict[str, Layout] = {}
+        self.closed = False
+        self.gone: list[str] = []  # far symbols that a new executor does not have
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @property
+    def linker(self) -> Linker:
+        """The linker, once the engine is ready."""
+        if self._linker is None:
+            self.ready()
+        assert self._linker is not None
+        return self._linker
+
+    @property
+    def executor(self) -> Executor:
+        """The executor, once the engine is ready."""
+        if self._executor is None:
+            self.ready()
+        assert self._executor is not None
+        return self._executor
+
+    @property
+    def started(self) -> bool:
+        """Whether the executor runs."""
+        return self._executor is not None
+
+    def ready(self) -> None:
+        """Load the runtime and start the executor, once."""
+        with self._starting:
+            if self._executor is not None:
+                return
+            if self.closed:
+                raise JitError("this session is closed")
+            linker = Linker(self.arena, self._lookup, interposed=INTERPOSED)
+            compiled = self.pool.compile(Request(runtime_ir(), _INTERNAL, label="the runtime"))
+            control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
+            entry = linker.load_runtime(compiled.object, control)
+            s = self.settings
+            executor = Executor(
+                self.arena, entry,
+                ExecutorSettings(
+                    interrupt_grace=s.interrupt_grace, cell_timeout=s.cell_timeout,
+                    memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
+                    cwd=s.cwd,
+                ),
+                on_output=self._output, on_input=self._input,
+            )  # fmt: skip
+            executor.on_respawn = self.renew
+            executor.start()
+            self._linker, self._executor = linker, executor
+
+    def close(self) -> None:
+        """End every process and give the slab back."""
+        if self.closed:
+            return
+        self.closed = True
+        with contextlib.suppress(Exception):
+            self.pool.close()
+        if self._executor is not None:
+            with contextlib.suppress(Exception):
+                self._executor.close()
+        self.arena.close()
+
+    def interrupt(self, signal: int = 0, frame: FrameType | None = None) -> None:
+        """End the compile or the run in progress; callable from threads and signal handlers."""
+        self.pool.interrupt()
+        if self._executor is not None:
+            self._executor.interrupt()
+
+    # -- calling -------------------------------------------------------------------------------
+
+    def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
+        """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
+        linker, executor = self.linker, self.executor
+        unwind = linker.unwind
+        executor.unwind = (unwind.start, unwind.generation)
+        outcome = executor.call(thunk, function, arguments, result)
+        if outcome.respawned:
+            self.renew()
+        return outcome
+
+    def call_many(self, addresses: Sequence[int]) -> Outcome:
+        """Run functions without arguments in order."""
+        linker, executor = self.linker, self.executor
+        executor.unwind = (linker.unwind.start, linker.unwind.generation)
+        outcome = executor.call_many(addresses)
+        if outcome.respawned:
+            self.renew()
+        return outcome
+
+    def renew(self) -> None:
+        """After the executor was replaced: its process has libc elsewhere."""
+        if self._executor is not None and self._executor.generation != self._generation:
+            self._generation = self._executor.generation
+            self.gone = self.linker.renew_far()
+
+    def layout(self, type: str) -> Layout:
+        """Sizes and offsets of a type without names, from LLVM's data layout."""
+        found = self._layouts.get(type)
+        if found is None:
+            found = self.pool.layouts([type], "")[0]
+            if len(self._layouts) > 4096:
+                self._layouts.clear()
+            self._layouts[type] = found
+        return found
+
+    def target(self, signature: Signature, types: tuple[str, ...], timer: bool = False) -> CallTarget:
+        """The thunk for calls of a signature with arguments of `types` (without names)."""
+        key = (*signature[:4], types, timer)
+        found = self._thunks.get(key)
+        if found is not None:
+            self._thunks.move_to_end(key)
+            return found
+        function = parse_type(signature.type)
+        assert isinstance(function, FunctionType)
+        result_type = str(function.result)
+        layouts = [self.layout(t) for t in types]
+        result = None if result_type == "void" else self.layout(result_type)
+        for layout in [*layouts, result]:
+            if layout is not None and layout.kind in ("array", "struct") and len(layout.scalars) > MAX_SCALARS:
+                raise TypeMismatch(
+                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than {MAX_SCALARS} by "
+                    "value takes the compiler seconds. Pass a pointer: `ptr`, or `ptr byval(T)`"
+                )
+        before = ("i64", *types) if timer else types
+        arguments = self.layout(arguments_type(before)) if before else None
+        source = timer_source if timer else thunk_source
+        compiled = self.pool.compile(
+            Request(source("jk_thunk", signature, types), _INTERNAL, label="a thunk")
+        )
+        symbols = self.linker.symbols
+        image = self.linker.place(compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"})
+        # A thunk is reached by its address only.
+        address = image.exports[0][1]
+        symbols.pop("jk_thunk", None)
+        image.exports = ()
+        found = self._thunks[key] = CallTarget(address, image, arguments, result)
+        if len(self._thunks) > _THUNKS:
+            _, oldest = self._thunks.popitem(last=False)
+            self.linker.unlink(oldest.image)
+        return found
+
+    def thunk_bytes(self) -> int:
+        """Bytes of text that thunks take."""
+        return sum(t.image.sizes()["text"] for t in self._thunks.values())
+
+    def _lookup(self, names: Sequence[str]) -> Sequence[int]:
+        if self._executor is None:
+            return [0] * len(names)
+        return self._executor.lookup(names)

@@ -1,0 +1,275 @@
+"""What stopped a cell, told so that a student understands it.  Start from `error_of`.
+
+The executor reports numbers; here they get names: the function and cell, the instruction, the
+source line, the backtrace, what was kept and what was lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
+from jitkernel.linker import Image, Linker, Symbol
+from jitkernel.linker.backtrace import unwind
+
+if TYPE_CHECKING:
+    from jitkernel.executor import FaultRecord, Outcome
+    from jitkernel.session.program import Program
+
+__all__ = ["Graves", "Places", "error_of"]
+
+_MEANING = {
+    "SIGSEGV": "segmentation fault",
+    "SIGBUS": "bus error",
+    "SIGFPE": "arithmetic fault",
+    "SIGILL": "illegal instruction",
+    "SIGTRAP": "trap",
+    "SIGABRT": "abort",
+}
+_FPE = {1: "integer division by zero or overflow", 3: "floating-point division by zero"}
+_MAX_FRAMES = 32
+
+
+class Graves:
+    """The last pieces of text that were freed, so that a stale pointer can be named."""
+
+    def __init__(self, kept: int = 256):
+        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=kept)
+
+    def add(self, start: int, size: int, cell: int, names: Sequence[str]) -> None:
+        """Text `[start, start + size)` of a cell was freed."""
+        self._freed.append((start, start + size, cell, ", ".join("@" + n for n in names)))
+
+    def find(self, address: int) -> str:
+        """What used to be at an address, or the empty string."""
+        for start, stop, cell, names in reversed(self._freed):
+            if start <= address < stop:
+                return f"cell {cell}{f' ({names})' if names else ''}, which is gone"
+        return ""
+
+
+class Places:
+    """Names addresses: of the session's code and data, of its stubs, of libraries."""
+
+    def __init__(self, program: Program, graves: Graves, locate: Callable[[Sequence[int]], list[str]]):
+        self._program = program
+        self._linker: Linker = program.linker
+        self._graves = graves
+        self._locate = locate
+
+    def code(self, address: int) -> str:
+        """`@get+4, cell 7` for text of the session, else the empty string."""
+        found = self.owner(address)
+        if found is None:
+            return ""
+        cell, symbol, offset = found
+        name = f"@{symbol.name}" if symbol is not None else "code"
+        return f"{name}{f'+{offset}' if offset else ''}, cell {cell}"
+
+    def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
+        """The cell whose text holds an address, the function there, and the offset in it."""
+        for image in self._images():
+            if image.text is None:
+                continue
+            if image.text.start <= address < image.text.start + image.text.size:
+                best: tuple[Symbol, int] | None = None
+                for symbol, start, _ in image.exports:
+                    if start <= address and (best is None or start > best[1]) and symbol.is_function:
+                        best = (symbol, start)
+                if best is None:
+                    return image.cell, None, address - image.text.start
+                return image.cell, best[0], address - best[1]
+        return None
+
+    def _images(self) -> list[Image]:
+        found = [c.image for c in self._program.cells.values() if c.image is not None]
+        return [self._program.running, *found] if self._program.running is not None else found
+
+    def stub(self, address: int) -> Symbol | None:
+        """The symbol whose stub is at an address."""
+        for symbol in self._linker.symbols.values():
+            if symbol.stub == address:
+                return symbol
+        for image in self._images():  # of a type that has changed: only its users know it
+            for symbol in image.refs:
+                if symbol.stub == address:
+                    return symbol
+        return None
+
+    def data(self, address: int) -> str:
+        """`@g+4` for an address of the data or constants zones, else the empty string."""
+        for symbol in self._linker.symbols.values():
+            if symbol.image is not None and symbol.address <= address < symbol.address + max(symbol.size, 1):
+                offset = address - symbol.address
+                return f"@{symbol.name}{f'+{offset}' if offset else ''}"
+        return ""
+
+    def name(self, address: int) -> str:
+        """Whatever an address can be called: one line, empty where it is nothing known."""
+        if address in self._linker.arena:
+            zone = self._linker.arena.zone_of(address)
+            if zone == "text":
+                stub = self.stub(address & ~15)
+                words = self.code(address) or (f"the entry of @{stub.name}" if stub else "")
+                return words or self._graves.find(address) or "free text"
+            if zone.startswith("runtime"):
+                return "the executor's runtime"
+            return self.data(address) or f"the {zone} zone"
+        if address < 0x10000:
+            return ""
+        return self._locate([address])[0]
+
+    def grave(self, address: int) -> str:
+        """What used to be at an address of free text."""
+        return self._graves.find(address)
+
+
+def error_of(
+    outcome: Outcome,
+    places: Places,
+    linker: Linker,
+    line_of: Callable[[int], tuple[int, str]],
+    kept: str,
+) -> Fault:
+    """The error that an outcome other than "ok" is.
+
+    `line_of` finds the source line of an address of text, 0 and an empty text where unknown.
+    """
+    record = outcome.record
+    lost = outcome.lost
+    if record is None:
+        message = f"The cell's process ended without a word{': ' + lost if lost else ''}."
+        return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
+    pc = record.caller if outcome.kind == "stub" else record.pc
+    frames = _frames(record, pc, places, linker)
+    inner = next((f for f in frames if ", cell " in f.where), None)
+    at = inner.address if inner is not None else pc
+    where = places.code(at)
+    owner = places.owner(at)
+    if owner is not None:
+        # A return address is that of the next instruction.
+        line, text = line_of(at if at == record.pc else at - 1)
+        if line:
+            where += f", line {line}: {text.strip()}"
+    instruction = _instruction(linker, record.pc) if places.owner(record.pc) else ""
+    common = {
+        "signal": record.signal, "address": record.address, "pc": record.pc, "where": where,
+        "instruction": instruction, "frames": frames, "kept": kept, "lost": lost,
+    }  # fmt: skip
+    kind: type[Fault] = Fault
+    if outcome.kind == "exit":
+        kind, common["status"] = Exited, record.status
+        how = record.cause or "exit"
+        message = f"Exited: the cell called {how}" + ("" if "thread" in how else f"({record.status})")
+    elif outcome.kind == "interrupted":
+        kind = Interrupted
+        message = _interrupted(record)
+    elif outcome.kind == "stub":
+        symbol = places.stub(record.stub)
+        name = symbol.name if symbol is not None else "?"
+        if symbol is not None and " was compiled" in symbol.why:
+            mismatch = TypeMismatch(_card(f"TypeMismatch: {symbol.why}; run it again", where, "", frames, kept, lost))
+            return mismatch  # type: ignore[return-value]
+        kind, common["symbol"] = UndefinedSymbol, name
+        why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
+        message = f"Undefined: call of @{name}{why}"
+    elif record.cause in ("abort", "stack smashed"):
+        message = f"Fault: {'abort() was called' if record.cause == 'abort' else 'the stack was smashed: a local buffer was written past its end'}"
+    else:
+        message = "Fault: " + _fault(record, places)
+    if record.thread == "other":
+        message += ", on a thread that the program had started"
+    return kind(_card(message, where, instruction, frames, kept, lost), **common)  # type: ignore[arg-type]
+
+
+def _interrupted(record: FaultRecord) -> str:
+    if record.stdin_refused:
+        return "Interrupted: the cell waits for input, and this front end offers no input box"
+    if record.cause == "timeout":
+        return "Interrupted: the cell ran longer than Executor.cell_timeout allows"
+    return "Interrupted"
+
+
+def _fault(record: FaultRecord, places: Places) -> str:
+    address, name = record.address, record.signal
+    if name in ("SIGSEGV", "SIGBUS"):
+        if record.access == "execute" or record.pc == address:
+            target = "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
+            what = places.name(address)
+            return f"jump to {target}" + (f", {what}" if what else "")
+        verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
+        if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
+            return f"{verb} an address that cannot exist (not canonical)"
+        if address < 4096:
+            return f"{verb} address {address:#x} (a null pointer)".replace("0x0 ", "0 ")
+        if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
+            return f"the stack is used up (endless recursion?): {verb} {address:#x}"
+        what = places.name(address)
+        if what and not what.startswith("@") and record.access == "write" and ", cell" in what:
+            what += ", which is code and cannot be written"
+        return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
+    if name == "SIGFPE":
+        return _FPE.get(record.code, _MEANING[name])
+    if name in ("SIGTRAP", "SIGILL"):
+        grave = places.grave(record.pc) or places.grave(record.pc - 1)
+        if grave:
+            return f"a stale pointer led into {grave}"
+        return "an illegal instruction (llvm.trap or unreachable code?)" if name == "SIGILL" else "a trap (int3)"
+    if name == "SIGABRT":
+        return "abort in a library (a failed check of its own: a double free, an assertion?)"
+    return f"{name}: {_MEANING.get(name, 'a signal')}"
+
+
+def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tuple[Frame, ...]:
+    low, stack = record.sp, record.stack
+
+    def read(address: int, size: int) -> bytes | None:
+        at = address - low
+        return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
+
+    addresses = [pc]
+    registers = dict(record.registers)
+    try:
+        addresses += unwind(registers, read, linker)[:_MAX_FRAMES]
+    except (ValueError, KeyError, IndexError):
+        pass
+    found: list[Frame] = []
+    for address in addresses:
+        where = places.code(address) or places.name(address)
+        if where and "runtime" not in where and not (found and found[-1].address == address):
+            found.append(Frame(address, where))
+    return tuple(found)
+
+
+def _instruction(linker: Linker, pc: int) -> str:
+    """The instruction at an address of text, Intel syntax."""
+    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+
+    try:
+        code = linker.arena.read(pc, 15)
+    except IndexError:
+        return ""
+    for _, _, mnemonic, operands in Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, pc, 1):
+        return f"{mnemonic} {operands}".strip()
+    return ""
+
+
+def _card(
+    message: str, where: str, instruction: str, frames: Sequence[Frame], kept: str, lost: str
+) -> str:
+    lines = [message]
+    if where:
+        lines.append(f"at {where}")
+    if instruction:
+        lines.append(f"    {instruction}")
+    if len(frames) > 1:
+        lines += [f"  {'called from' if i else '        at '} {f.where}" for i, f in enumerate(frames[:12])]
+        if len(frames) > 12:
+            lines.append(f"  and {len(frames) - 12} frames more")
+    if kept:
+        lines.append(f"Kept: {kept}." + ("" if lost else " Nothing was lost."))
+    if lost:
+        lines.append(f"Lost: {lost}")
+    return "\n".join(lines)

@@ -1,0 +1,171 @@
+"""What expressions of a cell ask of the session: symbols, calls, loads, strings.  Start from
+`SessionHost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.compiler import Layout
+from jitkernel.errors import UsageError
+from jitkernel.executor import Outcome
+from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type, scalar_layout
+from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, parse_type
+from jitkernel.languages.llvm.words import nearest
+from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
+from jitkernel.session.signatures import Signature, Variable, expand
+
+if TYPE_CHECKING:
+    from jitkernel.session.engine import CallTarget, Engine
+    from jitkernel.session.program import Program
+
+__all__ = ["SessionHost"]
+
+
+class SessionHost:
+    """Expressions of one cell; `own` is called with each block of data that the cell comes to own.
+
+    `fail` turns an outcome that is not "ok" into the error to raise.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        program: Program,
+        results: Callable[[int | None], TypedValue | None],
+        own: Callable[[Block], None],
+        fail: Callable[[Outcome], Exception],
+        use_prelude: bool,
+    ):
+        self._engine, self._program = engine, program
+        self._results, self._own, self._fail = results, own, fail
+        self._prelude = use_prelude
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function of the session or the prelude."""
+        found = self.full_signature(name)
+        return None if found is None else found.function
+
+    def full_signature(self, name: str) -> Signature | None:
+        """The same with everything that calling it depends on."""
+        symbol = self._program.symbol(name)
+        if symbol is not None and isinstance(symbol.info, Signature):
+            return symbol.info
+        if self._prelude and (symbol is None or symbol.info is None):
+            type = prelude_type(name)
+            if type is not None:
+                return Signature(str(type), "", "", "", str(type))
+        return None
+
+    def variable(self, name: str) -> tuple[Type, int, bool] | None:
+        """Type, address and constancy of a variable that has storage."""
+        symbol = self._program.symbol(name)
+        if symbol is None or not isinstance(symbol.info, Variable):
+            return None
+        if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
+            return None
+        return parse_type(symbol.info.shown), symbol.address, symbol.info.constant
+
+    def address(self, name: str) -> int | None:
+        """A function's canonical entry, a variable's storage."""
+        symbol = self.known(name)
+        return None if symbol is None else self._engine.linker.canonical(symbol)
+
+    def known(self, name: str) -> Symbol | None:
+        """The symbol, looked up in the executor's process where the session lacks it."""
+        symbol = self._program.symbol(name)
+        if symbol is None and self.full_signature(name) is not None:
+            symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
+        return symbol
+
+    def nearest(self, name: str) -> str | None:
+        """The known name closest to one that is not."""
+        names = list(self._program.linker.symbols)
+        return nearest(name, [*names, *PRELUDE] if self._prelude else names)
+
+    # -- what is done ----------------------------------------------------------------------------
+
+    def call(self, name: str, arguments: Sequence[TypedValue]) -> TypedValue:
+        """Call a function by name; raises what stopped it."""
+        signature = self.full_signature(name)
+        symbol = self.known(name)
+        if signature is None or symbol is None:
+            raise UsageError(f"@{name} is no function that this session knows")
+        entry = self._engine.linker.entry(symbol)
+        types = tuple([self._type(a.type) for a in arguments])
+        target = self._engine.target(signature, types)
+        outcome, data = self.run(target, entry, arguments)
+        if outcome.kind != "ok":
+            raise self._fail(outcome)
+        result = signature.function.result
+        return TypedValue(result, data, self.layout)
+
+    def run(
+        self, target: CallTarget, entry: int, arguments: Sequence[TypedValue], before: bytes = b""
+    ) -> tuple[Outcome, bytes]:
+        """Call `entry` through a thunk; the outcome and the bytes of its result."""
+        packed = b""
+        layout = target.arguments
+        if layout is not None:
+            buffer = bytearray(layout.size)
+            offsets = layout.offsets
+            if before:
+                buffer[: len(before)] = before
+                offsets = offsets[1:]
+            for offset, argument in zip(offsets, arguments, strict=True):
+                data = argument.data
+                buffer[offset : offset + len(data)] = data
+            packed = bytes(buffer)
+        size = target.result.size if target.result is not None else 0
+        outcome = self._engine.call(target.address, entry, packed, 8 if before else size)
+        return outcome, outcome.result
+
+    def load(self, type: Type, address: int) -> TypedValue:
+        """The value at an address of the arena."""
+        size = self.layout(type).size
+        arena = self._engine.arena
+        if address not in arena:
+            raise UsageError(
+                f"the variable is in the executor's own memory ({address:#x}); load it with an instruction"
+            )
+        return TypedValue(type, arena.read(address, size), self.layout)
+
+    def store(self, address: int, data: bytes) -> None:
+        """Write a variable."""
+        self._engine.arena.write(address, data)
+
+    def allocate(self, data: bytes, align: int) -> int:
+        """Data that the cell owns."""
+        arena = self._engine.arena
+        extent = arena.reserve("data", max(len(data), 1), max(align, 1))
+        arena.write(extent.start, data)
+        self._own(Block(extent))
+        return extent.start
+
+    def result(self, number: int | None) -> TypedValue | None:
+        """The last result, or that of a cell."""
+        return self._results(number)
+
+    def layout(self, type: Type) -> Layout:
+        """The layout of a type; named types as the session knows them."""
+        found = scalar_layout(type)
+        if found is not None:
+            return found
+        if isinstance(type, NamedType) and type.name not in self._program.types:
+            raise UsageError(f"%{type.name} is a type that this session does not know")
+        return self._engine.layout(self._type(type))
+
+    def _type(self, type: Type) -> str:
+        text = str(type)
+        return expand(text, self._program.types) if "%" in text else text
+
+
+def describe_pointer(address: int, places: Any, is_stack: Callable[[int], bool]) -> str:
+    """How a pointer is printed: `@g+4`, or its number and what kind of memory it is in."""
+    data = places.data(address)
+    if data:
+        return str(data)
+    return f"{address:#x} ({'stack of a finished call' if is_stack(address) else 'heap'})"

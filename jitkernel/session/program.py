@@ -1,0 +1,541 @@
+"""The cells that are in memory and how one takes another's place.  Start from `Program`.
+
+Here a cell is replaced, superseded, evicted and brought back.  Nothing here compiles or runs code:
+what must run (constructors, destructors) is called through functions given by the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitkernel.compiler import Compiled, FunctionInfo, Summary
+from jitkernel.errors import EvictError, LinkError, TypeMismatch
+from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
+from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.signatures import Signature, Variable, signature_of, variable_of
+from jitkernel.session.store import Store
+
+__all__ = ["Change", "Program"]
+
+_WEAK = frozenset(
+    ("weak", "weak_odr", "weak_any", "linkonce", "linkonce_odr", "linkonce_any", "common", "extern_weak")
+)
+
+
+@dataclass(slots=True)
+class Removed:
+    """A cell that left memory, with what is needed to bring it back at the same addresses."""
+
+    cell: Cell
+    owned: frozenset[str]
+    rodata: Block | None
+    data: Block | None
+    pins: tuple[tuple[str, int], ...]
+    held: tuple[Block, ...]
+    cell_id: str | None
+    text: tuple[int, int, int, list[str]]
+    linked: bool
+
+
+@dataclass(slots=True)
+class Change:
+    """What one run or eviction did to the program, so that it can be taken back.
+
+    `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
+    what was known of its type.  `pages` are bytes of the data zone as they were before.
+    """
+
+    title: str
+    added: Cell | None = None
+    removed: list[Removed] = field(default_factory=list)
+    moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    types: dict[str, str | None] = field(default_factory=dict)
+    results: Any = None
+    pages: list[tuple[int, bytes]] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    symbols: list[Symbol] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Program:
+    """All cells by number, and the linker that holds them together.
+
+    Invariant: every image in the linker is that of a cell here, or one of the session's thunks.
+    """
+
+    def __init__(self, linker: Linker, store: Store):
+        self.linker = linker
+        self.store = store
+        self.cells: dict[int, Cell] = {}
+        self.by_id: dict[str, int] = {}
+        self.types: dict[str, str] = {}
+        self.running: Image | None = None
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def symbol(self, name: str) -> Symbol | None:
+        """The symbol called `name`, defined or not."""
+        return self.linker.symbols.get(name)
+
+    def users(self, symbol: Symbol, apart: Iterable[Cell | None] = ()) -> list[int]:
+        """Numbers of the cells that refer to a symbol, except those `apart`."""
+        skip = {c.number for c in apart if c is not None}
+        return sorted({i.cell for i in symbol.users or () if i.cell and i.cell not in skip})
+
+    def cell_of(self, symbol: Symbol) -> Cell | None:
+        """The cell that defines a symbol now."""
+        return self.cells.get(symbol.image.cell) if symbol.image is not None else None
+
+    # -- signatures ----------------------------------------------------------------------------
+
+    def check_types(self, summary: Summary, cell: Cell, old: Cell | None) -> list[str]:
+        """Refuse a module that disagrees with the session on a type.
+
+        The names whose definition changes its type although others use the old one: the caller
+        refuses those too, or retypes them.  Raises TypeMismatch for everything else.
+        """
+        symbols, types = self.linker.symbols, summary.types
+        changed: list[str] = []
+        for f in summary.functions:
+            symbol = symbols.get(f.name)
+            if symbol is None or symbol.info is None:
+                continue
+            self._compare(symbol, signature_of(f, types), f.defined, cell, old, changed)
+        for v in summary.variables:
+            symbol = symbols.get(v.name)
+            if symbol is None or symbol.info is None:
+                continue
+            self._compare(symbol, variable_of(v, types), v.defined, cell, old, changed)
+        for call in summary.calls:
+            symbol = symbols.get(call.callee)
+            if symbol is not None and symbol.state == SymbolState.DEFINED:
+                raise TypeMismatch(
+                    f"line {call.line}: @{call.callee} is called as {call.type}, but it is "
+                    f"{symbol.info}; the call would read its arguments wrongly"
+                )
+        return changed
+
+    def _compare(
+        self,
+        symbol: Symbol,
+        new: Signature | Variable,
+        defined: bool,
+        cell: Cell,
+        old: Cell | None,
+        changed: list[str],
+    ) -> None:
+        known = symbol.info
+        if known is new or (type(known) is type(new) and known.same(new)):
+            return
+        if defined:
+            provider = self.cell_of(symbol)
+            if self.users(symbol, (provider, old, cell)):
+                changed.append(symbol.name)
+            return
+        if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
+            return
+        if not self.users(symbol, (old,)) and symbol.state != SymbolState.DEFINED:
+            return
+        owner = self.cell_of(symbol)
+        if owner is not None and owner is old:
+            return
+        by = f"cell {owner.number} defines it as" if owner else "earlier cells declare it as"
+        raise TypeMismatch(f"@{symbol.name} is declared here as {new}, but {by} {known}")
+
+    def refuse_change(self, names: Sequence[str], summary: Summary, old: Cell | None) -> None:
+        """Raise the TypeMismatch that names who relies on the old types."""
+        types = summary.types
+        news = {f.name: str(signature_of(f, types)) for f in summary.functions}
+        news |= {v.name: str(variable_of(v, types)) for v in summary.variables}
+        lines = []
+        for name in names:
+            symbol = self.linker.symbols[name]
+            cells = self.users(symbol, (self.cell_of(symbol), old))
+            lines.append(
+                f"@{name} is {symbol.info} and would become {news[name]}, but "
+                f"{_cells(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
+            )
+        raise TypeMismatch(
+            "\n".join(lines) + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
+            f"raise TypeMismatch until they are run again), or %evict @{names[0]} --cascade first"
+        )
+
+    # -- placing -------------------------------------------------------------------------------
+
+    def place(
+        self,
+        cell: Cell,
+        compiled: Compiled,
+        change: Change,
+        *,
+        keep_data: bool = False,
+        retype: Sequence[str] = (),
+    ) -> Image:
+        """Link a compiled cell in and move what it redefines; raises with nothing changed."""
+        linker, summary = self.linker, compiled.summary
+        symbols = linker.symbols
+        old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        kinds: dict[str, str] = {}
+        weak: list[str] = []
+        pins: dict[str, int] = {}
+        known: list[tuple[str, Any]] = []
+        types = summary.types
+        for f in summary.functions:
+            if not f.defined:
+                kinds[f.name] = "function"
+            elif f.linkage in _WEAK:
+                weak.append(f.name)
+            known.append((f.name, signature_of(f, types)))
+        for v in summary.variables:
+            info = variable_of(v, types)
+            known.append((v.name, info))
+            if not v.defined:
+                kinds[v.name] = "variable"
+                continue
+            if v.linkage in _WEAK:
+                weak.append(v.name)
+            symbol = symbols.get(v.name)
+            if symbol is not None and symbol.state == SymbolState.DEFINED and not info.constant:
+                was = symbol.info
+                if isinstance(was, Variable) and was.same(info) and not was.constant:
+                    pins[v.name] = symbol.address
+        if old is not None:
+            owned = set(old.names)
+            weak = [n for n in weak if n not in owned]
+        before = {
+            n: (s.image.cell if s.image is not None else 0, s.info)
+            for n, _ in known
+            if (s := symbols.get(n)) is not None
+        }
+        owned_before = {
+            number: frozenset(self.cells[number].names)
+            for number, _ in before.values()
+            if number in self.cells
+        }
+        if old is not None:
+            owned_before[old.number] = frozenset(old.names)
+        image = linker.place(
+            compiled.object, cell.number, kinds=kinds, weak=frozenset(weak), pins=pins or None,
+            write_data=not (keep_data and pins),
+        )  # fmt: skip
+        cell.image = image
+        self.cells[cell.number] = cell
+        change.added = cell
+        exported = {s.name for s, _, _ in image.exports}
+        for name in retype:
+            self._retype(symbols[name], image, before[name][1])
+        for name, info in known:
+            symbol = symbols.get(name)
+            if symbol is None:
+                continue
+            if name in exported:
+                change.moved[name] = before.get(name, (0, None))
+                symbol.info = info
+            elif symbol.info is None:
+                symbol.info = info
+        for name in exported.difference(change.moved):
+            change.moved[name] = before.get(name, (0, None))
+        self._learn_types(types, cell, change)
+        for number in {n for n, _ in change.moved.values()} | ({old.number} if old else set()):
+            other = self.cells.get(number)
+            if other is not None and other is not cell:
+                self._retire(other, cell, old, owned_before.get(number, frozenset()), change)
+        if cell.cell_id:
+            self.by_id[cell.cell_id] = cell.number
+        return image
+
+    def retire(self, old: Cell, cell: Cell, change: Change) -> None:
+        """`cell` takes the place of `old` in the notebook and defines nothing."""
+        self._retire(old, cell, old, frozenset(old.names), change)
+
+    def adopt(self, cell: Cell, change: Change) -> None:
+        """Keep a cell that has data but no code."""
+        self.cells[cell.number] = cell
+        change.added = change.added or cell
+        if cell.cell_id:
+            self.by_id[cell.cell_id] = cell.number
+
+    def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
+        """Remember the type that a function was declared with."""
+        symbol.info = signature_of(info, types)
+
+    def _retire(
+        self, other: Cell, cell: Cell, old: Cell | None, owned: frozenset[str], change: Change
+    ) -> None:
+        """Let go of a cell that has lost definitions, unless others still need the rest of it."""
+        image = other.image
+        if image is None:
+            if other is old:
+                self.remove(other, CellState.SUPERSEDED, owned, change)
+            return
+        remaining = other.exports
+        if other is old:
+            kept = {
+                s.name: sorted({i.cell for i in others}) for s, others in self.linker.dependents(image).items()
+            }
+            for name, cells in kept.items():
+                change.notes.append(
+                    f"cell {cell.number} no longer defines @{name}; {_cells(cells)} still "
+                    f"{'uses' if len(cells) == 1 else 'use'} the old one. "
+                    f"%evict @{name} --cascade removes them."
+                )
+            if kept:
+                return
+        elif remaining or not image.exports:
+            return
+        self.remove(other, CellState.SUPERSEDED, owned, change)
+
+    def _retype(self, symbol: Symbol, new: Image, was: Any) -> None:
+        """Give the users of a symbol's old type a stub that raises until they are run again."""
+        users = symbol.users or {}
+        ghost = Symbol(symbol.name, SymbolKind.FUNCTION)
+        ghost.info = was
+        ghost.why = f"@{symbol.name} was {was} when this caller was compiled; it is another type now"
+        ghost.users = {i: packed for i, packed in users.items() if i is not new and i is not symbol.image}
+        for image in ghost.users:
+            del users[image]
+            image.refs = tuple(ghost if s is symbol else s for s in image.refs)
+        symbol.users = users or None
+        if symbol.stub:  # pointers to the old function that the program stored raise as well
+            ghost.stub, symbol.stub = symbol.stub, 0
+        self.linker.rebind(ghost, 0)
+        if symbol.users:
+            self.linker.rebind(symbol, symbol.address)
+
+    def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
+        for name, body in types.items():
+            was = self.types.get(name)
+            if was == body:
+                continue
+            if was is not None:
+                cells = sorted(
+                    {
+                        c.number
+                        for c in self.cells.values()
+                        if c is not cell and c.image is not None and self._mentions(c, name)
+                    }
+                )
+                if cells:
+                    change.notes.append(
+                        f"%{name} was {was} and is {body} now; {_cells(cells)} "
+                        f"{'was' if len(cells) == 1 else 'were'} built with the old one"
+                    )
+            change.types[name] = was
+            self.types[name] = body
+
+    def _mentions(self, cell: Cell, name: str) -> bool:
+        text = "%" + name
+        return any(s.info is not None and text in s.info.shown for s in cell.exports)
+
+    # -- leaving -------------------------------------------------------------------------------
+
+    def remove(self, cell: Cell, state: CellState, owned: frozenset[str], change: Change) -> None:
+        """Take a cell's image out; its data stays reserved for as long as `change` is kept."""
+        image = cell.image
+        held = (image.blocks if image is not None else ()) + cell.strings
+        for block in held:
+            block.holders += 1
+        change.removed.append(
+            Removed(
+                cell, owned, image.rodata if image else None, image.data if image else None,
+                image.pins if image else (), held, cell.cell_id, _text(cell), image is not None,
+            )
+        )  # fmt: skip
+        if image is not None:
+            self.linker.unlink(image)
+        for block in cell.strings:
+            self.linker.release_block(block)
+        cell.image = None
+        cell.state = state
+        self.cells.pop(cell.number, None)
+        if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
+            del self.by_id[cell.cell_id]
+
+    def closure(self, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
+        """`cells` with everything that depends on them, dependents first; and who those are."""
+        order: list[Cell] = []
+        seen: set[int] = set()
+        words: list[str] = []
+        named = {c.number for c in cells}
+
+        def visit(cell: Cell) -> None:
+            if cell.number in seen:
+                return
+            seen.add(cell.number)
+            users = self.linker.dependents(cell.image) if cell.image is not None else {}
+            for symbol, images in users.items():
+                for image in images:
+                    user = self.cells.get(image.cell)
+                    if user is None:
+                        continue
+                    if user.number not in named:
+                        what = ", ".join("@" + n for n in user.names) or "its statements"
+                        word = f"cell {user.number} ({what}) uses @{symbol.name}"
+                        if word not in words:
+                            words.append(word)
+                    visit(user)
+            order.append(cell)
+
+        for cell in cells:
+            visit(cell)
+        return order, words
+
+    def evict(
+        self,
+        cells: Sequence[Cell],
+        change: Change,
+        *,
+        cascade: bool = False,
+        force: bool = False,
+        finish: Callable[[Image], None] | None = None,
+    ) -> list[Cell]:
+        """Take cells out; the cells that went.  Raises EvictError, with nothing changed."""
+        everything, words = self.closure(cells)
+        if words and not (cascade or force):
+            what = ", ".join(f"cell {c.number}" for c in cells)
+            shown = "\n".join(f"  {w}" for w in words[:10])
+            more = f"\n  and {len(words) - 10} more" if len(words) > 10 else ""
+            raise EvictError(
+                f"{what} cannot be evicted, others use it:\n{shown}{more}\n"
+                "Take them along with --cascade, or leave stubs that raise with --force",
+                words,
+            )
+        going = list(cells) if force and not cascade else everything
+        leaving = {c.number for c in going}
+        for cell in going:
+            self._hand_over(cell, leaving)
+        for cell in going:
+            image = cell.image
+            if finish is not None and image is not None:
+                finish(image)
+            owned = frozenset(cell.names)
+            for symbol in cell.exports:
+                change.moved.setdefault(symbol.name, (cell.number, symbol.info))
+                symbol.why = f"cell {cell.number}, which defined it, was evicted"
+                change.symbols.append(symbol)
+                self.linker.hold(symbol)
+            self.remove(cell, CellState.EVICTED, owned, change)
+        return going
+
+    def _hand_over(self, cell: Cell, leaving: set[int]) -> None:
+        """COMDAT groups that a leaving cell provides pass to a cell that has a copy of them."""
+        for group in cell.image.groups if cell.image is not None else ():
+            for image in self.linker.copies.get(group, ()):
+                heir = self.cells.get(image.cell)
+                if heir is not None and heir.number not in leaving:
+                    self.relink(heir, frozenset((group,)))
+                    break
+
+    def relink(self, cell: Cell, takeover: frozenset[str] = frozenset()) -> None:
+        """Link a live cell's object again, its data where it is."""
+        image = cell.image
+        record = self.store.get(cell.number)
+        if image is None or record is None:
+            raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
+        owned = frozenset(cell.names)
+        at = {z: b for z, b in (("data", image.data), ("rodata", image.rodata)) if b is not None}
+        fresh = self.linker.place(
+            record.object, cell.number, weak=self._not_owned(image, owned),
+            pins=dict(image.pins) or None, at=at if takeover == frozenset() else {"data": at["data"]}
+            if "data" in at else None, write_data=False, takeover=takeover | frozenset(image.groups),
+        )  # fmt: skip
+        self.linker.unlink(image)
+        cell.image = fresh
+
+    def _not_owned(self, image: Image, owned: frozenset[str]) -> frozenset[str]:
+        return frozenset(s.name for s, _, _ in image.exports if s.name not in owned)
+
+    # -- coming back ---------------------------------------------------------------------------
+
+    def revert(self, change: Change) -> None:
+        """Take a change back: what it removed returns to its addresses, what it added goes."""
+        linker, symbols = self.linker, self.linker.symbols
+        for removed in reversed(change.removed):
+            cell = removed.cell
+            for block in cell.strings:
+                block.holders += 1
+            cell.state = CellState.LIVE
+            self.cells[cell.number] = cell
+            if removed.cell_id:
+                cell.cell_id = removed.cell_id
+                self.by_id[removed.cell_id] = cell.number
+            if not removed.linked:
+                continue
+            record = self.store.get(cell.number)
+            if record is None:
+                raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
+            at = {z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None}
+            image = linker.place(
+                record.object, cell.number, weak=_Except(removed.owned), pins=dict(removed.pins) or None, at=at or None, write_data=False,
+            )  # fmt: skip
+            cell.image = image
+        self.cells = dict(sorted(self.cells.items())) if change.removed else self.cells
+        for name, (owner, info) in change.moved.items():
+            symbol = symbols.get(name)
+            if symbol is None:
+                continue
+            if owner:
+                symbol.info = info
+                holder = self.cells.get(owner)
+                image = holder.image if holder is not None else None
+                if image is not None and symbol.image is not image:
+                    for other, address, size in image.exports:
+                        if other is symbol:
+                            linker.redefine(
+                                symbol, (SymbolState.DEFINED, address, size, image, symbol.kind, "")
+                            )
+        for name, body in change.types.items():
+            if body is None:
+                self.types.pop(name, None)
+            else:
+                self.types[name] = body
+        added = change.added
+        if added is not None:
+            if added.image is not None:
+                linker.unlink(added.image)
+            for block in added.strings:
+                linker.release_block(block)
+            added.strings = ()
+            added.image, added.state = None, CellState.EVICTED
+            self.cells.pop(added.number, None)
+            if added.cell_id and self.by_id.get(added.cell_id) == added.number:
+                del self.by_id[added.cell_id]
+        self.forget(change)
+
+    def forget(self, change: Change) -> None:
+        """Give up what was kept so that a change could be taken back."""
+        for removed in change.removed:
+            for block in removed.held:
+                self.linker.release_block(block)
+            if removed.cell.image is None:
+                self.store.drop(removed.cell.number)
+        change.removed = []
+        for symbol in change.symbols:
+            self.linker.unhold(symbol)
+        change.symbols = []
+
+
+def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
+    """Where a cell's text is, for naming pointers into it later."""
+    image = cell.image
+    if image is None or image.text is None:
+        return 0, 0, cell.number, []
+    names = [s.name for s, _, _ in image.exports if s.is_function]
+    return image.text.start, image.text.size, cell.number, names
+
+
+class _Except(frozenset):  # type: ignore[type-arg]
+    """Every name but these: what gives way when a cell returns that no longer owned all it defines."""
+
+    def __contains__(self, name: object) -> bool:
+        return not super().__contains__(name)
+
+
+def _cells(numbers: Sequence[int]) -> str:
+    """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`."""
+    if len(numbers) == 1:
+        return f"cell {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"cells {shown}" + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")

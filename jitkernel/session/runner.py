@@ -1,0 +1,623 @@
+"""Runs one cell: reads it, compiles and places its definitions, then does its statements in order.
+Start from `Runner.run`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.errors import CompileError, Diagnostic, Fault, JitError, UsageError, WorkerDied
+from jitkernel.executor import Outcome
+from jitkernel.languages.llvm import (
+    Action,
+    Assembled,
+    AssignAction,
+    BlockAction,
+    CallAction,
+    InspectAction,
+    MagicAction,
+    Plan,
+    ShellAction,
+    ShowAction,
+    TypedValue,
+    assemble,
+    assign,
+    evaluate,
+    from_python,
+    parse_cell,
+    progress,
+    stands_alone,
+)
+from jitkernel.languages.llvm.hints import Context, explain
+from jitkernel.languages.llvm.types import quote_name
+from jitkernel.linker import Block, Image, SymbolState
+from jitkernel.linker.image import sites
+from jitkernel.linker.layout import arrange, read_names
+from jitkernel.elf import read_object
+from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.declare import declaration
+from jitkernel.session.faults import error_of
+from jitkernel.session.program import Change
+from jitkernel.session.result import Result, Sink
+from jitkernel.session.signatures import Signature, Variable
+from jitkernel.session.source_lines import line_finder
+from jitkernel.session.store import Record
+
+if TYPE_CHECKING:
+    from jitkernel.session.host import SessionHost
+    from jitkernel.session.session import Session
+
+__all__ = ["CellOptions", "Runner"]
+
+_BLOCK = "jk.block"
+_FUNCTION = 4 << 8 | 1
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """What `%%llvm` and its like say about one cell.
+
+    `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
+    functions into each other, so that redefining one does not reach the others.  `retype` allows a
+    type to change under its users; `keep_data` keeps the values of globals that are redefined.
+    """
+
+    opt_level: int | None = None
+    cpu: str = ""
+    closed: bool = False
+    ignore_optnone: bool = False
+    retype: bool = False
+    keep_data: bool = False
+
+
+class Runner:
+    """One run of one cell in a session whose lock is held."""
+
+    def __init__(
+        self,
+        session: Session,
+        sink: Sink,
+        options: CellOptions,
+        cell_id: str | None,
+        number: int | None,
+    ):
+        self.session, self.sink, self.options = session, sink, options
+        self.engine, self.program = session.engine, session.program
+        wanted = session.number + 1
+        self.cell = Cell(number if number is not None and number >= wanted else wanted, cell_id)
+        self.result = Result()
+        self.change = Change("")
+        self.running: tuple[Image, Request, Record] | None = None
+        self.out, self.err = bytearray(), bytearray()
+
+    # -- whole cells -----------------------------------------------------------------------------
+
+    def run(self, source: str) -> Result:
+        """Run a cell's source; see `Session.run`."""
+        before, self.session.sink = self.session.sink, self
+        try:
+            return self._run(source)
+        finally:
+            self.session.sink = before
+            self.result.stdout = self.out.decode("utf-8", "replace")
+            self.result.stderr = self.err.decode("utf-8", "replace")
+
+    def _run(self, source: str) -> Result:
+        plan = parse_cell(source)
+        if plan.cell_magic is not None:
+            raise UsageError(f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead")
+        for action in plan.magics:
+            self._magic(action)
+        if not plan.has_code:
+            for action in plan.actions:
+                self._magic(action)
+            return self.result
+        for warning in plan.warnings:
+            self.note("warning: " + warning.render())
+        self.session.number = self.cell.number
+        title = source.strip().partition("\n")[0]
+        shown = title if len(title) <= 50 else title[:47] + "..."
+        self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
+        self.change.results = (self.session.last,)
+        together = plan.block is not None and not stands_alone(plan)
+        block: Assembled | None = None
+        try:
+            if plan.entities:
+                block = self._define(plan, "all" if together else "entities")
+            else:
+                self._replace_undefined()
+        except BaseException:
+            self.cell.state = CellState.FAILED
+            raise
+        self.session.history.keep(self.change)
+        self.session.remember_names(plan, self.cell.number)
+        self.result.cell = self.cell
+        self._statements(plan, block if together else None)
+        return self.result
+
+    def _statements(self, plan: Plan, block: Assembled | None) -> None:
+        values: list[tuple[str, TypedValue]] = []
+        host = self._host()
+        for action in plan.actions:
+            try:
+                value = self._act(action, plan, host, block)
+            except JitError as error:
+                for label, earlier in values:
+                    self._show(label, earlier)
+                ran = progress(plan, action)
+                if ran and isinstance(error, Fault):
+                    error.args = (f"{error}\n{ran[0].upper()}{ran[1:]}.",)
+                raise
+            if value is not None:
+                if values:
+                    self._show(*values.pop())
+                values.append((action.text, value))
+        if values:
+            value = values[-1][1]
+            self.session.keep_result(self.cell.number, value)
+            self.result.typed, self.result.value = value, value.python
+            self.result.text = value.text(self.session.describe)
+            self.result.html = value.html(self.session.describe)
+
+    def _act(
+        self, action: Action, plan: Plan, host: SessionHost, block: Assembled | None
+    ) -> TypedValue | None:
+        match action:
+            case CallAction(expr):
+                value = evaluate(expr, None, host, plan.source)
+                return None if value.is_void else value
+            case BlockAction():
+                return self._block(plan, block, host)
+            case AssignAction(name, expr):
+                found = assign(name, expr, host, plan.source)
+                if found.address is not None:
+                    host.store(found.address, found.value.data)
+                else:
+                    self._new_global(name, found.value)
+                return None
+            case ShowAction(name):
+                return self._shown(name, host)
+            case _:
+                self._magic(action)
+                return None
+
+    # -- definitions -----------------------------------------------------------------------------
+
+    def _define(self, plan: Plan, part: Any) -> Assembled:
+        """Compile and place the cell's module; nothing changes where that fails."""
+        assembled, request = self.request(plan, part)
+        compiled = self._compile(request, plan.source)
+        self._place(request, compiled, plan.source)
+        return assembled
+
+    def request(self, plan: Plan, part: Any, options: Options | None = None) -> tuple[Assembled, Request]:
+        """What the compiler is asked for a part of a plan."""
+        program = self.program
+        symbols = program.linker.symbols
+        own: set[str] = set()
+
+        def known(name: str) -> str | None:
+            symbol = symbols.get(name)
+            if symbol is None or symbol.info is None:
+                return None
+            if symbol.state == SymbolState.DEFINED:
+                own.add(name)
+            return declaration(name, symbol.info)
+
+        assembled = assemble(
+            plan, known, program.types, block_name=_BLOCK, prelude=self.session.settings.prelude, part=part
+        )
+        names = own if part == "block" else own | plan.defines
+        functions = frozenset(
+            n for n in names
+            if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
+        )  # fmt: skip
+        if part != "block":
+            functions |= frozenset(
+                n for n in plan.declares if (s := symbols.get(n)) and s.state == SymbolState.DEFINED
+            )
+        return assembled, Request(
+            assembled.source,
+            options or self.session.options(self.options),
+            label=f"cell {self.cell.number}",
+            nobuiltin=functions,
+            first_line=assembled.first_line,
+        )
+
+    def _compile(self, request: Request, source: str) -> Compiled:
+        self.engine.pool.timeout = self.session.settings.timeout
+        try:
+            compiled = self.engine.pool.compile(request)
+        except CompileError as error:
+            raise self.explained(error, source) from None
+        for warning in compiled.warnings:
+            self.note("warning: " + warning.render())
+        return compiled
+
+    def explained(self, error: CompileError, source: str) -> CompileError:
+        """LLVM's complaints with what to try."""
+        session = self.session
+        context = Context(list(self.program.linker.symbols), session.ended_locals, session.private)
+        found = [explain(d, source, context) for d in error.diagnostics]
+        if isinstance(error, WorkerDied):
+            return error
+        return CompileError(found)
+
+    def _place(self, request: Request, compiled: Compiled, source: str) -> None:
+        cell, program, change = self.cell, self.program, self.change
+        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        changed = program.check_types(compiled.summary, cell, old)
+        if changed and not self.options.retype:
+            program.refuse_change(changed, compiled.summary, old)
+        began = time.perf_counter_ns()
+        image = program.place(
+            cell, compiled, change, keep_data=self.options.keep_data, retype=changed
+        )
+        linked = time.perf_counter_ns() - began
+        t = compiled.times
+        cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
+        self.session.store.put(
+            Record(cell.number, source, request.source, request.first_line,
+                   json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin))
+        )  # fmt: skip
+        for removed in change.removed:
+            self.session.graves.add(*removed.text)
+        if image.init:
+            outcome = self.engine.call_many(image.init)
+            if outcome.kind != "ok":
+                error = self._error(outcome)
+                program.revert(change)
+                error.args = (f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",)
+                raise error
+        if change.moved or change.notes:
+            self._status(compiled, image)
+
+    def _replace_undefined(self) -> None:
+        """A notebook cell that defined something and has no definitions any more."""
+        cell, program = self.cell, self.program
+        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        if old is not None:
+            program.retire(old, cell, self.change)
+            for note in self.change.notes:
+                self.note(note)
+
+    def _status(self, compiled: Compiled, image: Image) -> None:
+        cell, program = self.cell, self.program
+        words = []
+        for symbol, _, size in image.exports:
+            if symbol.info is None or symbol.name == _BLOCK:
+                continue
+            shown = symbol.info.shown if isinstance(symbol.info, Signature) else str(symbol.info)
+            words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
+        if words:
+            more = f" and {len(words) - 4} more" if len(words) > 4 else ""
+            compile_ms = sum(compiled.times.values()) / 1e6
+            self.note(
+                f"cell {cell.number}: {'; '.join(words[:4])}{more}, compiled in {compile_ms:.1f} ms, "
+                f"linked in {cell.times[-1] / 1e6:.2f} ms"
+            )
+        for name, (owner, info) in self.change.moved.items():
+            symbol = program.symbol(name)
+            if not owner or symbol is None:
+                continue
+            users = {i: p for i, p in (symbol.users or {}).items() if i is not image and i.cell}
+            calls = sum(1 for packed in users.values() for _ in sites(packed))
+            same = cell.cell_id is not None and any(
+                r.cell.number == owner and r.cell_id == cell.cell_id for r in self.change.removed
+            )
+            what = f"@{quote_name(name)} {'replaced' if same else f'moved from cell {owner} to cell {cell.number}'}"
+            if users:
+                kind = "call" if isinstance(info, Signature) else "use"
+                who = "caller" if isinstance(info, Signature) else "user"
+                what += (
+                    f"; {len(users)} {who}{'s' * (len(users) != 1)} ({calls} {kind}{'s' * (calls != 1)})"
+                    f" now use{'s' * (len(users) == 1)} it"
+                )
+            self.note(what)
+        for note in self.change.notes:
+            self.note(note)
+
+    def _new_global(self, name: str, value: TypedValue) -> None:
+        """`@name = expr` for a name that is new: a definition, zero first, then the bytes."""
+        type = str(value.type)
+        plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
+        fresh = Runner(self.session, self.sink, self.options, None, None)
+        fresh.cell = self.cell if self.cell.image is None else fresh.cell
+        fresh.change = self.change if self.cell.image is None else self.session.history.begin(
+            f"@{name} = ..."
+        )
+        self.session.number = fresh.cell.number
+        fresh.note = lambda text: None  # type: ignore[method-assign]
+        fresh._define(plan, "entities")
+        if fresh.change is not self.change:
+            self.session.history.keep(fresh.change)
+        symbol = self.program.linker.symbols[name]
+        self.engine.arena.write(symbol.address, value.data)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _block(self, plan: Plan, together: Assembled | None, host: SessionHost) -> TypedValue | None:
+        """Run the instruction block: a function of its own that is called once."""
+        linker = self.program.linker
+        if together is not None:
+            entry = next(a for s, a, _ in self.cell.image.exports if s.name == _BLOCK)  # type: ignore[union-attr]
+            return self._call_block(together, entry, host)
+        options = replace(self.session.options(self.options), opt_level=0)
+        if self.options.opt_level is not None:
+            options = replace(options, opt_level=self.options.opt_level)
+        assembled, request = self.request(plan, "block", options)
+        compiled = self._compile(request, plan.source)
+        self.program.check_types(compiled.summary, self.cell, None)
+        kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
+        kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
+        image = linker.place(compiled.object, self.cell.number, kinds=kinds, weak=frozenset())
+        linker.symbols.pop(_BLOCK, None)
+        entry = image.exports[0][1]
+        image.exports = ()
+        record = Record(self.cell.number, plan.source, request.source, request.first_line,
+                        json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin))  # fmt: skip
+        self.running = (image, request, record)
+        self.program.running = image
+        try:
+            for info in compiled.summary.functions:
+                symbol = linker.symbols.get(info.name)
+                if symbol is not None and symbol.info is None:
+                    self.program.learn(symbol, info, compiled.summary.types)
+            return self._call_block(assembled, entry, host)
+        finally:
+            self.running = self.program.running = None
+            self.session.graves_of(image)
+            for block in image.blocks:  # constants may be pointed to: they are the cell's now
+                block.holders += 1
+                self._own(block)
+            linker.unlink(image)
+
+    def _call_block(self, assembled: Assembled, entry: int, host: SessionHost) -> TypedValue | None:
+        type = assembled.block_type
+        assert type is not None
+        shown = str(type)
+        signature = Signature(f"{host._type(type)} ()", "", "", "", f"{shown} ()")
+        target = self.engine.target(signature, ())
+        outcome, data = host.run(target, entry, ())
+        if outcome.kind != "ok":
+            raise self._error(outcome)
+        value = TypedValue(type, data, host.layout)
+        return None if value.is_void else value
+
+    def _shown(self, name: str, host: SessionHost) -> TypedValue | None:
+        variable = host.variable(name)
+        if variable is not None:
+            return host.load(variable[0], variable[1])
+        signature = host.full_signature(name)
+        if signature is None:
+            near = host.nearest(name)
+            raise CompileError(
+                f"@{quote_name(name)} is not defined" + (f"; did you mean @{near}?" if near else "")
+            )
+        symbol = self.program.symbol(name)
+        cell = self.program.cell_of(symbol) if symbol is not None else None
+        where = f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
+        if symbol is not None and symbol.state == SymbolState.MISSING:
+            where = "nobody defines it yet"
+        self.shown("", f"@{quote_name(name)} {signature}, {where}", "")
+        return None
+
+    def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
+        """Call a function with Python values."""
+        before, self.session.sink = self.session.sink, self
+        host = self._host()
+        try:
+            signature = host.full_signature(name)
+            if signature is None or self.program.symbol(name) is None and not host.known(name):
+                near = host.nearest(name)
+                raise UsageError(f"no function @{name}" + (f"; did you mean @{near}?" if near else ""))
+            function = signature.function
+            wanted = len(function.parameters)
+            if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
+                raise UsageError(f"@{name} takes {wanted} arguments ({function}), {len(arguments)} given")
+            values = [
+                from_python(function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}")
+                for i, a in enumerate(arguments)
+            ]
+            return host.call(name, values)
+        finally:
+            self.session.sink = before
+            for block in self.cell.strings:
+                self.program.linker.release_block(block)
+
+    def time(self, expression: str, number: int, repeat: int) -> list[float]:
+        """Nanoseconds per call of a call line, natively in a loop; see `Session.time`."""
+        plan = parse_cell(expression)
+        if len(plan.actions) != 1 or not isinstance(plan.actions[0], CallAction) or plan.entities:
+            raise UsageError("what is timed is one call: @f(arguments)")
+        expr = plan.actions[0].expr
+        if not hasattr(expr, "arguments"):
+            raise UsageError("what is timed is one call: @f(arguments)")
+        before, self.session.sink = self.session.sink, self
+        host = self._host()
+        try:
+            signature = host.full_signature(expr.name)
+            symbol = host.known(expr.name)
+            if signature is None or symbol is None:
+                raise UsageError(f"@{expr.name} is no function that this session knows")
+            values: list[TypedValue] = []
+            catch = _Arguments(host, expr.name, values)
+            evaluate(expr, None, catch, plan.source)  # type: ignore[arg-type]
+            types = tuple(host._type(v.type) for v in values)
+            target = self.engine.target(signature, types, timer=True)
+            entry = self.program.linker.entry(symbol)
+
+            def loop(count: int) -> int:
+                outcome, data = host.run(target, entry, values, count.to_bytes(8, "little"))
+                if outcome.kind != "ok":
+                    raise self._error(outcome)
+                return int.from_bytes(data, "little", signed=True)
+
+            if not number:
+                number = 1
+                while (spent := loop(number)) < 5_000_000 and number < 1 << 40:
+                    number *= 10 if spent < 500_000 else 2
+                number = max(1, int(number * 50_000_000 / max(spent, 1)))
+            return [loop(number) / number for _ in range(repeat)]
+        finally:
+            self.session.sink = before
+            for block in self.cell.strings:
+                self.program.linker.release_block(block)
+
+    # -- library use without running -------------------------------------------------------------
+
+    def compile_only(self, source: str) -> tuple[Request, Compiled, dict[str, int], CellOptions]:
+        """Compile definitions; the request, the result, sizes per zone, the options."""
+        plan = _definitions(source)
+        _, request = self.request(plan, "entities")
+        compiled = self._compile(request, plan.source)
+        obj = read_object(compiled.object)
+        read_names(obj)
+        layout = arrange(obj)
+        sizes = {zone: size for zone, (size, _) in layout.needs.items()}
+        if layout.frames:
+            sizes["unwind"] = sum(obj.sections[i].size for i in layout.frames)
+        return request, compiled, sizes, self.options
+
+    def place_only(self, source: str, request: Request, compiled: Compiled) -> Result:
+        """Place what was compiled before, as a cell."""
+        before, self.session.sink = self.session.sink, self
+        try:
+            self.session.number = self.cell.number
+            self.change = self.session.history.begin(f"cell {self.cell.number}")
+            self._place(request, compiled, source)
+            self.session.history.keep(self.change)
+            self.result.cell = self.cell
+            return self.result
+        finally:
+            self.session.sink = before
+
+    @staticmethod
+    def run_many(session: Session, sources: Sequence[str], options: CellOptions) -> list[Result]:
+        """Compile in parallel, place in order."""
+        from jitkernel.session.result import Collector
+
+        plans = [_definitions(s) for s in sources]
+        first = Runner(session, Collector(), options, None, None)
+        requests = [first.request(p, "entities")[1] for p in plans]
+        results: list[Result] = []
+        for source, request, compiled in zip(
+            sources, requests, session.engine.pool.compile_many(requests), strict=True
+        ):
+            if isinstance(compiled, CompileError):
+                raise first.explained(compiled, source)
+            runner = Runner(session, Collector(), options, None, None)
+            results.append(runner.place_only(source, request, compiled))
+        return results
+
+    # -- the session's sink while this cell runs -------------------------------------------------
+
+    def output(self, name: str, data: bytes) -> None:
+        """Bytes from the program: kept for the result (the last megabyte) and passed on."""
+        kept = self.out if name == "stdout" else self.err
+        kept += data
+        if len(kept) > 1 << 21:
+            del kept[: 1 << 20]
+        self.sink.output(name, data)
+
+    def input(self, prompt: str) -> str | None:
+        """The sink's input."""
+        return self.sink.input(prompt)
+
+    def shown(self, label: str, text: str, html: str) -> None:
+        """A value between."""
+        self.sink.shown(label, text, html)
+
+    def note(self, text: str) -> None:
+        """A status line."""
+        self.result.notes.append(text)
+        self.sink.note(text)
+
+    def magic(self, action: Any, run: Any = None) -> None:
+        """Passed on."""
+        self.sink.magic(action, run)
+
+    def shell(self, action: Any) -> None:
+        """Passed on."""
+        self.sink.shell(action)
+
+    def inspect(self, action: Any) -> None:
+        """Passed on."""
+        self.sink.inspect(action)
+
+    def _magic(self, action: Any) -> None:
+        match action:
+            case MagicAction():
+                self.sink.magic(action)
+            case ShellAction():
+                self.sink.shell(action)
+            case InspectAction():
+                self.sink.inspect(action)
+
+    def _show(self, label: str, value: TypedValue) -> None:
+        describe = self.session.describe
+        self.sink.shown(label, value.text(describe), value.html(describe))
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _host(self) -> SessionHost:
+        return self.session.host(self._own, self._error)
+
+    def _own(self, block: Block) -> None:
+        """A block of data is this cell's from now on; a cell without code is kept for it."""
+        self.cell.strings += (block,)
+        if self.cell.number not in self.program.cells and self.session.number == self.cell.number:
+            self.program.adopt(self.cell, self.change)
+
+    def _error(self, outcome: Outcome) -> Fault:
+        kept = self._kept()
+        find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
+        return error_of(outcome, self.session.places, self.program.linker, find, kept)
+
+    def _kept(self) -> str:
+        functions = variables = 0
+        for symbol in self.program.linker.symbols.values():
+            if symbol.state == SymbolState.DEFINED and symbol.image is not None and symbol.image.cell:
+                if symbol.is_function:
+                    functions += 1
+                else:
+                    variables += 1
+        return (
+            f"{functions} function{'s' * (functions != 1)}, {variables} global{'s' * (variables != 1)}"
+        )
+
+
+class _Arguments:
+    """A host whose outermost call is only noted: for timing, where a loop makes it."""
+
+    def __init__(self, host: SessionHost, name: str, into: list[TypedValue]):
+        self._host, self._name, self._into = host, name, into
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue:
+        if name != self._name:
+            return self._host.call(name, arguments)
+        self._into[:] = arguments
+        signature = self._host.full_signature(name)
+        assert signature is not None
+        result = signature.function.result
+        size = 0 if str(result) == "void" else self._host.layout(result).size
+        return TypedValue(result, bytes(size), self._host.layout)
+
+
+def _definitions(source: str) -> Plan:
+    plan = parse_cell(source)
+    if plan.actions or plan.magics or plan.cell_magic or not plan.entities:
+        _refuse("only definitions can be compiled without running: no statements, no magics")
+    return plan
+
+
+def _refuse(message: str) -> NoReturn:
+    raise CompileError([Diagnostic(message)])

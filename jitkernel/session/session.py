@@ -1,0 +1,548 @@
+"""The public interface: a program that grows cell by cell.  Start from `Session`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from jitkernel.arena import Arena
+from jitkernel.compiler import Compiled, LineTable, Options
+from jitkernel.errors import EvictError, JitError, UsageError
+from jitkernel.languages.llvm import Plan, TypedValue, from_python
+from jitkernel.linker import Image, SymbolKind, SymbolState
+from jitkernel.session import account
+from jitkernel.session.cell import Cell
+from jitkernel.session.engine import Engine
+from jitkernel.session.faults import Graves, Places
+from jitkernel.session.host import SessionHost
+from jitkernel.session.program import Change, Program
+from jitkernel.session.result import Collector, Result, Sink
+from jitkernel.session.runner import CellOptions, Runner
+from jitkernel.session.settings import SessionSettings
+from jitkernel.session.signatures import Signature, Variable
+from jitkernel.session.snapshot import DataShadow
+from jitkernel.session.store import Record, Store
+from jitkernel.session.symbol_table import SymbolTable
+from jitkernel.session.undo import UndoHistory
+
+__all__ = ["FunctionHandle", "Session", "VariableHandle"]
+
+
+class Session:
+    """An incremental JIT session: three processes, an arena, a growing set of cells.
+
+    Settings are those of `SessionSettings`, as keywords.  A session is used by one thread at a
+    time (others wait), except `interrupt`, which any thread and a signal handler may call.
+    Use it as a context manager, or call `close`.
+    """
+
+    def __init__(self, settings: SessionSettings | None = None, **overrides: Any):
+        known = {f.name for f in fields(SessionSettings)}
+        for name in overrides:
+            if name not in known:
+                raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
+        self.settings = replace(settings or SessionSettings(), **overrides)
+        self.lock = threading.RLock()
+        self.sink: Sink = Collector()
+        self.store = Store(self.settings.store_path)
+        try:
+            self.engine = Engine(self.settings, self._output, self._input)
+        except BaseException:
+            self.store.close()
+            raise
+        self.results: dict[int, TypedValue] = {}
+        self.last: TypedValue | None = None
+        self.number = 0
+        self._program: Program | None = None
+        self._history: UndoHistory | None = None
+        self._places: Places | None = None
+        self.graves = Graves()
+        self.line_tables: dict[object, LineTable] = {}
+        # For hints: values and private symbols that other cells cannot see, with their cell.
+        self.ended_locals: dict[str, int] = {}
+        self.private: dict[str, int] = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    @property
+    def program(self) -> Program:
+        """Cells and symbols; waits until the engine is ready."""
+        if self._program is None:
+            linker = self.engine.linker
+            self._program = Program(linker, self.store)
+            shadow = DataShadow(self.engine.arena, self.settings.undo_data)
+            self._history = UndoHistory(self._program, shadow, self.settings.undo_depth)
+            self._places = Places(self._program, self.graves, self.engine.executor.locate)
+        return self._program
+
+    @property
+    def history(self) -> UndoHistory:
+        """What can be undone."""
+        assert self.program is not None and self._history is not None
+        return self._history
+
+    @property
+    def places(self) -> Places:
+        """Names for addresses."""
+        assert self.program is not None and self._places is not None
+        return self._places
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(
+        self,
+        source: str,
+        language: str = "llvm",
+        cell_id: str | None = None,
+        *,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        number: int | None = None,
+    ) -> Result:
+        """Run one cell.
+
+        `cell_id` names the notebook cell: running it again replaces what it defined.  `number` is
+        the number to give it (the client's count), where that is still free.  Raises CompileError,
+        LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
+        stopped while it ran: definitions and what was stored stand.
+        """
+        if language != "llvm":
+            raise UsageError(f"there is no language {language!r}; there is llvm")
+        with self.lock:
+            self._open()
+            return Runner(self, sink or Collector(), options or CellOptions(), cell_id, number).run(source)
+
+    def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
+        """Run cells of definitions: compiled in parallel, linked in order.
+
+        Each is as if run by itself, except that a cell sees only symbols that are declared in it or
+        known before the call.  Raises the first error; the cells before it stand.
+        """
+        with self.lock:
+            self._open()
+            return Runner.run_many(self, sources, options or CellOptions())
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function with Python values; its result as a Python value."""
+        return self._call(name, arguments).python
+
+    def interrupt(self) -> None:
+        """End the compile or the run in progress, soon.  From any thread or a signal handler."""
+        self.engine.interrupt()
+
+    def time(
+        self, expression: str, number: int = 0, repeat: int = 7, sink: Sink | None = None
+    ) -> list[float]:
+        """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
+        a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
+        with self.lock:
+            self._open()
+            return Runner(self, sink or Collector(), CellOptions(), None, None).time(
+                expression, number, repeat
+            )
+
+    def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
+        """Compile definitions without placing them; sizes are exact."""
+        with self.lock:
+            self._open()
+            runner = Runner(self, Collector(), options or CellOptions(), None, None)
+            return CompiledCell(source, *runner.compile_only(source))
+
+    def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
+        """Place what `compile` gave."""
+        with self.lock:
+            self._open()
+            runner = Runner(self, Collector(), compiled.options, cell_id, None)
+            return runner.place_only(compiled.source, compiled.request, compiled.compiled)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells that are in memory, by number."""
+        return sorted(self.program.cells.values(), key=lambda c: c.number)
+
+    @property
+    def symbols(self) -> SymbolTable:
+        """Every name the session knows: its own, and those of libraries that cells use."""
+        return SymbolTable(self.program.linker)
+
+    @property
+    def arena(self) -> Arena:
+        """The slab."""
+        return self.engine.arena
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Named types: name to body."""
+        return self.program.types
+
+    def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
+        """A handle by name: it follows redefinition and undo.  Raises KeyError."""
+        name = name.removeprefix("@")
+        symbol = self.program.symbol(name)
+        if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
+            raise KeyError(f"@{name} is not defined in this session")
+        return VariableHandle(self, name) if isinstance(symbol.info, Variable) else FunctionHandle(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        symbol = self.program.symbol(str(name).removeprefix("@"))
+        return symbol is not None and symbol.state == SymbolState.DEFINED
+
+    def source(self, number: int) -> str:
+        """A cell's source.  Raises UsageError where it is gone."""
+        record = self.store.get(number)
+        if record is None:
+            raise UsageError(f"there is no source of cell {number}")
+        return record.source
+
+    def memory(self) -> dict[str, Any]:
+        """The whole account: see `account.memory`."""
+        with self.lock:
+            return account.memory(self)
+
+    def check(self) -> None:
+        """Prove the books of arena, unwind region and linker; raises AssertionError."""
+        with self.lock:
+            self.program.linker.check()
+
+    def describe(self, address: int) -> str:
+        """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
+        data = self.places.data(address)
+        if data:
+            return data
+        if address in self.engine.arena:
+            name = self.places.name(address)
+            # The canonical entry of a function is that function for every use but a call.
+            return name.removeprefix("the entry of ") if name.startswith("the entry") else (
+                f"{address:#x} ({name})"
+            )
+        stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
+        return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def find(self, which: int | str | Cell) -> list[Cell]:
+        """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
+        program = self.program
+        if isinstance(which, Cell):
+            which = which.number
+        if isinstance(which, int) or which.isdigit():
+            number = int(which)
+            if number not in program.cells:
+                what = "was superseded, evicted, or had no code" if 0 < number <= self.number else "never ran"
+                raise UsageError(f"there is no cell {number} in memory: it {what}")
+            return [program.cells[number]]
+        low, dash, high = which.partition("-")
+        if dash and low.isdigit() and high.isdigit():
+            found = [c for n, c in sorted(program.cells.items()) if int(low) <= n <= int(high)]
+            if not found:
+                raise UsageError(f"there are no cells {which} in memory")
+            return found
+        symbol = program.symbol(which.removeprefix("@"))
+        cell = program.cell_of(symbol) if symbol is not None else None
+        if cell is None:
+            raise UsageError(f"no cell defines @{which.removeprefix('@')}")
+        return [cell]
+
+    def evict(
+        self, *which: int | str | Cell, cascade: bool = False, force: bool = False
+    ) -> list[Cell]:
+        """Take cells out of memory, by number, range or symbol; the cells that went.
+
+        Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
+        that raise.
+        """
+        if not which:
+            raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
+        with self.lock:
+            self._open()
+            cells: list[Cell] = []
+            for one in which:
+                cells += [c for c in self.find(one) if c not in cells]
+            if not (cascade or force):
+                words = self.program.closure(cells)[1]
+                if words:
+                    self.program.evict(cells, Change(""))  # raises, naming them
+                    raise EvictError("others use it", words)
+            change = self.history.begin(f"evict {', '.join(str(w) for w in which)}")
+            gone = self.program.evict(
+                cells, change, cascade=cascade, force=force, finish=self._finish
+            )
+            self.history.keep(change)
+            for cell in gone:
+                self.results.pop(cell.number, None)
+            return gone
+
+    def undo(self, count: int = 1) -> list[str]:
+        """Take the last `count` runs or evictions back; a sentence for each."""
+        with self.lock:
+            self._open()
+            said: list[str] = []
+            for _ in range(count):
+                change, heap = self.history.undo()
+                if change.added is not None:
+                    self.results.pop(change.added.number, None)
+                if change.results is not None:
+                    self.last = change.results[0]
+                words = f"undone: {change.title}"
+                if heap:
+                    words += f"; {heap} restored words point into the executor's heap, which was not undone"
+                said.append(words)
+            return said
+
+    def gc(self) -> dict[str, int]:
+        """Free what nobody can reach: cells without definitions, and whole pages of freed text.
+
+        The number of `cells` freed, and `bytes` given back to the system.
+        """
+        with self.lock:
+            self._open()
+            before = self.engine.arena.resident()
+            change = Change("gc")
+            cells = [c for c in self.cells if not c.exports and c.image is not None]
+            for cell in cells:
+                if self.program.linker.dependents(cell.image):  # type: ignore[arg-type]
+                    continue
+                self.program.evict([cell], change, finish=self._finish)
+            self.program.forget(change)
+            self.engine.arena.trim()
+            return {"cells": len(cells), "bytes": max(before - self.engine.arena.resident(), 0)}
+
+    def reset(self) -> None:
+        """Evict every cell and forget results and history; processes and libraries stay."""
+        with self.lock:
+            self._open()
+            change = Change("reset")
+            self.program.evict(self.cells, change, cascade=True, finish=self._finish)
+            self.program.forget(change)
+            self.history.clear()
+            self.results.clear()
+            self.last = None
+            self.program.types.clear()
+
+    def load(self, path: str) -> list[str]:
+        """Load a shared library into the executor; names that were missing and it defines.
+
+        Raises JitError with the loader's words.
+        """
+        with self.lock:
+            self._open()
+            try:
+                self.engine.executor.library(path)
+            except OSError as error:
+                raise JitError(f"{path} cannot be loaded: {error}") from None
+            return [s.name for s in self.program.linker.retry_missing()]
+
+    def chdir(self, path: str) -> None:
+        """Change the executor's working directory.  Raises OSError's words as JitError."""
+        with self.lock:
+            try:
+                self.engine.executor.chdir(path)
+            except OSError as error:
+                raise JitError(f"{path}: {error.strerror or error}") from None
+
+    def setenv(self, name: str, value: str) -> None:
+        """Set an environment variable in the executor."""
+        with self.lock:
+            self.engine.executor.setenv(name, value)
+
+    def respawn(self) -> None:
+        """Replace the executor; functions and globals stay, its heap and files are lost."""
+        with self.lock:
+            self._open()
+            self.engine.executor.respawn()
+            self.engine.renew()
+
+    def idle(self) -> None:
+        """Do what was put off: write the store.  For event loops, after a reply."""
+        with self.lock:
+            if not self.engine.closed:
+                self.store.flush()
+
+    def output_fds(self) -> list[int]:
+        """Descriptors to watch between cells for output of background threads."""
+        return self.engine.executor.fds() if self.engine.started else []
+
+    def drain(self, sink: Sink) -> None:
+        """Pass output of background threads on to `sink`."""
+        if self.engine.started:
+            with self.lock:
+                before, self.sink = self.sink, sink
+                try:
+                    self.engine.executor.drain()
+                finally:
+                    self.sink = before
+
+    def close(self) -> None:
+        """End every process; nothing is left behind."""
+        self.engine.close()
+        self.store.close()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def host(self, own: Callable[[Any], None], fail: Callable[[Any], Exception]) -> SessionHost:
+        """What expressions are evaluated with."""
+        return SessionHost(
+            self.engine, self.program, self.find_result, own, fail, self.settings.prelude
+        )
+
+    def find_result(self, number: int | None) -> TypedValue | None:
+        """The last result, or that of a cell."""
+        return self.last if number is None else self.results.get(number)
+
+    def keep_result(self, number: int, value: TypedValue) -> None:
+        """Remember a cell's result, the latest ones only."""
+        self.last = value
+        self.results[number] = value
+        while len(self.results) > self.settings.results_kept:
+            del self.results[next(iter(self.results))]
+
+    def remember_names(self, plan: Plan, number: int) -> None:
+        """What a cell named for itself alone, the latest thousand names."""
+        if plan.block is not None:
+            for statement in plan.block.statements:
+                name, equals, _ = statement.text.partition("=")
+                if equals and name.startswith("%"):
+                    self.ended_locals[name[1:].strip()] = number
+        self.private.update(dict.fromkeys(plan.local_names, number))
+        for names in (self.ended_locals, self.private):
+            while len(names) > 1000:
+                del names[next(iter(names))]
+
+    def options(self, cell: CellOptions) -> Options:
+        """The compiler's options for a cell."""
+        level = self.settings.opt_level if cell.opt_level is None else cell.opt_level
+        low = self.engine.arena.base + self.engine.arena.capacity <= 1 << 31
+        return Options(
+            opt_level=level, cpu=cell.cpu or self.settings.cpu, reloc="static" if low else "pic",
+            closed=cell.closed, ignore_optnone=cell.ignore_optnone,
+        )  # fmt: skip
+
+    def stored_options(self, record: Record) -> Options:
+        """The options a stored cell was compiled with."""
+        return Options.of(json.loads(record.options))
+
+    def _call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
+        with self.lock:
+            self._open()
+            runner = Runner(self, Collector(), CellOptions(), None, None)
+            return runner.call(name.removeprefix("@"), arguments)
+
+    def _finish(self, image: Image) -> None:
+        """Run an image's destructors; what goes wrong in them must not keep it in memory."""
+        self.graves_of(image)
+        addresses = list(image.fini)
+        if addresses:
+            self.engine.call_many(addresses)
+        if image.dso:
+            finalize = self.program.linker.known("__cxa_finalize", SymbolKind.FUNCTION)
+            if finalize.state == SymbolState.FAR:
+                target = self.engine.target(Signature("void (ptr)", "", "", "", "void (ptr)"), ("ptr",))
+                entry = self.program.linker.entry(finalize)
+                self.engine.call(target.address, entry, image.dso.to_bytes(8, "little"), 0)
+
+    def graves_of(self, image: Image) -> None:
+        """Remember where an image's text was."""
+        if image.text is not None:
+            names = [s.name for s, _, _ in image.exports if s.is_function]
+            self.graves.add(image.text.start, image.text.size, image.cell, names)
+
+    def _open(self) -> None:
+        if self.engine.closed:
+            raise JitError("this session is closed")
+
+    def _output(self, name: str, data: bytes) -> None:
+        self.sink.output(name, data)
+
+    def _input(self, prompt: str) -> str | None:
+        return self.sink.input(prompt)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    def __repr__(self) -> str:
+        return f"<Session at {self.engine.arena.base:#x}>"
+
+
+class CompiledCell:
+    """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
+
+    def __init__(self, source: str, request: Any, compiled: Compiled, sizes: dict[str, int], options: CellOptions):
+        self.source, self.request, self.compiled = source, request, compiled
+        self.sizes, self.options = sizes, options
+
+    @property
+    def object(self) -> bytes:
+        """The relocatable object."""
+        return self.compiled.object
+
+
+class FunctionHandle:
+    """A function by name; calling it runs the present definition."""
+
+    def __init__(self, session: Session, name: str):
+        self._session, self.name = session, name
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call with Python values.  Raises UsageError once the symbol is gone."""
+        return self._session._call(self.name, arguments).python
+
+    @property
+    def address(self) -> int:
+        """The canonical entry, in the executor."""
+        symbol = self._session.program.symbol(self.name)
+        if symbol is None or symbol.state == SymbolState.MISSING:
+            raise UsageError(f"@{self.name} is not defined any more")
+        return self._session.program.linker.canonical(symbol)
+
+    def __repr__(self) -> str:
+        symbol = self._session.program.symbol(self.name)
+        return f"<@{self.name} {symbol.info if symbol else 'gone'}>"
+
+
+class VariableHandle:
+    """A global variable by name; `value` reads and writes it, also while a cell runs."""
+
+    def __init__(self, session: Session, name: str):
+        self._session, self.name = session, name
+
+    def _place(self) -> tuple[Any, int, SessionHost]:
+        host = self._session.host(lambda block: None, lambda outcome: JitError(outcome.kind))
+        found = host.variable(self.name)
+        if found is None:
+            raise UsageError(f"@{self.name} is not defined any more")
+        return found[0], found[1], host
+
+    @property
+    def typed(self) -> TypedValue:
+        """The value with its type."""
+        type, address, host = self._place()
+        return host.load(type, address)
+
+    @property
+    def value(self) -> Any:
+        """The value as a Python value."""
+        return self.typed.python
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        type, address, host = self._place()
+        host.store(address, from_python(type, new, host).data)
+
+    @property
+    def address(self) -> int:
+        """Where it is, in the executor."""
+        return self._place()[1]
+
+    def __repr__(self) -> str:
+        return f"<@{self.name} {self.typed.text()}>"

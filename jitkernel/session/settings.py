@@ -1,0 +1,37 @@
+"""What a session is started with.  Start from `SessionSettings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["SessionSettings"]
+
+
+@dataclass(slots=True)
+class SessionSettings:
+    """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
+
+    What is read when a session starts: capacity, base, workers, spare, executor_memory_limit,
+    stack_size, env, cwd.  All else takes effect with the next cell.
+    """
+
+    capacity: int = 1 << 30
+    base: int = 0
+    undo_depth: int = 20
+    undo_data: int = 64 << 20
+    results_kept: int = 100
+    opt_level: int = 2
+    cpu: str = "native"
+    timeout: float = 60.0
+    worker_memory_limit: int = 512 << 20
+    workers: int = 1
+    spare: bool = True
+    prelude: bool = True
+    interrupt_grace: float = 2.0
+    cell_timeout: float = 0.0
+    executor_memory_limit: int = 0
+    stack_size: int = 8 << 20
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    store_path: str = ""

@@ -1,0 +1,72 @@
+"""What the data zone held before each run.  Start from `DataShadow`.
+
+Pages are compared with a copy taken when the last run began; only those that changed are kept, in
+the record of the run that changed them.  Nothing is copied while the zone holds no data.
+"""
+
+from __future__ import annotations
+
+from jitkernel.arena import Arena
+
+__all__ = ["CHUNK", "DataShadow"]
+
+CHUNK = 4096
+
+
+class DataShadow:
+    """A copy of the data zone as of the last `changes`, up to `limit` bytes of it."""
+
+    def __init__(self, arena: Arena, limit: int):
+        self._arena = arena
+        self._zone = arena.zones["data"]
+        self.limit = limit
+        self._copy = b""
+
+    def changes(self) -> list[tuple[int, bytes]]:
+        """`(address, old bytes)` of what changed since the last call; what is now is remembered."""
+        start = self._zone.start
+        size = min(self._zone.high - start, self.limit)
+        if not size and not self._copy:
+            return []
+        offset = start - self._arena.base
+        now = self._arena.view[offset : offset + size]
+        old = self._copy
+        if len(old) == size and now == old:
+            return []
+        found: list[tuple[int, bytes]] = []
+        for at in range(0, len(old), CHUNK):
+            piece = old[at : at + CHUNK]
+            if now[at : at + CHUNK] != piece:
+                found.append((start + at, piece))
+        self._copy = bytes(now)
+        return found
+
+    def forget(self) -> None:
+        """Remember what is now, and report nothing."""
+        self.changes()
+
+    def restore(self, pages: list[tuple[int, bytes]]) -> int:
+        """Write old bytes back where extents are live; the number of words that point into the
+        upper address space, where the executor's heap, stack and libraries are."""
+        heap = 0
+        arena = self._arena
+        live = sorted(self._zone.list.live.items())
+        for address, old in pages:
+            for start, size in live:
+                low, high = max(start, address), min(start + size, address + len(old))
+                if low < high:
+                    piece = old[low - address : high - address]
+                    if arena.view[low - arena.base : high - arena.base] != piece:
+                        arena.write(low, piece)
+                        heap += count_far_words(low, piece)
+        return heap
+
+
+def count_far_words(address: int, data: bytes | memoryview) -> int:
+    """How many aligned words look like pointers beyond the arena, into the process itself."""
+    skip = -address % 8
+    usable = len(data) - skip
+    if usable < 8:
+        return 0
+    words = memoryview(data)[skip : skip + usable // 8 * 8].cast("Q")
+    return sum(1 for w in words if 0x5000_0000_0000 <= w < 0x8000_0000_0000)

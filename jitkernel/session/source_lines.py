@@ -1,0 +1,88 @@
+"""Which line of a cell an address of its code came from.  Start from `line_finder`.
+
+Nothing is kept for this while cells run: the worker compiles the cell again with line numbers,
+which do not change code, and the table is remembered for the cells asked for last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import LineTable, Request
+from jitkernel.elf import read_object
+from jitkernel.errors import JitError
+from jitkernel.linker import Image
+from jitkernel.linker.layout import arrange
+from jitkernel.session.store import Record
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["line_finder"]
+
+_KEPT = 16
+
+
+def line_finder(
+    session: Session, running: tuple[Image, Request, Record] | None = None
+) -> Callable[[int], tuple[int, str]]:
+    """A function from an address of text to `(line, its text)`, `(0, "")` where unknown.
+
+    `running` is an image that belongs to no cell yet: an instruction block.
+    """
+
+    def find(address: int) -> tuple[int, str]:
+        try:
+            return _find(session, running, address)
+        except JitError:
+            return 0, ""
+
+    return find
+
+
+def _find(
+    session: Session, running: tuple[Image, Request, Record] | None, address: int
+) -> tuple[int, str]:
+    if running is not None and _holds(running[0], address):
+        image, request, record = running
+        key: object = id(image)
+    else:
+        cell = next(
+            (c for c in session.program.cells.values() if c.image and _holds(c.image, address)), None
+        )
+        found = session.store.get(cell.number) if cell is not None else None
+        if cell is None or cell.image is None or found is None:
+            return 0, ""
+        image, record = cell.image, found
+        key = cell.number
+        request = Request(
+            record.module, session.stored_options(record), f"cell {cell.number}",
+            frozenset(record.nobuiltin), record.first_line,
+        )  # fmt: skip
+    tables: dict[object, LineTable] = session.line_tables
+    table = tables.get(key)
+    if table is None:
+        table = tables[key] = session.engine.pool.lines(request)
+        while len(tables) > _KEPT:
+            del tables[next(iter(tables))]
+    obj = read_object(record.object)
+    starts: dict[str, int] = {}
+    text = image.text
+    assert text is not None
+    for index, place in enumerate(arrange(obj).places):
+        if place is not None and place[0] == "text":
+            starts[obj.section_name(index)] = text.start + place[1]
+    line = 0
+    best = -1
+    for section, offset, number in table:
+        at = starts.get(section, 1 << 62) + offset
+        if best < at <= address:
+            best, line = at, number
+    lines = record.source.split("\n")
+    return (line, lines[line - 1]) if 0 < line <= len(lines) else (0, "")
+
+
+def _holds(image: Image, address: int) -> bool:
+    text = image.text
+    return text is not None and text.start <= address < text.start + text.size

@@ -1,0 +1,132 @@
+"""Thunks: `void (fn, args, ret)`, compiled once per signature, that call any function of it.
+
+A thunk loads each argument from a struct at `args`, calls `fn` with the callee's whole signature
+and stores the result at `ret`.  Start from `thunk_source`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.session.signatures import Signature
+
+__all__ = ["MAX_SCALARS", "arguments_type", "attributes_of", "thunk_source", "timer_source"]
+
+#: By-value aggregates of more scalars take LLVM seconds to compile.
+MAX_SCALARS = 64
+
+_ONE = re.compile(r"(?:(\d+):)?(.*)", re.DOTALL)
+
+
+def arguments_type(types: tuple[str, ...]) -> str:
+    """The struct a thunk reads its arguments from."""
+    return "{ " + ", ".join(types) + " }" if types else "{}"
+
+
+def thunk_source(name: str, signature: Signature, types: tuple[str, ...]) -> str:
+    """IR of the thunk for a call of `signature` with arguments of `types` (more than parameters
+    where it is variadic); all types without names."""
+    call, loads = _call(signature, types)
+    lines = [f"define void @{name}(ptr %fn, ptr %args, ptr %ret) {{", *loads]
+    result = parse_type(signature.type)
+    assert isinstance(result, FunctionType)
+    if str(result.result) == "void":
+        lines.append(f"  {call}")
+    else:
+        lines += [f"  %r = {call}", f"  store {result.result} %r, ptr %ret"]
+    return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def timer_source(name: str, signature: Signature, types: tuple[str, ...]) -> str:
+    """IR of a thunk that calls `fn` as often as the `i64` before the arguments says and stores the
+    nanoseconds that took (CLOCK_MONOTONIC) at `ret`."""
+    call, loads = _call(signature, types, first=1, before="i64, ")
+    result = parse_type(signature.type)
+    assert isinstance(result, FunctionType)
+    keep = ""
+    if str(result.result) != "void":
+        call = f"%r = {call}"
+        # The result must look used, or the optimiser could drop a call it knows to be pure.
+        keep = f"  store volatile {result.result} %r, ptr %keep\n"
+    room = f"  %keep = alloca {result.result}\n" if keep else ""
+    return f"""declare i32 @clock_gettime(i32, ptr)
+define void @{name}(ptr %fn, ptr %args, ptr %ret) {{
+entry:
+  %t0 = alloca [2 x i64]
+  %t1 = alloca [2 x i64]
+{room}  %n = load i64, ptr %args
+{chr(10).join(loads)}
+  %c0 = call i32 @clock_gettime(i32 1, ptr %t0)
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  {call}
+{keep}  %j = add i64 %i, 1
+  %more = icmp ult i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+  %c1 = call i32 @clock_gettime(i32 1, ptr %t1)
+  %s0 = load i64, ptr %t0
+  %s1 = load i64, ptr %t1
+  %p0 = getelementptr i64, ptr %t0, i64 1
+  %p1 = getelementptr i64, ptr %t1, i64 1
+  %n0 = load i64, ptr %p0
+  %n1 = load i64, ptr %p1
+  %ds = sub i64 %s1, %s0
+  %dn = sub i64 %n1, %n0
+  %ns = mul i64 %ds, 1000000000
+  %total = add i64 %ns, %dn
+  store i64 %total, ptr %ret
+  ret void
+}}
+"""
+
+
+def _call(
+    signature: Signature, types: tuple[str, ...], first: int = 0, before: str = ""
+) -> tuple[str, list[str]]:
+    """The call instruction's text and the lines that load its arguments."""
+    function = parse_type(signature.type)
+    assert isinstance(function, FunctionType)
+    on_result, on_parameter = attributes_of(signature.attributes)
+    struct = "{ " + before + ", ".join(types) + " }" if types else "{}"
+    loads: list[str] = []
+    arguments: list[str] = []
+    for i, type in enumerate(types):
+        loads.append(f"  %p{i + 10} = getelementptr {struct}, ptr %args, i32 0, i32 {i + first}")
+        loads.append(f"  %a{i} = load {type}, ptr %p{i + 10}")
+        attributes = on_parameter.get(i, "")
+        arguments.append(f"{type} {attributes + ' ' if attributes else ''}%a{i}")
+    words = ["call", signature.convention, on_result]
+    if function.variadic:
+        fixed = ", ".join([*map(str, function.parameters), "..."])
+        words.append(f"{function.result} ({fixed})")
+    else:
+        words.append(str(function.result))
+    words.append(f"%fn({', '.join(arguments)})")
+    return " ".join(w for w in words if w), loads
+
+
+def attributes_of(text: str) -> tuple[str, dict[int, str]]:
+    """`signext|0:signext,1:sret({ i32 })` as IR text: the result's, and each parameter's."""
+    result, _, rest = text.partition("|")
+    found: dict[int, str] = {}
+    depth = start = 0
+    pieces: list[str] = []
+    for i, char in enumerate(rest):
+        depth += (char in "({[<") - (char in ")}]>")
+        if char == "," and depth == 0:
+            pieces.append(rest[start:i])
+            start = i + 1
+    pieces.append(rest[start:])
+    index = -1
+    for piece in pieces:
+        match = _ONE.fullmatch(piece.strip())
+        if match is None or not match[2]:
+            continue
+        if match[1] is not None:
+            index = int(match[1])
+        found[index] = f"{found[index]} {match[2]}" if index in found else match[2]
+    return result.replace(",", " "), found
+

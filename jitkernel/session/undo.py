@@ -1,0 +1,75 @@
+"""The last runs, so that they can be taken back.  Start from `UndoHistory`.
+
+What cannot be taken back (output, files, what was malloc'ed) is said, not hidden.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from jitkernel.errors import UsageError
+from jitkernel.session.program import Change, Program
+from jitkernel.session.snapshot import DataShadow
+
+__all__ = ["UndoHistory"]
+
+
+class UndoHistory:
+    """At most `depth` changes; older ones are forgotten and the memory kept for them given back."""
+
+    def __init__(self, program: Program, shadow: DataShadow, depth: int):
+        self._program = program
+        self._shadow = shadow
+        self._changes: deque[Change] = deque()
+        self.depth = depth
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @property
+    def titles(self) -> list[str]:
+        """What could be undone, the latest first."""
+        return [c.title for c in reversed(self._changes)]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of old data kept."""
+        return sum(len(p) for c in self._changes for _, p in c.pages)
+
+    def begin(self, title: str) -> Change:
+        """A run begins: what data changed until now belongs to the one before."""
+        pages = self._shadow.changes()
+        if self._changes:
+            self._changes[-1].pages.extend(pages)
+        return Change(title)
+
+    def keep(self, change: Change) -> None:
+        """The run is one that can be taken back."""
+        self._changes.append(change)
+        while len(self._changes) > self.depth:
+            self._program.forget(self._changes.popleft())
+
+    def trim(self) -> None:
+        """Forget what is beyond the depth now."""
+        while len(self._changes) > self.depth:
+            self._program.forget(self._changes.popleft())
+
+    def undo(self) -> tuple[Change, int]:
+        """Take the last change back; it, and how many restored words point into the heap.
+
+        Raises UsageError when there is none.
+        """
+        if not self._changes:
+            raise UsageError("there is nothing to undo")
+        self._changes[-1].pages.extend(self._shadow.changes())
+        change = self._changes.pop()
+        self._program.revert(change)
+        # Later pages first: the oldest bytes of an address win.
+        heap = self._shadow.restore(list(reversed(change.pages)))
+        self._shadow.forget()
+        return change, heap
+
+    def clear(self) -> None:
+        """Forget everything that could be undone."""
+        while self._changes:
+            self._program.forget(self._changes.popleft())
