@@ -64,6 +64,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ElementIterNext": (_REF, (_REF,)),
     "DisposeElementIter": (None, (_REF,)),
     "IsOpaqueStruct": (c_bool, (_REF,)),
+    "CreateTargetData": (_REF, (c_char_p,)),
+    "DisposeTargetData": (None, (_REF,)),
     "ABISizeOfType": (c_longlong, (_REF, _REF)),
     "ABIAlignmentOfType": (c_longlong, (_REF, _REF)),
     "OffsetOfElement": (c_longlong, (_REF, _REF, c_int)),
@@ -224,9 +226,8 @@ class Machine:
         )
         self._reference = ctypes.cast(self._machine._ptr, c_void_p).value
         self.triple: str = self._machine.triple
-        self._data = self._machine.target_data
-        self.layout = str(self._data)
-        self.data = ctypes.cast(self._data._ptr, c_void_p).value  # LLVM's DataLayout
+        with self._machine.target_data as data:
+            self.layout = str(data)
         self._tuning = lib.CreatePipelineTuningOptions()
         self._pipeline: tuple[int, int] | None = None
 

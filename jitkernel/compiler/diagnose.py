@@ -118,6 +118,12 @@ def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
                 if start.match(line):
                     return _hit(lines, number)
     for value in values:
+        if value.startswith("label %"):
+            start = re.compile(r"\s*" + re.escape(value[len("label %") :]) + ":")
+            for number, line in enumerate(lines):
+                if start.match(line):
+                    return _hit(lines, number)
+    for value in values:
         if symbol := _SYMBOL.search(value):
             for number, line in enumerate(lines):
                 at = line.find(symbol[0])

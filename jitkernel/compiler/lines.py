@@ -25,7 +25,7 @@ def _code(data: bytes) -> list[tuple[str, bytes]]:
     return [
         (elf.section_name(i), elf.content(i))
         for i, section in enumerate(elf.sections)
-        if section.flags & SHF_EXECINSTR and section.size
+        if section[2] & SHF_EXECINSTR and section[5]  # flags and size
     ]
 
 

@@ -116,9 +116,9 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
         begin = match.start() + len(match[0]) - len(match[0].lstrip())
         if kind == "triple":
             theirs, ours = _parts(value), _parts(triple)
-            if theirs[0] != ours[0]:
+            if theirs[0] not in ("", ours[0]):
                 message = (
-                    f"this IR is for {theirs[0] or 'no machine'} ({value}); this session runs on "
+                    f"this IR is for {theirs[0]} ({value}); this session runs on "
                     f"{ours[0]}. To see its code for that machine: %asm --target {value}"
                 )
                 raise CompileError([_at(source, begin, first_line, message)])

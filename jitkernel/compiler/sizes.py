@@ -36,17 +36,21 @@ def layout_rows(target: Machine, front: bytes, types: list[str], named: str) -> 
     lines = [f"@jk.layout.{i} = external global {text}" for i, text in enumerate(types)]
     text = front + f"{named}\n".encode() + "\n".join(lines).encode() + b"\n"
     context = lib.ContextCreate()
+    # LLVM keeps struct layouts by the address of the type, and the next context's types will have
+    # the same addresses: a data layout must not outlive the types that it was asked about.
+    data = lib.CreateTargetData(target.layout.encode())
     module = 0
     try:
         module = binding.parse(context, text)
         references = [lib.GlobalGetValueType(variable) for variable in binding.variables(module)]
-        return [_row(target, ref) for ref in references[-len(types) :]] if types else []
+        return [_row(data, ref) for ref in references[-len(types) :]] if types else []
     except LLVMError as error:
         message = error.message.partition("error: ")[2].partition("\n")[0] or error.message
         raise CompileError(f"no memory layout for {', '.join(types[:4])}: {message}") from None
     finally:
         if module:
             lib.DisposeModule(module)
+        lib.DisposeTargetData(data)
         lib.ContextDispose(context)
 
 
@@ -64,7 +68,7 @@ def _kind(type_: int) -> tuple[str, int]:
     return kind, lib.GetTypeBitWidth(type_) if kind == "int" else bits
 
 
-def _row(target: Machine, type_: int) -> list[Any]:
+def _row(data: int, type_: int) -> list[Any]:
     kind, bits = _kind(type_)
     if kind == "struct" and lib.IsOpaqueStruct(type_):
         raise CompileError(f"{_text(type_)} is opaque: it has no size")
@@ -73,18 +77,18 @@ def _row(target: Machine, type_: int) -> list[Any]:
     count = stride = packed = 0
     if kind == "struct":
         members = binding.elements(type_)
-        offsets = [lib.OffsetOfElement(target.data, type_, i) for i in range(len(members))]
+        offsets = [lib.OffsetOfElement(data, type_, i) for i in range(len(members))]
     elif kind in ("array", "vector"):
         members = binding.elements(type_)[:1]
-        stride, bits = _stride(target, kind, members[0])
-        count = _count(target, type_, kind, stride)
+        stride, bits = _stride(data, kind, members[0])
+        count = _count(data, type_, kind, stride)
         packed = int(stride == 0 and kind == "vector")
     scalars: list[Any] = []
-    complete = _flatten(target, type_, (), 0, scalars)
+    complete = _flatten(data, type_, (), 0, scalars)
     return [
         _text(type_),
-        lib.ABISizeOfType(target.data, type_),
-        lib.ABIAlignmentOfType(target.data, type_),
+        lib.ABISizeOfType(data, type_),
+        lib.ABIAlignmentOfType(data, type_),
         kind,
         bits,
         [_text(member) for member in members],
@@ -96,27 +100,25 @@ def _row(target: Machine, type_: int) -> list[Any]:
     ]
 
 
-def _stride(target: Machine, kind: str, element: int) -> tuple[int, int]:
+def _stride(data: int, kind: str, element: int) -> tuple[int, int]:
     """Bytes from one element to the next (0: packed in bits), and the element's width in bits.
 
     Arrays space their elements by the ABI size; vectors by the width alone (LangRef, Vector Type).
     """
     bits = _kind(element)[1]
     if kind == "array":
-        return lib.ABISizeOfType(target.data, element), bits
+        return lib.ABISizeOfType(data, element), bits
     return (0 if bits % 8 else bits // 8), bits
 
 
-def _count(target: Machine, type_: int, kind: str, stride: int) -> int:
+def _count(data: int, type_: int, kind: str, stride: int) -> int:
     """The number of elements; the C interface cuts that of arrays to 32 bits."""
     if kind == "array" and stride:
-        return lib.ABISizeOfType(target.data, type_) // stride
+        return lib.ABISizeOfType(data, type_) // stride
     return lib.GetTypeElementCount(type_)
 
 
-def _flatten(
-    target: Machine, type_: int, path: tuple[int, ...], offset: int, scalars: list[Any]
-) -> bool:
+def _flatten(data: int, type_: int, path: tuple[int, ...], offset: int, scalars: list[Any]) -> bool:
     """Append the scalars of a type; False where there are too many to list."""
     kind, _ = _kind(type_)
     if kind not in ("struct", "array", "vector"):
@@ -127,14 +129,14 @@ def _flatten(
     members = binding.elements(type_)
     if kind == "struct":
         for index, member in enumerate(members):
-            at = offset + lib.OffsetOfElement(target.data, type_, index)
-            if not _flatten(target, member, (*path, index), at, scalars):
+            at = offset + lib.OffsetOfElement(data, type_, index)
+            if not _flatten(data, member, (*path, index), at, scalars):
                 return False
         return True
-    stride, _ = _stride(target, kind, members[0])
-    for index in range(_count(target, type_, kind, stride)):
+    stride, _ = _stride(data, kind, members[0])
+    for index in range(_count(data, type_, kind, stride)):
         before = len(scalars)
-        if not _flatten(target, members[0], (*path, index), offset + index * stride, scalars):
+        if not _flatten(data, members[0], (*path, index), offset + index * stride, scalars):
             return False
         if len(scalars) == before:
             break  # nothing in one of them, nothing in any

@@ -1,0 +1,15 @@
+"""One pool for the tests that only ask; those that break workers start their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jitkernel.compiler import CompilerPool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilerPool]:
+    with CompilerPool(spare=False) as pool:
+        yield pool

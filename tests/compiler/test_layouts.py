@@ -1,0 +1,127 @@
+"""Layouts, against clang's own idea of the same types in C, and arithmetic where C has none."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jitkernel.compiler import CompilerPool, Layout
+from jitkernel.compiler.layout import SCALARS_LIMIT
+from jitkernel.errors import CompileError
+
+CLANG = shutil.which("clang-19") or shutil.which("clang")
+
+NAMED = "%in = type { i16, double }\n%pt = type { i8, %in, ptr }\n%op = type opaque\n"
+
+# type, size, alignment, (path, offset) of each scalar
+LAYOUTS = [
+    ("i1", 1, 1, [((), 0)]),
+    ("i33", 8, 8, [((), 0)]),
+    ("i128", 16, 16, [((), 0)]),
+    ("half", 2, 2, [((), 0)]),
+    ("x86_fp80", 16, 16, [((), 0)]),
+    ("fp128", 16, 16, [((), 0)]),
+    ("{ i8, i32 }", 8, 4, [((0,), 0), ((1,), 4)]),
+    ("<{ i8, i32 }>", 5, 1, [((0,), 0), ((1,), 1)]),
+    ("{}", 0, 1, []),
+    ("[0 x i32]", 0, 4, []),
+    ("[1000000000000 x {}]", 0, 1, []),
+    ("[2 x { i8, i16 }]", 8, 2, [((0, 0), 0), ((0, 1), 2), ((1, 0), 4), ((1, 1), 6)]),
+    ("<3 x float>", 16, 16, [((0,), 0), ((1,), 4), ((2,), 8)]),
+    ("<2 x i24>", 8, 8, [((0,), 0), ((1,), 3)]),
+    ("%pt", 32, 8, [((0,), 0), ((1, 0), 8), ((1, 1), 16), ((2,), 24)]),
+]
+
+
+@pytest.mark.parametrize(("type_", "size", "align", "scalars"), LAYOUTS)
+def test_layouts(
+    pool: CompilerPool,
+    type_: str,
+    size: int,
+    align: int,
+    scalars: list[tuple[tuple[int, ...], int]],
+) -> None:
+    (layout,) = pool.layouts([type_], NAMED)
+    assert (layout.type, layout.size, layout.align) == (type_, size, align)
+    assert [(path, offset) for path, _, offset in layout.scalars] == scalars
+    assert layout.complete
+
+
+def test_bits_of_a_vector_are_packed(pool: CompilerPool) -> None:
+    (layout,) = pool.layouts(["<12 x i1>"])
+    assert (layout.size, layout.bits, layout.count, layout.stride) == (2, 1, 12, 0)
+    assert layout.packed
+    assert {offset for _, _, offset in layout.scalars} == {0}
+
+
+def test_members(pool: CompilerPool) -> None:
+    struct, array = pool.layouts(["%pt", "[3 x %in]"], NAMED)
+    assert (struct.kind, struct.elements, struct.offsets) == (
+        "struct",
+        ("i8", "%in", "ptr"),
+        (0, 8, 24),
+    )
+    assert (array.kind, array.elements, array.count, array.stride) == ("array", ("%in",), 3, 16)
+
+
+def test_a_long_list_is_cut(pool: CompilerPool) -> None:
+    (layout,) = pool.layouts(["[10000000000 x i8]"])
+    assert (layout.size, layout.count) == (10**10, 10**10)
+    assert len(layout.scalars) == SCALARS_LIMIT and not layout.complete
+
+
+@pytest.mark.parametrize(
+    "type_",
+    ["void", "label", "metadata", "%op", "%zork", "i32 (i32)", "<vscale x 4 x i32>", "token"],
+)
+def test_types_without_a_layout(pool: CompilerPool, type_: str) -> None:
+    with pytest.raises(CompileError):
+        pool.layouts([type_], NAMED)
+
+
+def test_several_at_once_keep_their_order(pool: CompilerPool) -> None:
+    types = ["i64", "i8", "i64", "ptr", "%pt"]
+    assert [layout.type for layout in pool.layouts(types, NAMED)] == types
+    assert pool.layouts([]) == []
+
+
+STRUCTS = {
+    "{ i8, i64, i8 }": "struct { char a; long b; char c; }",
+    "{ i8, x86_fp80, i8 }": "struct { char a; long double b; char c; }",
+    "{ i8, i128 }": "struct { char a; __int128 b; }",
+    "{ float, double, ptr, i16 }": "struct { float a; double b; void *c; short d; }",
+    "{ i8, { i8, i32 }, i8 }": "struct { char a; struct { char a; int b; } b; char c; }",
+    "<{ i8, i64, i16 }>": "struct __attribute__((packed)) { char a; long b; short c; }",
+    "{ i8, [3 x i16], i64 }": "struct { char a; short b[3]; long c; }",
+    "{ i8, <4 x float> }": "struct { char a; float b __attribute__((vector_size(16))); }",
+    "{ i8, half, bfloat }": "struct { char a; _Float16 b; __bf16 c; }",
+}
+
+
+@pytest.mark.skipif(CLANG is None, reason="clang, the oracle, is not installed (apt: clang)")
+def test_structs_as_clang_lays_them_out(pool: CompilerPool, tmp_path: Path) -> None:
+    lines = ["#include <stddef.h>"]
+    wanted: list[Layout] = pool.layouts(list(STRUCTS))
+    for number, (layout, text) in enumerate(zip(wanted, STRUCTS.values(), strict=True)):
+        lines.append(f"typedef {text} s{number};")
+        numbers = [f"sizeof(s{number})", f"_Alignof(s{number})"]
+        numbers += [f"offsetof(s{number}, {'abcd'[i]})" for i in range(len(layout.offsets))]
+        lines.append(f"const unsigned long r{number}[] = {{ {', '.join(numbers)} }};")
+    source = tmp_path / "structs.c"
+    source.write_text("\n".join(lines))
+    assert CLANG is not None
+    ir = subprocess.run(
+        [CLANG, "-S", "-emit-llvm", "-o", "-", str(source)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for number, layout in enumerate(wanted):
+        match = re.search(rf"@r{number} = .*constant \[\d+ x i64\] \[(.*?)\]", ir)
+        assert match, layout
+        found = [int(word.split()[1]) for word in match[1].split(", ")]
+        assert found == [layout.size, layout.align, *layout.offsets], layout

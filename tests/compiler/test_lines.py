@@ -1,0 +1,111 @@
+"""The line of an address, found by compiling once more."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from jitkernel.compiler import CompilerPool, LineTable, Options, Request
+from jitkernel.compiler.lines import line_table, same_code
+from jitkernel.compiler.locations import with_locations
+
+SOURCE = """; a cell
+@g = global i32 0
+declare i32 @pers(...)
+declare void @may(ptr)
+define i32 @f(ptr %p, i32 %n) personality ptr @pers { ; head (
+entry:
+  %x = load volatile i32,   ; a comment {
+     ptr %p
+  switch i32 %n, label %a [
+    i32 1, label %b
+    i32 2, label %c
+  ]
+a:
+  %q = sdiv i32 %x, %n
+  br label %c
+b: invoke void @may(ptr %p)
+     to label %a unwind label %lp
+lp:
+  %l = landingpad { ptr, i32 }
+     cleanup
+     catch ptr null
+  call void @may(ptr @g)
+  resume { ptr, i32 } %l
+c:
+  %r = phi i32 [ %q, %a ], [ 7, %entry ]
+  store volatile i32 %r, ptr @g
+  ret i32 %r
+}
+define void @one() { ret void }
+define i32 @caller(ptr %p, i32 %n) section ".text.hot" {
+  %v = load volatile i32, ptr %p
+
+  %w = udiv i32 %n, %v
+  ret i32 %w
+}
+"""
+
+
+def at(table: LineTable, section: str, offset: int) -> int:
+    """The line of the byte at `offset`: that of the last row not past it."""
+    return [line for name, start, line in table if name == section and start <= offset][-1]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_the_line_of_each_instruction(pool: CompilerPool, level: int) -> None:
+    request = Request(SOURCE, Options(level))
+    table = pool.lines(request)
+    lines = {line for name, _, line in table if name == ".text"}
+    assert lines >= {7, 14, 22, 26}  # the load, the division, the call, the store
+    code = pool.compile(request).object
+    hot = section(code, ".text.hot")
+    divide = hot.index(b"\xf7")  # div r/m32
+    assert at(table, ".text.hot", divide) == 33
+    assert at(table, ".text.hot", 0) in (30, 31)  # the load may be the first instruction
+
+
+def section(code: bytes, name: str) -> bytes:
+    return bytes(ELFFile(io.BytesIO(code)).get_section_by_name(name).data())
+
+
+def test_the_table_as_another_reader_sees_it(pool: CompilerPool) -> None:
+    """pyelftools, on an object with one text section."""
+    source = SOURCE.replace('section ".text.hot" ', "")
+    code = pool.compile(Request(with_locations(source), Options(0))).object
+    dwarf = ELFFile(io.BytesIO(code)).get_dwarf_info()
+    wanted: dict[int, int] = {}
+    for unit in dwarf.iter_CUs():
+        for entry in dwarf.line_program_for_CU(unit).get_entries():
+            if entry.state and entry.state.end_sequence:
+                wanted.setdefault(entry.state.address, 0)
+            elif entry.state:
+                wanted[entry.state.address] = entry.state.line
+    assert {(offset, line) for _, offset, line in line_table(code)} == set(wanted.items())
+
+
+def test_lines_count_from_the_cell(pool: CompilerPool) -> None:
+    source = "%pt = type { i32 }\n; generated\n" + "define void @f() {\n  ret void\n}"
+    table = pool.lines(Request(source, first_line=3))
+    assert {line for _, _, line in table} == {0, 1, 2} or {line for _, _, line in table} == {0, 2}
+
+
+def test_debug_information_of_its_own_is_used(pool: CompilerPool) -> None:
+    source = with_locations("define void @f() {\n\n\n  ret void\n}")
+    assert 4 in {line for _, _, line in pool.lines(Request(source))}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "@g = global i32 0", "define zork", "define void @f() prefix i32 1 { ret void }"],
+)
+def test_without_lines_the_table_is_empty(pool: CompilerPool, source: str) -> None:
+    assert pool.lines(Request(source)) == ()
+
+
+def test_code_is_compared(pool: CompilerPool) -> None:
+    one = pool.compile(Request("define i32 @f() { ret i32 1 }")).object
+    two = pool.compile(Request("define i32 @f() { ret i32 2 }")).object
+    assert same_code(one, one) and not same_code(one, two)

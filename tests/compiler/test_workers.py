@@ -1,0 +1,332 @@
+"""Workers that die, hang, grow or are left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jitkernel.compiler import Compiled, CompilerPool, Options, Request
+from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
+
+SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
+
+
+def slow(elements: int = 16384) -> str:
+    """A module of one line that LLVM is busy with for many seconds (the time is quadratic)."""
+    vector = f"<{elements} x i64>"
+    return (
+        f"define {vector} @f({vector} %a, {vector} %b) {{\n"
+        f"  %r = sdiv {vector} %a, %b\n  ret {vector} %r\n}}"
+    )
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def pids(pool: CompilerPool, role: str = "worker") -> list[int]:
+    return [m.pid for m in pool.memory() if m.role == role]
+
+
+# source, LLVM's words
+FATAL = [
+    ('define void @f() gc "nope" {\n  ret void\n}', "unsupported GC"),
+    (
+        'define i32 @f() {\n  %x = call i32 asm "", "={zork}"()\n  ret i32 %x\n}',
+        "couldn't allocate output register",
+    ),
+    ('define void @f() {\n  call void asm "zork", ""()\n  ret void\n}', "zork"),
+    ('module asm "zork"', "zork"),
+]
+
+
+def test_what_ends_llvm_is_an_error_of_one_cell(capfd: pytest.CaptureFixture[str]) -> None:
+    with CompilerPool() as pool:
+        for source, words in FATAL:
+            with pytest.raises(WorkerDied) as caught:
+                pool.compile(Request(source, label="cell 7"))
+            assert words in caught.value.words and words in str(caught.value)
+            assert "cell 7" in str(caught.value)
+            assert pool.compile(Request(SQUARE)).object
+        assert pool.restarts == len(FATAL)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_spare_takes_over_at_once() -> None:
+    with CompilerPool() as pool:
+        pool.compile(Request(SQUARE))
+        wait_for(lambda: bool(pids(pool, "spare")))
+        time.sleep(0.3)  # it starts
+        (spare,) = pids(pool, "spare")
+        with pytest.raises(WorkerDied):
+            pool.compile(Request(FATAL[0][0]))
+        began = time.perf_counter()
+        pool.compile(Request(SQUARE))
+        assert time.perf_counter() - began < 0.1
+        assert pids(pool) == [spare]
+        wait_for(lambda: bool(pids(pool, "spare")))
+
+
+def test_a_worker_killed_while_it_compiles() -> None:
+    with CompilerPool(spare=False) as pool:
+        pool.compile(Request(SQUARE))
+        (pid,) = pids(pool)
+        killer = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        with pytest.raises(WorkerDied, match="SIGKILL"):
+            pool.compile(Request(slow()))
+        assert pool.compile(Request(SQUARE)).object
+
+
+def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
+    with CompilerPool(spare=False) as pool:
+        pool.compile(Request(SQUARE))
+        (pid,) = pids(pool)
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: pool._workers[0].gone())
+        assert pool.compile(Request(SQUARE)).object
+        assert pids(pool) != [pid]
+
+
+def test_a_compile_that_takes_too_long() -> None:
+    with CompilerPool(timeout=0.3) as pool:
+        pool.compile(Request(SQUARE))
+        (pid,) = pids(pool)
+        began = time.monotonic()
+        with pytest.raises(CompileError, match=r"longer than 0\.3 s"):
+            pool.compile(Request(slow()))
+        assert time.monotonic() - began < 2
+        assert not Path(f"/proc/{pid}").exists()
+        pool.timeout = 60
+        assert pool.compile(Request(SQUARE)).object
+
+
+def test_interrupt() -> None:
+    with CompilerPool() as pool:
+        pool.compile(Request(SQUARE))
+        assert not pool.interrupt()  # nothing to interrupt
+        assert pool.compile(Request(SQUARE)).object
+        threading.Timer(0.2, pool.interrupt).start()
+        began = time.monotonic()
+        with pytest.raises(Interrupted):
+            pool.compile(Request(slow()))
+        assert time.monotonic() - began < 2
+        threading.Timer(0.2, pool.interrupt).start()
+        with pytest.raises(Interrupted):
+            pool.compile_many([Request(slow()), Request(slow())])
+        assert pool.compile(Request(SQUARE)).object
+
+
+def test_an_exception_in_the_waiting_thread_leaves_no_stale_answer() -> None:
+    """Ctrl-C in a plain program: the answer that is on its way must not meet the next request."""
+    with CompilerPool(spare=False) as pool:
+        pool.compile(Request(SQUARE))
+
+        def ring(number: int, frame: object) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, ring)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                pool.compile(Request(slow()))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert pool.compile(Request(SQUARE)).summary.functions[0].name == "sq"
+
+
+def test_a_worker_over_its_limit_is_replaced_when_idle() -> None:
+    with CompilerPool(spare=False, memory_limit=1 << 20) as pool:
+        first = pool.compile(Request(SQUARE))
+        before = pids(pool)
+        for _ in range(40):
+            assert pool.compile(Request(SQUARE)).object == first.object
+        assert pids(pool) != before
+        assert pool.restarts >= 1
+
+
+def test_memory_does_not_grow() -> None:
+    """After 500 compiles to warm up, 1,500 with names and types never used before.
+
+    llvmlite 0.50 keeps the callbacks of each pass builder, 1,488 bytes; nothing else may stay.
+    """
+    with CompilerPool(spare=False) as pool:
+
+        def compile_fresh(count: int, tag: str) -> int:
+            for i in range(count):
+                name = f"{tag}{i}"
+                source = (
+                    f"%{name} = type {{ i32, ptr }}\n@g{name} = global %{name} zeroinitializer\n"
+                    f"define i32 @{name}(i32 %x) {{\n  %r = add i32 %x, {i}\n  ret i32 %r\n}}"
+                )
+                pool.compile(Request(source, Options(0)))
+            return pool.memory()[0].uss
+
+        before = compile_fresh(500, "a")
+        after = compile_fresh(1500, "b")
+        assert after - before < 1500 * (1488 + 512)
+        assert pool.restarts == 0
+
+
+def test_deep_nesting_is_an_error_not_a_crash() -> None:
+    deep = "{" * 20000 + "i32" + "}" * 20000
+    with CompilerPool(spare=False) as pool:
+        try:
+            pool.compile(Request(f"@g = global {deep} zeroinitializer"))
+        except CompileError:
+            pass
+        assert pool.compile(Request(SQUARE)).object
+
+
+def test_megabytes_of_text() -> None:
+    with CompilerPool(spare=False) as pool:
+        with pytest.raises(CompileError) as caught:
+            pool.compile(Request("; comment\n" * 400_000 + "zork"))
+        assert caught.value.diagnostics[0].line == 400_001
+
+
+def test_close_leaves_nothing() -> None:
+    descriptors = set(os.listdir("/proc/self/fd"))
+    threads = threading.active_count()
+    pool = CompilerPool(workers=2)
+    pool.start()
+    pool.compile_many([Request(SQUARE), Request(SQUARE)])
+    running = [m.pid for m in pool.memory()]
+    pool.close()
+    pool.close()
+    assert len(running) >= 2
+    assert not [pid for pid in running if Path(f"/proc/{pid}").exists()]
+    wait_for(lambda: threading.active_count() == threads)
+    assert set(os.listdir("/proc/self/fd")) == descriptors
+    with pytest.raises(JitError, match="closed"):
+        pool.compile(Request(SQUARE))
+
+
+def test_the_worker_ends_with_the_process_that_owns_it() -> None:
+    """Also in the middle of a compile, when nobody reads the socket."""
+    program = textwrap.dedent(
+        f"""
+        import os, signal, sys, threading, time
+        from jitkernel.compiler import CompilerPool, Request
+        pool = CompilerPool()
+        pool.start()
+        pool.compile(Request("define void @f() {{ ret void }}"))
+        time.sleep(0.6)
+        print(*[m.pid for m in pool.memory()], flush=True)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        pool.compile(Request({slow()!r}))
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    workers = [int(word) for word in done.stdout.split()]
+    assert len(workers) == 2, done.stderr
+    wait_for(lambda: not any(alive(pid) for pid in workers), 2)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended may stay listed until init reaps it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_workers_are_out_of_reach_of_the_terminal() -> None:
+    with CompilerPool(spare=False) as pool:
+        pool.compile(Request(SQUARE))
+        (pid,) = pids(pool)
+        assert os.getsid(pid) == pid
+        os.kill(pid, signal.SIGINT)
+        time.sleep(0.05)
+        assert pool.compile(Request(SQUARE)).object
+        assert pids(pool) == [pid]
+
+
+def test_this_process_never_loads_llvm() -> None:
+    program = textwrap.dedent(
+        """
+        import sys
+        from jitkernel.compiler import CompilerPool, Request
+        with CompilerPool() as pool:
+            pool.compile(Request("define void @f() { ret void }"))
+            pool.layouts(["i32"])
+            pool.lines(Request("define void @f() { ret void }"))
+        assert not any("llvmlite" in name for name in sys.modules), sys.modules
+        assert "llvmlite" not in open("/proc/self/maps").read()
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_many_keep_their_order_and_their_errors() -> None:
+    sources = [SQUARE.replace("@sq", f"@f{i}") for i in range(40)]
+    sources[3] = "define zork"
+    sources[11] = FATAL[0][0]
+    sources[12] = "; \ud800"
+    with CompilerPool(workers=2) as pool:
+        results = pool.compile_many([Request(s, label=f"cell {i}") for i, s in enumerate(sources)])
+    for number, result in enumerate(results):
+        if number == 11:
+            assert isinstance(result, WorkerDied) and "cell 11" in str(result)
+        elif number in (3, 12):
+            assert type(result) is CompileError
+        else:
+            assert isinstance(result, Compiled)
+            assert result.summary.functions[0].name == f"f{number}"
+
+
+def test_many_large_ones_do_not_block_each_other() -> None:
+    """Requests and objects larger than the sockets hold, both ways at once."""
+    filler = "".join(
+        f"@g{i} = global [8 x i64] [{', '.join(['i64 1'] * 8)}]\n" for i in range(20000)
+    )
+    with CompilerPool(workers=2, spare=False) as pool:
+        results = pool.compile_many([Request(filler, Options(0)) for _ in range(6)])
+    assert all(isinstance(r, Compiled) and len(r.object) > 1 << 20 for r in results)
+
+
+def test_many_of_none() -> None:
+    with CompilerPool(spare=False) as pool:
+        assert pool.compile_many([]) == []
+
+
+def test_many_with_one_that_takes_too_long() -> None:
+    with CompilerPool(workers=2, spare=False, timeout=1.0) as pool:
+        pool.compile(Request(SQUARE))
+        sources = [SQUARE, slow(), SQUARE, SQUARE]
+        results = pool.compile_many([Request(s) for s in sources])
+    assert [type(r) for r in results] == [Compiled, CompileError, Compiled, Compiled]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(cpu="zork-cpu"), Options(reloc="zork"), Options(code_model="zork"), Options(7)],
+)
+def test_options_that_name_no_machine(options: Options) -> None:
+    with CompilerPool(spare=False) as pool:
+        try:
+            pool.compile(Request(SQUARE, options))
+        except CompileError as error:
+            assert "zork" in str(error) or "7" in str(error)
+        assert pool.compile(Request(SQUARE)).object
+
+
+@pytest.mark.parametrize("reloc", ["static", "pic"])
+@pytest.mark.parametrize("code_model", ["small", "large"])
+@pytest.mark.parametrize("cpu", ["native", "x86-64", "x86-64-v3"])
+def test_options(reloc: str, code_model: str, cpu: str, pool: CompilerPool) -> None:
+    options = Options(1, cpu, reloc, code_model)
+    assert pool.compile(Request(SQUARE, options)).object[:4] == b"\x7fELF"
