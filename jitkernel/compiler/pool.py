@@ -240,7 +240,7 @@ class CompilerPool:
 
 def _memory(worker: WorkerProcess) -> WorkerMemory:
     """Read a worker's pages from /proc; zeros where it has just ended."""
-    uss = rss = 0
+    uss = rss = anonymous = 0
     try:
         with open(f"/proc/{worker.pid}/smaps_rollup", encoding="ascii") as file:
             for line in file:
@@ -248,6 +248,8 @@ def _memory(worker: WorkerProcess) -> WorkerMemory:
                     uss += int(line.split()[1]) << 10
                 elif line.startswith("Rss:"):
                     rss = int(line.split()[1]) << 10
+                elif line.startswith("Anonymous:"):
+                    anonymous = int(line.split()[1]) << 10
     except OSError:
         pass
-    return WorkerMemory(worker.pid, worker.role, uss, rss, worker.compiles)
+    return WorkerMemory(worker.pid, worker.role, uss, rss, anonymous, worker.compiles)

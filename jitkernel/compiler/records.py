@@ -156,12 +156,14 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
-    """One worker process: bytes that are its own (`uss`) and resident (`rss`), and its history."""
+    """One worker process, in bytes: what only it maps (`uss`, LLVM's file too where no other process
+    has it), what is resident (`rss`), what is no file's (`anonymous`); and its history."""
 
     pid: int
     role: str
     uss: int
     rss: int
+    anonymous: int
     compiles: int
 
 

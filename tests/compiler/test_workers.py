@@ -172,7 +172,7 @@ def test_memory_does_not_grow() -> None:
                     f"define i32 @{name}(i32 %x) {{\n  %r = add i32 %x, {i}\n  ret i32 %r\n}}"
                 )
                 pool.compile(Request(source, Options(0)))
-            return pool.memory()[0].uss
+            return pool.memory()[0].anonymous
 
         before = compile_fresh(500, "a")
         after = compile_fresh(1500, "b")
