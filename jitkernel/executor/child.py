@@ -249,8 +249,8 @@ def main():
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
 
     for name in (
-        "exit _exit _Exit quick_exit pthread_exit abort fflush malloc free pthread_create "
-        "pthread_join"
+        "exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
+        "pthread_create pthread_join"
     ).split():
         put(f"libc_{name}", symbol(name))
     put("libc_stack_chk_fail", symbol("__stack_chk_fail"))

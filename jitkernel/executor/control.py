@@ -81,6 +81,7 @@ _CONTROL = (
     "libc_pthread_exit",
     "libc_abort",
     "libc_stack_chk_fail",
+    "libc_on_exit",
     "libc_fflush",
     "libc_fpurge",
     "libc_stdin",  # address of the variable

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import select
+import signal
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ _HEAD = struct.Struct("<8Q")
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _MANY = 2000  # names or addresses in one message
-_FIRST_TICK, _TICK = 20, 30  # milliseconds
+_FIRST_TICK, _TICK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
 _HEALTH = 0.1  # seconds for a check to be answered
 _START = 20.0  # seconds for a process to say hello
 
@@ -82,6 +83,7 @@ class Executor:
         self._seq = 0
         self._buffer = bytearray(1 << 16)
         self._busy = self._asked = False
+        self._due, self._ticks, self._received = 0.0, 0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
         self._stop: Interruption | None = None
@@ -125,6 +127,7 @@ class Executor:
             "libraries": self._libraries,
         }
         self._child = Spawned(self._pipes, self._arena.fd, setup, self._mark, self._env, self._cwd)
+        self._cut = False
         self._poll = select.poll()
         # The socket first: when its answer is seen, output written before it is seen too.
         self._socket_fd = self._child.socket.fileno()
@@ -171,9 +174,9 @@ class Executor:
         Raises `JitError` where the executor cannot be started, and whatever `on_output` or
         `on_input` raised, after the call was stopped.
         """
+        if len(args) > control.BUFFER_SIZE or ret_size > control.BUFFER_SIZE:
+            raise JitError(f"arguments and results are limited to {control.BUFFER_SIZE} bytes")
         if args:
-            if len(args) > control.BUFFER_SIZE or ret_size > control.BUFFER_SIZE:
-                raise JitError(f"arguments and results are limited to {control.BUFFER_SIZE} bytes")
             at = self._data + control.ARGS_AT
             self._view[at : at + len(args)] = args
         base = self._address
@@ -222,12 +225,12 @@ class Executor:
 
     def _explain(self, answer: tuple[int, ...] | None, seq: int, ret_size: int) -> Outcome:
         """What became of a call that did not simply return."""
-        cause = self._stop.cause if self._stop else ""
-        self._stop = None
-        kind, record = self._record(seq, cause)
-        done = self._get("progress")
+        stop, self._stop = self._stop, None
+        cause = stop.cause if stop else ""
         at = self._data + control.RESULT_AT
         if answer is not None:
+            kind, record = self._record(seq, cause)
+            done = self._get("progress")
             if not answer[2]:
                 lost = "the cell closed a standard stream; it was opened again" if answer[4] else ""
                 return Outcome("ok", bytes(self._view[at : at + ret_size]), lost=lost)
@@ -240,11 +243,13 @@ class Executor:
             if record is None:
                 kind = "died"
             return Outcome(kind, record=record, respawned=True, lost=_LOST, done=done)
-        # The process is gone, or has to go.
+        # The process is gone, or has to go; what it left in shared memory says how far it got.
+        status = self._end(0.0 if stop else 0.5)
+        kind, record = self._record(seq, cause)
+        done = self._get("progress")
         finished = self._get("done_seq") == seq
         stopped = self._get("done_stopped")
         started = self._get("seq") == seq
-        status = self._end(0.0 if cause else 0.5)
         self.generation += 1
         self.start()
         why = _ending(status)
@@ -253,7 +258,7 @@ class Executor:
                 "ok", bytes(self._view[at : at + ret_size]), respawned=True,
                 lost=f"the cell closed descriptors that the executor needs; {_LOST}",
             )  # fmt: skip
-        if cause or (self._asked and status == -9):
+        if stop and status == -signal.SIGKILL:
             kind = "interrupted"
             record = record or FaultRecord(
                 cause=cause, stdin_refused=cause == "stdin", generation=self.generation - 1
@@ -310,6 +315,7 @@ class Executor:
         `generation` is of the process that they come from, by default the present one.
         """
         if generation is not None and generation != self.generation:
+            self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
             addresses = [self._moved(a, generation) for a in addresses]
         found: list[str] = []
         for first in range(0, len(addresses), 200):
@@ -375,74 +381,77 @@ class Executor:
         self._received = 0
         _HEAD.pack_into(self._buffer, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         began = time.monotonic()
-        wait, ticks = _FIRST_TICK, 0
+        self._due, self._ticks = began + _FIRST_TICK, 0
+        wait = int(1000 * _FIRST_TICK)
         while True:
             try:
                 head = _HEAD.unpack_from(self._buffer)
                 if head[1] == seq:
                     return head
-                events = self._poll.poll(wait)
-                if not events:
-                    now = time.monotonic()
-                    wait = self._tick(child, seq, began, now, deadline, ticks)
-                    ticks += 1
-                    if wait < 0:
-                        return None
-                ended = False
-                for fd, _ in events:
-                    if fd == self._socket_fd:
-                        self._received = child.socket.recv_into(self._buffer)
-                        if not self._received:
-                            ended = True
-                        elif _HEAD.unpack_from(self._buffer)[0] == _HELLO:
-                            self._greet(child)
-                    elif fd == self._wake:
-                        os.eventfd_read(self._wake)
-                        if self._asked and self._stop is None:
-                            wait = self._interrupt("")
-                    elif fd == child.pidfd:
-                        ended = True
-                    else:
-                        self._read(fd)
-                if ended and _HEAD.unpack_from(self._buffer)[1] != seq:
+                if self._take(child, self._poll.poll(wait)) and not self._answered(seq):
                     self.drain()
                     return None
-                if self._stop is not None and events:
-                    wait = max(1, int(1000 * (self._stop.due - time.monotonic())))
-                    if self._stop.due <= time.monotonic() and not self._stop.step(time.monotonic()):
+                now = time.monotonic()
+                if now >= self._due and not self._answered(seq):
+                    self._due = now + _TICK
+                    if not self._tick(child, now, began, deadline):
                         return None
+                wait = max(1, int(1000 * (self._due - now)))
             except ConnectionError:
                 self.drain()
                 return None
             except KeyboardInterrupt:
                 self._asked = True
                 if self._stop is None:
-                    wait = self._interrupt("")
+                    self._interrupt("")
 
-    def _tick(
-        self, child: Spawned, seq: int, began: float, now: float, deadline: float, ticks: int
-    ) -> int:
-        """Nothing came for a while; milliseconds until the next look, or -1 to give up."""
+    def _answered(self, seq: int) -> bool:
+        return bool(_HEAD.unpack_from(self._buffer)[1] == seq)
+
+    def _take(self, child: Spawned, events: Sequence[tuple[int, int]]) -> bool:
+        """Take in what has come; True when the process has ended."""
+        ended = False
+        for fd, _ in events:
+            if fd == self._socket_fd:
+                self._received = child.socket.recv_into(self._buffer)
+                if not self._received:
+                    # The cell closed it, or the process is about to end: its descriptor tells.
+                    self._poll.unregister(fd)
+                    self._cut = True
+                elif _HEAD.unpack_from(self._buffer)[0] == _HELLO:
+                    self._greet(child)
+            elif fd == self._wake:
+                os.eventfd_read(self._wake)
+                if self._asked and self._stop is None:
+                    self._interrupt("")
+            elif fd == child.pidfd:
+                ended = True
+            else:
+                self._read(fd)
+        return ended
+
+    def _tick(self, child: Spawned, now: float, began: float, deadline: float) -> bool:
+        """The call takes its time: look what it waits for; False to give it up."""
+        self._ticks += 1
         if not child.ready:
-            return -1 if now - began > _START else 100
-        if deadline and now > deadline:
-            if procfs.all_asleep(child.pid) or now > deadline + 1.0:
-                return -1
+            return now - began < _START
+        if deadline:
+            # Slow because the machine is busy is not the same as blocked for ever.
+            return now < deadline or (now < deadline + 1.0 and not procfs.all_asleep(child.pid))
         if self._stop is not None:
-            if now >= self._stop.due and not self._stop.step(now):
-                return -1
-            return max(1, int(1000 * (self._stop.due - time.monotonic())))
+            alive = self._stop.step(now)
+            self._due = self._stop.due
+            return alive
         limit = self.settings.cell_timeout
-        if limit and now - began >= limit and not deadline:
-            return self._interrupt("timeout")
-        if ticks % 32 == 31 and child.ended():
-            return -1
-        if not deadline and self._pipes is not None and not self._pipes.unread():
+        if limit and now - began >= limit:
+            self._interrupt("timeout")
+            return True
+        if (self._cut or self._ticks % 32 == 0) and child.ended():
+            return False
+        if self._pipes is not None and not self._pipes.unread():
             if procfs.waits_for_input(procfs.family(child.pid), self._pipes.stdin_name):
                 self._serve_input()
-                if self._stop is not None:
-                    return 1
-        return _TICK
+        return True
 
     def _greet(self, child: Spawned) -> None:
         """The process says that it is ready, or why it never will be."""
@@ -456,13 +465,13 @@ class Executor:
         self._spans[self.generation] = procfs.libraries(child.pid)
         self._spans.pop(self.generation - 8, None)
 
-    def _interrupt(self, cause: str) -> int:
-        """Begin to stop the call; milliseconds until the next step."""
+    def _interrupt(self, cause: str) -> None:
+        """Begin to stop the call."""
         now = time.monotonic()
         grace = self.settings.interrupt_grace
         self._stop = Interruption(self.pid, self._seq, self._put, grace, cause, now)
         self._stop.step(now)
-        return 50
+        self._due = self._stop.due
 
     def interrupt(self) -> bool:
         """Stop the call in progress; False where there is none.

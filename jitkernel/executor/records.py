@@ -64,7 +64,7 @@ class FaultRecord:
     pc: int = 0
     sp: int = 0
     registers: Mapping[str, int] = field(default_factory=dict)
-    stack: bytes = b""
+    stack: bytes = field(default=b"", repr=False)
     stack_top: int = 0
     status: int = 0
     stub: int = 0
@@ -111,6 +111,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def _signed(word: int) -> int:
+    """The C int in a word's low half."""
+    return (word & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+
+
 def decode_record(
     words: Sequence[int], stack: bytes, generation: int, cause: str = ""
 ) -> tuple[str, FaultRecord]:
@@ -118,25 +123,25 @@ def decode_record(
     word = words.__getitem__
     at = RECORD
     number = word(at["signal"])
-    code = word(at["code"]) & 0xFFFFFFFF
+    code = _signed(word(at["code"]))
     error, trap = word(at["error"]), word(at["trap"])
     access = ""
-    if trap == _PAGE_FAULT and number in (signal.SIGSEGV, signal.SIGBUS):
+    # Codes up to 0 are signals that somebody sent: then the trap is an old one.
+    if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
         access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
     first = at[f"reg_{REGISTERS[0]}"]
     kind = KINDS.get(word(at["kind"]), "fault")
     index = word(at["cause"])
-    status = word(at["status"]) & 0xFFFFFFFF
     return kind, FaultRecord(
         signal="" if kind != "fault" or not number else signal_name(number),
-        code=code - (1 << 32) if code >> 31 else code,
+        code=code,
         address=word(at["address"]),
         pc=word(at["pc"]),
         sp=word(at["sp"]),
         registers=dict(zip(REGISTERS, words[first : first + len(REGISTERS)], strict=False)),
         stack=stack[: min(word(at["stack_size"]), STACK_SIZE)],
         stack_top=word(at["stack_top"]),
-        status=status - (1 << 32) if status >> 31 else status,
+        status=_signed(word(at["status"])),
         stub=word(at["stub"]),
         caller=word(at["caller"]),
         thread="other" if word(at["thread"]) else "cell",

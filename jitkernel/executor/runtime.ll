@@ -9,6 +9,7 @@
 declare dso_local i32 @jk_enter(i64, i64, i64, i64)
 declare dso_local void @jk_recover()
 declare dso_local void @jk_restorer()
+declare dso_local void @jk_on_exit()
 
 define internal i64 @sys(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) #1 {
   %r = call i64 asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},{r8},{r9},~{rcx},~{r11},~{memory}"(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
@@ -545,6 +546,15 @@ done:
 define internal void @tidy(i64 %fn, i64 %args, i64 %ret) #0 {
   call void @unlock_stdio()
   call void @flush()
+  ; a library's exit() used up the handler that caught it
+  %cause = load volatile i64, ptr $r_cause
+  %used = icmp eq i64 %cause, 9
+  br i1 %used, label %register, label %done
+register:
+  %on_exit = load volatile ptr, ptr $libc_on_exit
+  %r = call i32 %on_exit(ptr @jk_on_exit, ptr null)
+  br label %done
+done:
   ret void
 }
 
@@ -701,7 +711,7 @@ send:
   %sent = icmp eq i64 %r, 64
   br i1 %sent, label %done, label %gone
 gone:
-  %x2 = call i64 @sys(i64 231, i64 98, i64 0, i64 0, i64 0, i64 0, i64 0)
+  call void @reap()
   unreachable
 done:
   ret void
@@ -721,7 +731,7 @@ came:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %read, label %end
 end:
-  %x = call i64 @sys(i64 231, i64 96, i64 0, i64 0, i64 0, i64 0, i64 0)
+  call void @reap()
   unreachable
 read:
   %op = load volatile i64, ptr $frame
@@ -801,6 +811,12 @@ wait:
   %woke = icmp sgt i64 %n, 0
   br i1 %woke, label %end, label %wait
 end:
+  call void @reap()
+  unreachable
+}
+
+; Become the program that ends what the kernel process left behind.
+define internal void @reap() #0 {
   %path = load volatile i64, ptr $reaper_path
   %argv = load volatile i64, ptr $reaper_argv
   %envp = load volatile i64, ptr $reaper_envp

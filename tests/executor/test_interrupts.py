@@ -1,0 +1,262 @@
+"""Whatever a cell waits for or does for ever, it can be stopped, and its state is kept."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+import pytest
+
+from jitkernel.executor import ExecutorSettings, Outcome
+
+from . import programs as p
+from .conftest import Lab, elapsed
+from .programs import program, string
+
+LOOP = program("  br label %l\nl:\n  br label %l\nu:")
+PRINT = program(
+    "  br label %l\nl:\n  %n = call i32 @puts(ptr @s)\n  br label %l\nu:", string("s", "again")
+)
+SORT = program(
+    """  %a = call ptr @malloc(i64 8000)
+  call void @qsort(ptr %a, i64 1000, i64 8, ptr @compare)""",
+    "define i32 @compare(ptr %a, ptr %b) {\n  br label %l\nl:\n  br label %l\n}",
+)
+LOCK = program(
+    """  %a = call i32 @pthread_mutex_lock(ptr @m)
+  %b = call i32 @pthread_mutex_lock(ptr @m)""",
+    "@m = global [8 x i64] zeroinitializer",
+)
+JOIN = program(
+    "  %id = call i64 @start(ptr @idle)\n  %j = call i32 @pthread_join(i64 %id, ptr null)",
+    p.THREAD,
+    "define ptr @idle(ptr %x) {\n  %s = call i32 @sleep(i32 1000)\n  ret ptr null\n}",
+)
+#: The second thread holds what the cell's thread wants, and waits for what that one holds.
+DEADLOCK = program(
+    """  %a = call i32 @pthread_mutex_lock(ptr @m)
+  %id = call i64 @start(ptr @other)
+  %u = call i32 @usleep(i32 20000)
+  %b = call i32 @pthread_mutex_lock(ptr @n)""",
+    p.THREAD,
+    """
+@m = global [8 x i64] zeroinitializer
+@n = global [8 x i64] zeroinitializer
+define ptr @other(ptr %x) {
+  %a = call i32 @pthread_mutex_lock(ptr @n)
+  %b = call i32 @pthread_mutex_lock(ptr @m)
+  ret ptr null
+}""",
+)
+PIPE = program(
+    """  %p = alloca [2 x i32]
+  %r = call i32 @pipe(ptr %p)
+  %fd = load i32, ptr %p
+  %n = call i64 @read(i32 %fd, ptr %ret, i64 1)"""
+)
+HEAVY = program(
+    """  %a = call ptr @malloc(i64 67108864)
+  br label %l
+l:
+  %m = call ptr @memset(ptr %a, i32 1, i64 67108864)
+  br label %l
+u:"""
+)
+
+# name: program, seconds to be stopped in, at most
+ENDLESS = {
+    "loop": (LOOP, 0.2),
+    "printf": (PRINT, 0.2),
+    "sleep": (program("  %s = call i32 @sleep(i32 1000)"), 0.2),
+    "sleep again and again": (
+        program("  br label %l\nl:\n  %s = call i32 @sleep(i32 1000)\n  br label %l\nu:"),
+        0.2,
+    ),
+    "read of a pipe": (PIPE, 0.2),
+    "poll": (program("  %s = call i32 @poll(ptr null, i64 0, i32 -1)"), 0.2),
+    "comparison inside qsort": (SORT, 0.2),
+    "memset of 64 MB": (HEAVY, 0.3),
+    "mutex": (LOCK, 2.0),
+    "join": (JOIN, 2.0),
+    "deadlock of two threads": (DEADLOCK, 2.0),
+    "system": (
+        program("  %s = call i32 @system(ptr @c)", string("c", "sleep 1000")),
+        2.0,
+    ),
+    "system that ignores SIGINT": (
+        program("  %s = call i32 @system(ptr @c)", string("c", "trap '' INT; sleep 1000")),
+        2.0,
+    ),
+}
+SPINNER = program("  %id = call i64 @start(ptr @spinner)", p.THREAD, p.SPIN_THREAD)
+READ_SPINS = program(
+    "  %v = load volatile i64, ptr @spins\n  store i64 %v, ptr %ret", "@spins = external global i64"
+)
+
+
+def interrupted(lab: Lab, ir: str, delay: float = 0.1) -> tuple[Outcome, float]:
+    """Run a program, interrupt it after a while; the outcome and the seconds from then on."""
+    at = lab.place(ir)
+    stopped = []
+
+    def stop() -> None:
+        stopped.append(time.monotonic())
+        assert lab.executor.interrupt()
+
+    timer = threading.Timer(delay, stop)
+    timer.start()
+    outcome = lab.executor.call(at, 0)
+    timer.join()
+    return outcome, elapsed(stopped[0])
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_interrupt(lab: Lab, name: str) -> None:
+    ir, bound = ENDLESS[name]
+    pid = lab.executor.pid
+    outcome, took = interrupted(lab, ir)
+    assert outcome.kind == "interrupted"
+    assert took < bound
+    assert not outcome.respawned and lab.executor.pid == pid
+    assert outcome.record is not None and outcome.record.pc
+    assert outcome.record.cause == "" and not outcome.record.stdin_refused
+    lab.assert_sound()
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_interrupt_beside_a_thread_that_runs_session_code(fresh: Lab, name: str) -> None:
+    ir, bound = ENDLESS[name]
+    fresh.run(p.KEEP)
+    assert fresh.run(SPINNER).kind == "ok"
+    pid = fresh.executor.pid
+    outcome, took = interrupted(fresh, ir)
+    assert outcome.kind == "interrupted"
+    assert took < bound
+    assert not outcome.respawned and fresh.executor.pid == pid
+    fresh.assert_sound()
+
+    def spins() -> int:
+        return struct.unpack("<Q", fresh.run(READ_SPINS, ret_size=8).result)[0]
+
+    before = spins()
+    time.sleep(0.02)
+    assert spins() > before  # it goes on
+
+
+def test_with_every_signal_blocked_the_process_has_to_go(fresh: Lab) -> None:
+    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.4)
+    ir = program(
+        """  %s = alloca [16 x i64]
+  %f = call i32 @sigfillset(ptr %s)
+  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr null)
+  br label %l
+l:
+  br label %l
+u:"""
+    )
+    outcome, took = interrupted(fresh, ir)
+    assert (outcome.kind, outcome.respawned) == ("interrupted", True)
+    assert took < 0.7
+    assert "lost" in outcome.lost
+    fresh.assert_sound(heap=False)
+
+
+def test_an_interrupt_of_nothing_does_nothing(lab: Lab) -> None:
+    assert not lab.executor.interrupt()
+    assert lab.square(4) == 16
+
+
+def test_interrupts_in_a_row(lab: Lab) -> None:
+    for _ in range(20):
+        outcome, took = interrupted(lab, LOOP, 0.005)
+        assert outcome.kind == "interrupted" and took < 0.2
+        assert lab.square(5) == 25
+
+
+def test_impatient_interrupts(lab: Lab) -> None:
+    at = lab.place(PRINT)
+    over = threading.Event()
+
+    def hammer() -> None:
+        while not over.is_set():
+            lab.executor.interrupt()
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=hammer)
+    thread.start()
+    kinds = [lab.executor.call(at, 0).kind for _ in range(30)]
+    over.set()
+    thread.join()
+    assert kinds == ["interrupted"] * 30
+    lab.assert_sound()
+
+
+def test_a_late_interrupt_hits_no_other_call(lab: Lab) -> None:
+    at = lab.place(p.SQUARE)
+    over = threading.Event()
+
+    def hammer() -> None:
+        while not over.is_set():
+            lab.executor.interrupt()
+
+    thread = threading.Thread(target=hammer)
+    thread.start()
+    began, kinds = time.monotonic(), set()
+    while elapsed(began) < 0.5:
+        kinds.add(lab.executor.call(at, 0, struct.pack("<q", 3), 8).kind)
+    over.set()
+    thread.join()
+    assert kinds <= {"ok", "interrupted"}
+    lab.assert_sound()
+
+
+def test_time_limit(lab: Lab) -> None:
+    lab.executor.settings = ExecutorSettings(cell_timeout=0.2)
+    began = time.monotonic()
+    outcome = lab.executor.call(lab.place(LOOP), 0)
+    assert outcome.kind == "interrupted" and outcome.record is not None
+    assert outcome.record.cause == "timeout"
+    assert 0.2 <= elapsed(began) < 0.5
+    lab.assert_sound()
+
+
+def test_time_limit_of_a_cell_that_prints(lab: Lab) -> None:
+    lab.executor.settings = ExecutorSettings(cell_timeout=0.2)
+    began = time.monotonic()
+    outcome = lab.executor.call(lab.place(PRINT), 0)
+    assert outcome.kind == "interrupted" and outcome.record is not None
+    assert outcome.record.cause == "timeout"
+    assert elapsed(began) < 0.5
+
+
+def test_keyboard_interrupt_of_a_plain_program(lab: Lab) -> None:
+    import os
+    import signal
+
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    outcome = lab.executor.call(lab.place(LOOP), 0)
+    timer.join()
+    assert outcome.kind == "interrupted"
+    lab.assert_sound()
+
+
+def test_what_an_output_callback_raises(lab: Lab) -> None:
+    def output(name: str, data: bytes) -> None:
+        raise ZeroDivisionError(name)
+
+    lab.executor.on_output = output
+    try:
+        with pytest.raises(ZeroDivisionError):
+            lab.executor.call(lab.place(PRINT), 0)
+    finally:
+        lab.executor.on_output = lab.output
+    lab.assert_sound()
+
+
+def test_mappings_are_the_same_after_interrupts(lab: Lab) -> None:
+    before = [line.split()[:2] for line in lab.maps() if "memfd" in line]
+    for name in ("loop", "sleep", "printf"):
+        interrupted(lab, ENDLESS[name][0], 0.03)
+    assert [line.split()[:2] for line in lab.maps() if "memfd" in line] == before

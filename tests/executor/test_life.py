@@ -1,0 +1,334 @@
+"""Start, respawn, close; nothing is left behind, whoever dies first; W^X; the books of pages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from jitkernel.errors import JitError
+from jitkernel.executor import ExecutorSettings
+
+from . import programs as p
+from .conftest import Lab
+from .programs import program, string
+
+
+def gone(pid: int, patience: float = 2.0) -> bool:
+    """Whether a process ends, or is a zombie, within some seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_start_does_not_wait(fresh: Lab) -> None:
+    began = time.monotonic()
+    fresh.executor.start()
+    assert time.monotonic() - began < 0.02
+    assert fresh.executor.alive and fresh.executor.pid
+    assert fresh.square(11) == 121
+
+
+def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
+    count = program(
+        """  %v = load i64, ptr @n
+  %w = add i64 %v, 1
+  store i64 %w, ptr @n
+  store i64 %w, ptr %ret""",
+        "@n = global i64 0",
+    )
+    answers = []
+    for _ in range(3):
+        answers.append(struct.unpack("<q", fresh.run(count, ret_size=8).result)[0])
+        fresh.executor.respawn()
+    assert answers == [1, 2, 3]
+    assert fresh.executor.generation == 3
+
+
+def test_respawn_is_fast(fresh: Lab) -> None:
+    fresh.square(1)
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        fresh.executor.respawn()
+        fresh.executor.lookup(["puts"])
+        times.append(time.monotonic() - began)
+    assert sorted(times)[2] < 0.2
+
+
+def test_every_mapping_has_its_protection(fresh: Lab) -> None:
+    fresh.square(2)
+    found = []
+    for line in fresh.maps():
+        span, flags = line.split()[:2]
+        assert not ("w" in flags and "x" in flags), line
+        if "memfd" in line:
+            start, stop = (int(n, 16) for n in span.split("-"))
+            found.append((start, stop, flags))
+    regions = fresh.arena.regions
+    assert found[0][0] == regions[0].start and found[-1][1] == regions[-1].stop
+    for region in regions:
+        [flags] = [f for a, b, f in found if a <= region.start and region.stop <= b]
+        assert flags == {"rx": "r-xs", "rw": "rw-s", "r": "r--s"}[region.prot]
+
+
+def test_calls_leave_no_mappings_and_no_descriptors(fresh: Lab) -> None:
+    fault = program("  %v = load volatile i64, ptr null")
+    fresh.square(1)
+    fresh.run(fault)
+    mappings = len(fresh.maps())
+    descriptors = len(os.listdir("/proc/self/fd"))
+    theirs = len(os.listdir(f"/proc/{fresh.executor.pid}/fd"))
+    for i in range(50):
+        assert fresh.square(i) == i * i
+        assert fresh.run(fault).kind == "fault"
+    assert len(fresh.maps()) == mappings
+    for _ in range(3):
+        fresh.executor.respawn()
+        fresh.square(1)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir(f"/proc/{fresh.executor.pid}/fd")) == theirs
+
+
+def test_memory_of_the_process_is_small(fresh: Lab) -> None:
+    fresh.square(1)
+    private = sum(
+        int(line.split()[1])
+        for line in Path(f"/proc/{fresh.executor.pid}/smaps_rollup").read_text().splitlines()
+        if line.startswith("Private_")
+    )
+    assert private < 8000  # KB
+
+
+def test_close_ends_what_cells_started() -> None:
+    lab = Lab()
+    ir = program("  %n = call i32 @system(ptr @c)", string("c", "sleep 1000 & echo $!"))
+    lab.run(ir)
+    plain = int(lab.out)
+    ir = program(
+        "  %n = call i32 @system(ptr @c)",
+        string("c", "setsid sh -c 'setsid sleep 1000 & echo $!'"),
+    )
+    lab.run(ir)
+    hidden = int(lab.out)
+    executor = lab.executor.pid
+    assert not gone(plain, 0) and not gone(hidden, 0)
+    lab.close()
+    assert gone(plain) and gone(hidden) and gone(executor)
+
+
+def test_a_closed_executor_says_so(fresh: Lab) -> None:
+    fresh.executor.close()
+    fresh.executor.close()
+    with pytest.raises(JitError, match="closed"):
+        fresh.executor.call(0, 0)
+    assert not fresh.executor.interrupt() and not fresh.executor.alive
+
+
+OWNER = """
+import os, sys, time
+sys.path[:0] = {path!r}
+from {package}.conftest import Lab
+from {package}.programs import program, string
+lab = Lab()
+{body}
+print(lab.executor.pid, flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["killed", "exits", "running a call", "descriptors closed"])
+def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
+    """The executor and its children go when their owner goes, however it goes."""
+    here = Path(__file__).parent
+    body = """
+    lab.run(program("  %n = call i32 @system(ptr @c)", string("c", "sleep 1000 & echo $!")))
+    print(int(lab.out))
+    script = "setsid sh -c 'setsid sleep 1000 & echo $!'"
+    lab.run(program("  %n = call i32 @system(ptr @c)", string("c", script)))
+    print(int(lab.out))
+    """
+    finish = {
+        "killed": "time.sleep(100)",
+        "exits": "os._exit(0)",
+        "running a call": 'lab.run(program("  %s = call i32 @sleep(i32 1000)"))',
+        "descriptors closed": textwrap.dedent(
+            """
+            lab.run(program(
+                "  br label %l\\nl:\\n  %i = phi i32 [ 0, %0 ], [ %j, %l ]\\n"
+                "  %c = call i32 @close(i32 %i)\\n  %j = add i32 %i, 1\\n"
+                "  %m = icmp ult i32 %j, 30000\\n  br i1 %m, label %l, label %d\\nd:\\n"
+                "  %s = call i32 @sleep(i32 1000)"))
+            """
+        ),
+    }[end]
+    text = OWNER.format(
+        path=[str(here.parent), str(here.parent.parent)],
+        package=here.name,
+        body=textwrap.dedent(body),
+        end=finish,
+    )
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pids = [int(owner.stdout.readline()) for _ in range(3)]
+        if end != "exits":
+            assert not any(gone(pid, 0) for pid in pids)
+            time.sleep(0.1)
+            owner.kill()
+        owner.wait()
+        assert all([gone(pid) for pid in pids])
+
+
+def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:
+    fresh.square(1)
+    assert os.getsid(fresh.executor.pid) == fresh.executor.pid != os.getsid(0)
+
+
+def test_limits() -> None:
+    lab = Lab(memory_limit=64 << 20, stack_size=1 << 20)
+    try:
+        ir = program(
+            "  %p = call ptr @malloc(i64 100000000)\n  %q = call ptr @malloc(i64 1000000)\n"
+            "  store ptr %p, ptr %ret\n  %s = getelementptr ptr, ptr %ret, i64 1\n"
+            "  store ptr %q, ptr %s"
+        )
+        large, small = struct.unpack("<2Q", lab.run(ir, ret_size=16).result)
+        assert large == 0 and small
+        deep = program(
+            "  %v = call i64 @deep(i64 1)",
+            """
+define i64 @deep(i64 %x) noinline {
+  %room = alloca [100 x i64]
+  store volatile i64 %x, ptr %room
+  %r = call i64 @deep(i64 %x)
+  %s = load volatile i64, ptr %room
+  %t = add i64 %r, %s
+  ret i64 %t
+}""",
+        )
+        record = lab.run(deep).record
+        assert record is not None
+        assert 900 << 10 < record.stack_top - record.sp < 1100 << 10
+        limits = Path(f"/proc/{lab.executor.pid}/limits").read_text()
+        assert "Max core file size        0 " in limits
+    finally:
+        lab.close()
+
+
+def test_settings_of_the_start(tmp_path: Path) -> None:
+    lab = Lab(env={"JK_VALUE": "seen"}, cwd=str(tmp_path))
+    try:
+        ir = program("  %n = call i32 @system(ptr @c)", string("c", "pwd; echo $JK_VALUE"))
+        lab.run(ir)
+        assert lab.out == f"{tmp_path}\nseen\n".encode()
+    finally:
+        lab.close()
+
+
+def test_a_range_that_is_taken() -> None:
+    """The words of the process, not a time-out."""
+    lab = Lab()
+    lab.arena.regions = tuple(
+        r._replace(start=r.start, stop=0x7FFF_FFFF_F000) if r.name == "data" else r
+        for r in lab.arena.regions
+    )
+    try:
+        with pytest.raises(JitError, match="cannot be mapped"):
+            lab.square(1)
+    finally:
+        lab.close()
+
+
+def test_lookup(lab: Lab) -> None:
+    puts, nothing, python, errno, out = lab.executor.lookup(
+        ["puts", "no_such_symbol", "PyList_New", "__errno_location", "stdout"]
+    )
+    assert puts and errno and out
+    assert (nothing, python) == (0, 0)
+    assert lab.executor.lookup([]) == []
+    many = [f"no_{i}" for i in range(5000)] + ["puts"]
+    assert lab.executor.lookup(many) == [0] * 5000 + [puts]
+
+
+def test_library(fresh: Lab, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no_such"):
+        fresh.executor.library("libno_such.so")
+    source = tmp_path / "answer.s"
+    source.write_text(
+        ".globl answer\n.type answer, @function\nanswer: mov $42, %eax\nret\n.size answer, 6\n"
+    )
+    subprocess.run(
+        ["gcc", "-shared", "-nostdlib", "-o", tmp_path / "libanswer.so", source], check=True
+    )
+    assert fresh.executor.lookup(["answer"]) == [0]
+    fresh.executor.library(str(tmp_path / "libanswer.so"))
+    [at] = fresh.executor.lookup(["answer"])
+    assert fresh.executor.locate([at + 2]) == ["answer+0x2, libanswer.so"]
+    fresh.executor.respawn()
+    assert fresh.executor.lookup(["answer"])[0]
+
+
+def test_call_many(lab: Lab) -> None:
+    ir = program(
+        "  ret void",
+        "@trace = global i64 0",
+        *(
+            f"define void @f{i}() {{\n  %v = load i64, ptr @trace\n  %w = mul i64 %v, 10\n"
+            f"  %x = add i64 %w, {i}\n  store i64 %x, ptr @trace\n  ret void\n}}"
+            for i in (1, 2, 3)
+        ),
+        "define void @bad() {\n  %v = load volatile i64, ptr null\n  ret void\n}",
+    ).replace("  ret void\n  ret void", "  ret void")
+    lab.place(ir)
+    at = {n: lab.linker.symbols[n].address for n in ("f1", "f2", "f3", "bad", "trace")}
+
+    def trace() -> int:
+        return int.from_bytes(lab.arena.read(at["trace"], 8), "little")
+
+    outcome = lab.executor.call_many([at["f1"], at["f2"], at["f3"]])
+    assert (outcome.kind, outcome.done, trace()) == ("ok", 3, 123)
+    lab.arena.write(at["trace"], bytes(8))
+    outcome = lab.executor.call_many([at["f3"], at["f1"], at["bad"], at["f2"]])
+    assert (outcome.kind, outcome.done, trace()) == ("fault", 2, 31)
+    assert lab.executor.call_many([]).kind == "ok"
+    assert lab.executor.call_many([at["f1"]] * 40_000).done == 40_000
+
+
+def test_arguments_and_results(lab: Lab) -> None:
+    ir = program("  %p = call ptr @memcpy(ptr %ret, ptr %args, i64 65536)",
+                 "declare ptr @memcpy(ptr, ptr, i64)")  # fmt: skip
+    data = os.urandom(65536)
+    assert lab.run(ir, data, 65536).result == data
+    with pytest.raises(JitError, match="65536"):
+        lab.executor.call(0, 0, bytes(65537))
+    with pytest.raises(JitError, match="65536"):
+        lab.executor.call(0, 0, b"", 65537)
+
+
+def test_round_trip(lab: Lab) -> None:
+    at, times = lab.place(p.SQUARE), []
+    for _ in range(300):
+        began = time.perf_counter()
+        lab.executor.call(at, 0, bytes(8), 8)
+        times.append(time.perf_counter() - began)
+    assert sorted(times)[150] < 0.0005  # some 20 us on an idle machine
+
+
+def test_default_settings() -> None:
+    settings = ExecutorSettings()
+    assert (settings.interrupt_grace, settings.cell_timeout) == (2.0, 0.0)
+    assert signal.SIGRTMIN < 62 <= signal.SIGRTMAX

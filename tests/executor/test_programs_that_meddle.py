@@ -1,0 +1,213 @@
+"""Handlers of the user's own, closed descriptors, changed directories: the next cell works."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+import pytest
+
+from jitkernel.errors import JitError
+
+from . import programs as p
+from .conftest import Lab
+from .programs import program, string
+
+PUTS = program("  %n = call i32 @puts(ptr @s)", string("s", "still here"))
+NULL = program("  %v = load volatile i64, ptr null")
+
+
+def close(*fds: int) -> str:
+    return program("\n".join(f"  %c{fd} = call i32 @close(i32 {fd})" for fd in fds))
+
+
+def close_all(first: int, last: int) -> str:
+    return program(
+        f"""  br label %l
+l:
+  %i = phi i32 [ {first}, %0 ], [ %j, %l ]
+  %c = call i32 @close(i32 %i)
+  %j = add i32 %i, 1
+  %m = icmp ule i32 %j, {last}
+  br i1 %m, label %l, label %done
+done:
+  store i64 99, ptr %ret"""
+    )
+
+
+def test_closed_standard_streams_are_opened_again(lab: Lab) -> None:
+    for fds in ((1,), (2,), (0,), (0, 1, 2)):
+        pid = lab.executor.pid
+        outcome = lab.run(close(*fds))
+        assert outcome.kind == "ok" and not outcome.respawned
+        assert "opened again" in outcome.lost
+        assert lab.executor.pid == pid
+        assert lab.run(PUTS).kind == "ok"
+        assert lab.out == b"still here\n"
+        lab.lines = ["x"]
+        one = program("  %n = call i64 @read(i32 0, ptr %ret, i64 1)")
+        assert lab.run(one, ret_size=1).result == b"x"
+    lab.assert_sound()
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_every_descriptor_closed(fresh: Lab, first: int) -> None:
+    fresh.run(p.KEEP)
+    outcome = fresh.run(close_all(first, 1 << 15), ret_size=8)
+    began = time.monotonic()
+    assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 99))
+    assert outcome.respawned and "closed descriptors" in outcome.lost
+    assert fresh.square(5) == 25
+    assert time.monotonic() - began < 0.2
+    assert fresh.run(PUTS).kind == "ok" and fresh.out == b"still here\n"
+    fresh.assert_sound(heap=False)
+
+
+def test_stdout_closed_through_stdio(fresh: Lab) -> None:
+    """fclose(stdout) is for good, as in any C program; the executor does not mind."""
+    ir = program(
+        "  %f = load ptr, ptr @stdout\n  %c = call i32 @fclose(ptr %f)",
+        "@stdout = external global ptr",
+    )
+    fresh.run(p.KEEP)
+    outcome = fresh.run(ir)
+    assert outcome.kind == "ok"
+    fresh.assert_sound()
+
+
+def test_redirected_output_stays_redirected(fresh: Lab) -> None:
+    ir = program("  %d = call i32 @dup2(i32 2, i32 1)")
+    fresh.run(ir)
+    fresh.run(PUTS)
+    assert (fresh.out, fresh.err) == (b"", b"still here\n")
+
+
+HANDLER = """
+@caught = global i64 0
+define void @mine(i32 %n) {
+  %v = load i64, ptr @caught
+  %w = add i64 %v, 1
+  store i64 %w, ptr @caught
+  ret void
+}
+"""
+
+
+def test_handlers_of_the_users_own(lab: Lab) -> None:
+    ir = program(
+        """  %a = call ptr @signal(i32 11, ptr @mine)
+  %b = call ptr @signal(i32 8, ptr @mine)
+  %c = call ptr @signal(i32 6, ptr @mine)
+  %d = call ptr @signal(i32 62, ptr @mine)
+  %e = call ptr @signal(i32 10, ptr @mine)
+  %r = call i32 @raise(i32 11)
+  %s = call i32 @raise(i32 10)
+  %v = load i64, ptr @caught
+  store i64 %v, ptr %ret""",
+        HANDLER,
+    )
+    outcome = lab.run(ir, ret_size=8)
+    assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 2))
+    outcome = lab.run(NULL)
+    assert outcome.kind == "fault" and not outcome.respawned
+    again = program(
+        "  %s = call i32 @raise(i32 10)\n  %v = load i64, ptr @caught\n  store i64 %v, ptr %ret",
+        "@caught = external global i64",
+    )
+    assert lab.run(again, ret_size=8).result == struct.pack("<q", 3)  # SIGUSR1's stays
+    lab.assert_sound()
+
+
+def test_a_fault_inside_a_handler_of_the_users_own(lab: Lab) -> None:
+    ir = program(
+        "  %e = call ptr @signal(i32 10, ptr @bad)\n  %s = call i32 @raise(i32 10)",
+        "define void @bad(i32 %n) {\n  %v = load volatile i64, ptr null\n  ret void\n}",
+    )
+    for _ in range(2):
+        outcome = lab.run(ir)
+        assert outcome.kind == "fault" and outcome.record is not None
+        assert outcome.record.signal == "SIGSEGV" and not outcome.respawned
+    lab.assert_sound()
+
+
+def test_blocked_signals(lab: Lab) -> None:
+    ir = program(
+        """  %s = alloca [16 x i64]
+  %f = call i32 @sigfillset(ptr %s)
+  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr null)"""
+    )
+    assert lab.run(ir).kind == "ok"
+    assert lab.run(NULL).kind == "fault"
+    lab.assert_sound()
+
+
+def test_a_fault_with_its_signal_blocked_takes_the_process(fresh: Lab) -> None:
+    ir = program(
+        """  %s = alloca [16 x i64]
+  %f = call i32 @sigfillset(ptr %s)
+  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr null)
+  %v = load volatile i64, ptr null"""
+    )
+    outcome = fresh.run(ir)
+    assert (outcome.kind, outcome.respawned) == ("died", True)
+    assert "SIGSEGV" in outcome.lost
+    fresh.assert_sound(heap=False)
+
+
+def test_a_signal_that_ends_programs(fresh: Lab) -> None:
+    outcome = fresh.run(program("  %r = call i32 @raise(i32 15)"))
+    assert (outcome.kind, outcome.respawned) == ("died", True)
+    assert "SIGTERM" in outcome.lost
+    fresh.assert_sound(heap=False)
+
+
+def test_the_runtimes_own_data_overwritten(fresh: Lab) -> None:
+    """A wild store over the control block costs the process, never the session."""
+    data = next(r for r in fresh.arena.regions if r.name == "runtime.data")
+    for value in (0, 255):
+        ir = program(
+            f"  %m = call ptr @memset(ptr inttoptr (i64 {data.start} to ptr), i32 {value}, "
+            "i64 8192)\n  %v = load volatile i64, ptr null"
+        )
+        fresh.executor.on_respawn = None
+        outcome = fresh.run(ir)
+        assert outcome.kind in ("died", "fault", "exit") and outcome.respawned
+        assert fresh.square(4) == 16
+        fresh.assert_sound(heap=False)
+
+
+def test_working_directory_and_environment(lab: Lab, tmp_path: object) -> None:
+    cwd = os.getcwd()
+    assert lab.run(program("  %r = call i32 @chdir(ptr @s)", string("s", "/"))).kind == "ok"
+    assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == "/"
+    lab.executor.chdir(str(tmp_path))
+    lab.executor.setenv("JK_TEST", "a value")
+    ir = program(
+        "  %v = call ptr @getenv(ptr @n)\n  %n = call i32 @puts(ptr %v)", string("n", "JK_TEST")
+    )
+    for _ in range(2):
+        assert lab.run(ir).kind == "ok"
+        assert lab.out == b"a value\n"
+        assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == str(tmp_path)
+        lab.executor.respawn()
+    with pytest.raises(OSError, match="nowhere"):
+        lab.executor.chdir("/nowhere")
+    lab.executor.chdir(cwd)
+
+
+def test_calls_do_not_nest(lab: Lab) -> None:
+    caught = []
+
+    def output(name: str, data: bytes) -> None:
+        try:
+            lab.executor.call(0, 0)
+        except JitError as error:
+            caught.append(str(error))
+
+    lab.executor.on_output = output
+    try:
+        lab.run(PUTS)
+    finally:
+        lab.executor.on_output = lab.output
+    assert caught == ["the executor is running another call"]

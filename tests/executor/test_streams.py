@@ -1,0 +1,237 @@
+"""Output is handed on while the cell runs and is complete when it ends; input is asked for."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+import pytest
+
+from . import programs as p
+from .conftest import Lab
+from .programs import program, string
+
+SCANF = program(
+    """  %n = call i32 (ptr, ...) @printf(ptr @q)
+  %r = call i32 (ptr, ...) @scanf(ptr @f, ptr %ret)""",
+    string("q", "how many? "),
+    string("f", "%d"),
+)
+GETCHAR = program("  %c = call i32 @getchar()\n  store i32 %c, ptr %ret")
+FGETS = program(
+    "  %f = load ptr, ptr @stdin\n  %r = call ptr @fgets(ptr %ret, i32 40, ptr %f)",
+    "@stdin = external global ptr",
+)
+READ = program("  %n = call i64 @read(i32 0, ptr %ret, i64 40)")
+POLL = program(
+    """  %p = alloca i64
+  store i64 4294967296, ptr %p
+  %n = call i32 @poll(ptr %p, i64 1, i32 -1)
+  %m = call i64 @read(i32 0, ptr %ret, i64 40)"""
+)
+SELECT = program(
+    """  %p = alloca [16 x i64]
+  %z = call ptr @memset(ptr %p, i32 0, i64 128)
+  store i64 1, ptr %p
+  %n = call i32 @select(i32 1, ptr %p, ptr null, ptr null, ptr null)
+  %m = call i64 @read(i32 0, ptr %ret, i64 40)"""
+)
+CHILD_READS = program("  %n = call i32 @system(ptr @c)", string("c", 'read line; echo "got $line"'))
+
+
+@pytest.mark.parametrize(
+    ("ir", "given", "result"),
+    [
+        (SCANF, "42", struct.pack("<i", 42)),
+        (GETCHAR, "A", b"A\0\0\0"),
+        (FGETS, "some words", b"some words\n\0"),
+        (READ, "raw", b"raw\n"),
+        (POLL, "polled", b"polled\n"),
+        (SELECT, "selected", b"selected\n"),
+    ],
+    ids=["scanf", "getchar", "fgets", "read", "poll", "select"],
+)
+def test_input_is_asked_for(lab: Lab, ir: str, given: str, result: bytes) -> None:
+    lab.lines = [given]
+    began = time.monotonic()
+    outcome = lab.run(ir, ret_size=len(result))
+    assert (outcome.kind, outcome.result) == ("ok", result)
+    assert lab.prompts == ["how many? " if ir is SCANF else ""]
+    assert time.monotonic() - began < 0.3
+    assert lab.square(3) == 9
+
+
+def test_a_program_of_the_cell_reads(lab: Lab) -> None:
+    lab.lines = ["a line"]
+    assert lab.run(CHILD_READS).kind == "ok"
+    assert lab.out == b"got a line\n"
+
+
+def test_several_lines(lab: Lab) -> None:
+    lab.lines = ["1", "2", "3"]
+    ir = program(
+        """  %b = getelementptr i32, ptr %ret, i64 1
+  %c = getelementptr i32, ptr %ret, i64 2
+  %r = call i32 (ptr, ...) @scanf(ptr @f, ptr %ret, ptr %b, ptr %c)""",
+        string("f", "%d %d %d"),
+    )
+    outcome = lab.run(ir, ret_size=12)
+    assert struct.unpack("<3i", outcome.result) == (1, 2, 3)
+    assert len(lab.prompts) == 3
+
+
+def test_a_long_line(lab: Lab) -> None:
+    """More than a pipe holds."""
+    lab.lines = ["x" * 200_000]
+    ir = program(
+        """  %b = call ptr @malloc(i64 300000)
+  %f = load ptr, ptr @stdin
+  %r = call ptr @fgets(ptr %b, i32 300000, ptr %f)
+  %n = call i64 @strlen(ptr %b)
+  store i64 %n, ptr %ret
+  call void @free(ptr %b)""",
+        "@stdin = external global ptr",
+    )
+    outcome = lab.run(ir, ret_size=8)
+    assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 200_001))
+
+
+def test_what_a_cell_leaves_unread_is_gone(lab: Lab) -> None:
+    lab.lines = ["AB", "C"]
+    for expected in (b"A", b"C"):
+        outcome = lab.run(GETCHAR, ret_size=1)
+        assert (outcome.kind, outcome.result) == ("ok", expected)
+    lab.lines = ["DE", "F"]
+    one = program("  %n = call i64 @read(i32 0, ptr %ret, i64 1)")
+    for expected in (b"D", b"F"):
+        outcome = lab.run(one, ret_size=1)
+        assert (outcome.kind, outcome.result) == ("ok", expected)
+
+
+def test_input_that_is_not_to_be_had(lab: Lab) -> None:
+    for ir in (SCANF, READ, POLL, CHILD_READS):
+        outcome = lab.run(ir)
+        assert outcome.kind == "interrupted" and outcome.record is not None
+        assert outcome.record.stdin_refused and not outcome.respawned
+        lab.assert_sound()
+    lab.executor.on_input = None
+    try:
+        outcome = lab.run(READ)
+        assert outcome.record is not None and outcome.record.stdin_refused
+    finally:
+        lab.executor.on_input = lab.input
+
+
+def test_what_an_input_callback_raises(lab: Lab) -> None:
+    def ask(prompt: str) -> str:
+        raise KeyError(prompt)
+
+    lab.executor.on_input = ask
+    try:
+        with pytest.raises(KeyError):
+            lab.run(SCANF)
+    finally:
+        lab.executor.on_input = lab.input
+    lab.assert_sound()
+
+
+def test_interrupt_while_the_user_is_asked(lab: Lab) -> None:
+    lab.executor.on_input = lambda prompt: str(lab.executor.interrupt())
+    try:
+        ir = program("  br label %l\nl:\n  %c = call i32 @getchar()\n  br label %l\nu:")
+        assert lab.run(ir).kind == "interrupted"
+    finally:
+        lab.executor.on_input = lab.input
+    lab.assert_sound()
+
+
+def test_output_comes_while_the_cell_runs(lab: Lab) -> None:
+    came: list[float] = []
+    lab.executor.on_output = lambda name, data: came.append(time.monotonic())
+    ir = program(
+        """  %a = call i32 @puts(ptr @s)
+  %s = call i32 @usleep(i32 200000)
+  %b = call i32 @puts(ptr @s)""",
+        string("s", "line"),
+    )
+    try:
+        lab.run(ir)
+    finally:
+        lab.executor.on_output = lab.output
+    assert len(came) == 2
+    assert came[1] - came[0] > 0.15
+
+
+def test_everything_is_there_when_the_call_returns(lab: Lab) -> None:
+    """8,000 lines are several times what a pipe holds; a partial line and stderr come too."""
+    ir = program(
+        """  br label %l
+l:
+  %i = phi i32 [ 0, %0 ], [ %j, %l ]
+  %n = call i32 (ptr, ...) @printf(ptr @s, i32 %i)
+  %j = add i32 %i, 1
+  %c = icmp ult i32 %j, 8000
+  br i1 %c, label %l, label %done
+done:
+  %m = call i32 (ptr, ...) @printf(ptr @e)
+  %w = call i64 @write(i32 2, ptr @e, i64 3)""",
+        string("s", "number %d and some more words to fill the line\n"),
+        string("e", "end"),
+    )
+    for _ in range(3):
+        assert lab.run(ir).kind == "ok"
+        lines = lab.out.split(b"\n")
+        assert (len(lines), lines[-1]) == (8001, b"end")
+        assert lines[7999].startswith(b"number 7999 ")
+        assert lab.err == b"end"
+
+
+def test_stdout_and_stderr_keep_apart(lab: Lab) -> None:
+    ir = program("  %n = call i32 @system(ptr @c)", string("c", "echo out; echo err >&2"))
+    lab.run(ir)
+    assert (lab.out, lab.err) == (b"out\n", b"err\n")
+
+
+def test_output_between_calls(lab: Lab) -> None:
+    ir = program(
+        "  %id = call i64 @start(ptr @later)",
+        p.THREAD,
+        """
+define ptr @later(ptr %x) {
+  %u = call i32 @usleep(i32 50000)
+  %n = call i32 @puts(ptr @s)
+  ret ptr null
+}""",
+        string("s", "from a thread"),
+    )
+    import select
+
+    lab.run(ir)
+    ready, _, _ = select.select(lab.executor.fds(), [], [], 2)
+    assert ready
+    lab.executor.drain()
+    assert lab.out == b"from a thread\n"
+
+
+def test_a_thread_of_the_kernel_process_may_watch(lab: Lab) -> None:
+    """fds() stay the same through a respawn and never report an end of file."""
+    import select
+
+    before = lab.executor.fds()
+    lab.executor.respawn()
+    assert lab.executor.fds() == before
+    assert lab.square(3) == 9
+    assert select.select(before, [], [], 0) == ([], [], [])
+
+
+def test_calls_from_different_threads(lab: Lab) -> None:
+    found = []
+
+    def work() -> None:
+        found.append(lab.square(12))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [144]
