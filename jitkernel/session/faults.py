@@ -162,7 +162,7 @@ def error_of(
     if outcome.kind == "exit":
         kind, common["status"] = Exited, record.status
         how = record.cause or "exit"
-        message = f"Exited: the cell called {how}" + ("" if "thread" in how else f"({record.status})")
+        message = f"the cell called {how}" + ("" if "thread" in how else f"({record.status})")
     elif outcome.kind == "interrupted":
         kind = Interrupted
         message = _interrupted(record)
@@ -170,15 +170,15 @@ def error_of(
         symbol = places.stub(record.stub)
         name = symbol.name if symbol is not None else "?"
         if symbol is not None and " was compiled" in symbol.why:
-            mismatch = TypeMismatch(_card(f"TypeMismatch: {symbol.why}; run it again", where, "", frames, kept, lost))
+            mismatch = TypeMismatch(_card(f"{symbol.why}; run it again", where, "", frames, kept, lost))
             return mismatch  # type: ignore[return-value]
         kind, common["symbol"] = UndefinedSymbol, name
         why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
-        message = f"Undefined: call of @{name}{why}"
+        message = f"call of @{name}{why}"
     elif record.cause in ("abort", "stack smashed"):
-        message = f"Fault: {'abort() was called' if record.cause == 'abort' else 'the stack was smashed: a local buffer was written past its end'}"
+        message = f"{'abort() was called' if record.cause == 'abort' else 'the stack was smashed: a local buffer was written past its end'}"
     else:
-        message = "Fault: " + _fault(record, places)
+        message = _fault(record, places)
     if record.thread == "other":
         message += ", on a thread that the program had started"
     return kind(_card(message, where, instruction, frames, kept, lost), **common)  # type: ignore[arg-type]
@@ -186,10 +186,10 @@ def error_of(
 
 def _interrupted(record: FaultRecord) -> str:
     if record.stdin_refused:
-        return "Interrupted: the cell waits for input, and this front end offers no input box"
+        return "the cell waits for input, and this front end offers no input box"
     if record.cause == "timeout":
-        return "Interrupted: the cell ran longer than Executor.cell_timeout allows"
-    return "Interrupted"
+        return "the cell ran longer than Executor.cell_timeout allows"
+    return "the cell was interrupted"
 
 
 def _fault(record: FaultRecord, places: Places) -> str:
@@ -238,6 +238,8 @@ def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tup
     found: list[Frame] = []
     for address in addresses:
         where = places.code(address) or places.name(address)
+        if found and where == "free text":  # a thunk's: how the session came in
+            continue
         if where and "runtime" not in where and not (found and found[-1].address == address):
             found.append(Frame(address, where))
     return tuple(found)

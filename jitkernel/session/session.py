@@ -446,7 +446,7 @@ class Session:
             self.engine.call_many(addresses)
         if image.dso:
             finalize = self.program.linker.known("__cxa_finalize", SymbolKind.FUNCTION)
-            if finalize.state == SymbolState.FAR:
+            if finalize is not None and finalize.state == SymbolState.FAR:
                 target = self.engine.target(Signature("void (ptr)", "", "", "", "void (ptr)"), ("ptr",))
                 entry = self.program.linker.entry(finalize)
                 self.engine.call(target.address, entry, image.dso.to_bytes(8, "little"), 0)
