@@ -81,7 +81,9 @@ class JITKernelApp(IPKernelApp):
     jit_session: Any = AnyTrait(None)
 
     @classmethod
-    def launch(cls, session: jitkernel.session.Session | None, argv: list[str] | None = None) -> None:
+    def launch(
+        cls, session: jitkernel.session.Session | None, argv: list[str] | None = None
+    ) -> None:
         """Run a kernel until it is shut down."""
         app = cls.instance(jit_session=session)
         try:
@@ -172,15 +174,14 @@ class JITKernelApp(IPKernelApp):
 
     def init_kernel(self) -> None:
         wanted = settings.session_settings(Config(self.config))
-        if self.jit_session is not None and self.jit_session_settings() != wanted:
-            self.jit_session.close()
-            self.jit_session = None
-        if self.jit_session is None:
-            import jitkernel.session
+        session = self.jit_session
+        if session is not None and any(
+            getattr(session.settings, name) != value for name, value in wanted.items()
+        ):
+            session.close()  # what was read early is not what holds
+            self.jit_session = session = None
+        if session is None:
+            from jitkernel.kernel.early import begin
 
-            self.jit_session = jitkernel.session.Session(**wanted)
+            self.jit_session = begin(wanted)
         super().init_kernel()
-
-    def jit_session_settings(self) -> dict[str, Any]:
-        """What the early session was started with."""
-        return dict(self.jit_session.started_with)

@@ -34,7 +34,9 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     manager.start_kernel(
-        extra_arguments=["--log-level=ERROR", *arguments], cwd=str(folder), env={**os.environ, "PYTHONPATH": path}
+        extra_arguments=["--log-level=ERROR", *arguments],
+        cwd=str(folder),
+        env={**os.environ, "PYTHONPATH": path},
     )
     client = manager.client()
     try:
@@ -47,8 +49,11 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
 
 
 def run_cell(
-    client: Any, source: str, on_output: Callable[[dict[str, Any]], None] | None = None,
-    cell_id: str = "", timeout: float | None = None,
+    client: Any,
+    source: str,
+    on_output: Callable[[dict[str, Any]], None] | None = None,
+    cell_id: str = "",
+    timeout: float | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run one cell: the reply's content and the outputs as a notebook stores them."""
     outputs: list[dict[str, Any]] = []

@@ -137,7 +137,7 @@ def _values(frontend: Frontend, argument: Argument, word: str, code: str) -> Ite
     elif argument.completes == "magic":
         for magic in MAGICS:
             for shown in (magic.name, "%" + magic.name):
-                if word and shown.startswith(word) or (not word and shown == magic.name):
+                if (word and shown.startswith(word)) or (not word and shown == magic.name):
                     yield Match(shown, "magic", magic.help)
     elif argument.completes == "file":
         for path in _paths(word):
@@ -187,17 +187,18 @@ def _ir_matches(frontend: Frontend, code: str, before: str, word: str) -> Iterat
         return
     from jitkernel.languages.llvm.keywords import KEYWORDS
 
-    for text, keyword in KEYWORDS.items():
+    for text, (kind, meaning) in KEYWORDS.items():
         if text.startswith(word):
-            yield Match(text, keyword.kind, keyword.summary)
+            yield Match(text, kind, meaning)
 
 
 def _symbols(frontend: Frontend, code: str) -> Iterator[Match]:
     """The session's symbols, then the names that this cell defines."""
     from jitkernel.views.names import written
 
-    for name, symbol in list(frontend.session.symbols.items()):
-        yield Match(written(name), symbol.kind, str(symbol.type))
+    for symbol in frontend.session.symbols.values():
+        if symbol.state != "fixed":
+            yield Match(written(symbol.name), symbol.kind, symbol.type)
     for name in _DEFINED.findall(code):
         yield Match(name, "name", "in this cell")
     from jitkernel.languages.llvm.prelude import PRELUDE
@@ -215,5 +216,5 @@ def _locals(frontend: Frontend, code: str, before: str) -> Iterator[Match]:
         yield Match(name, "local")
     for name in _LABEL.findall(body):
         yield Match("%" + name, "label")
-    for name, text in dict(getattr(frontend.session, "types", {})).items():
-        yield Match(f"%{name}", "type", str(text))
+    for name, text in dict(frontend.session.program.types).items():
+        yield Match(f"%{name}", "type", text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from jitkernel.errors import CompileError, Fault, JitError
+from jitkernel.errors import CompileError, JitError
 
 __all__ = ["error_content", "mask", "plain"]
 
@@ -35,35 +35,14 @@ def error_name(error: BaseException) -> str:
 
 def error_lines(error: BaseException) -> list[str]:
     """The lines of an error, its name and sentence first; no colour."""
-    if isinstance(error, Fault):
-        return _fault_lines(error)
-    if isinstance(error, JitError):
-        first, *rest = str(error).split("\n") or [""]
-        return [f"{error_name(error)}: {first}", *rest]
-    return [
-        f"{error_name(error)}: {error}",
-        "This is a fault of jitkernel, not of your code. The session goes on.",
-    ]
-
-
-def _fault_lines(error: Fault) -> list[str]:
-    """The card of a crash.  The message may already hold some of the parts: never say one twice."""
-    message = str(error)
-    lines = [f"{error_name(error)}: {line}" if not i else line
-             for i, line in enumerate(message.split("\n"))]
-
-    def add(prefix: str, text: str) -> None:
-        if text and text not in message:
-            lines.append(prefix + text)
-
-    add("at ", error.where)
-    add("    ", error.instruction)
-    frames = [f.where or f"0x{f.address:x}" for f in error.frames]
-    if frames and "\n".join(frames[:2]) not in message and "called from" not in message:
-        lines += [f"  called from {frame}" for frame in frames if frame != error.where]
-    add("Kept: ", error.kept.removeprefix("Kept: "))
-    add("Lost: ", error.lost.removeprefix("Lost: "))
-    return lines
+    name = error_name(error)
+    if not isinstance(error, JitError):
+        return [
+            f"{name}: {error}",
+            "This is a fault of jitkernel, not of your code. The session goes on.",
+        ]
+    first, *rest = str(error).removeprefix(f"{name}: ").split("\n")
+    return [f"{name}: {first}", *rest]
 
 
 def error_content(error: BaseException, deterministic: bool = False) -> dict[str, object]:

@@ -67,7 +67,8 @@ def check_memfd() -> Finding:
         value = "0"
     if value == "2":
         return Finding(
-            "missing", "executable memory files are forbidden (vm.memfd_noexec = 2)",
+            "missing",
+            "executable memory files are forbidden (vm.memfd_noexec = 2)",
             "as root: sysctl vm.memfd_noexec=1",
         )
     try:
@@ -76,8 +77,11 @@ def check_memfd() -> Finding:
         try:
             os.close(os.memfd_create("jitkernel-doctor", os.MFD_CLOEXEC))
         except OSError as error:
-            return Finding("missing", f"memfd_create: {error.strerror}",
-                           "allow memfd_create in the container's seccomp profile")
+            return Finding(
+                "missing",
+                f"memfd_create: {error.strerror}",
+                "allow memfd_create in the container's seccomp profile",
+            )
     return Finding("ok", f"executable memory files (vm.memfd_noexec = {value})")
 
 
@@ -86,14 +90,18 @@ def check_low_addresses() -> Finding:
     try:
         out = subprocess.run(
             [sys.executable, "-I", "-S", "-c", "print(open('/proc/self/maps').read())"],
-            capture_output=True, text=True, timeout=30, check=True,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("note", f"low addresses: {error}", "the arena falls back to a high base")
     taken = [line.split()[0] for line in out.splitlines() if line and _overlaps(line)]
     if taken:
         return Finding(
-            "note", f"low addresses are partly taken: {taken[0]}",
+            "note",
+            f"low addresses are partly taken: {taken[0]}",
             "use a position-independent Python build; else the arena takes a high base and refuses"
             " objects with 32-bit absolute relocations",
         )
@@ -113,8 +121,11 @@ def check_llvmlite() -> Finding:
     except PackageNotFoundError:
         return Finding("missing", "llvmlite is not installed", "pip install 'llvmlite>=0.50,<0.51'")
     if not found.startswith("0.50."):
-        return Finding("note", f"llvmlite {found}: not a version that was tried",
-                       "pip install 'llvmlite>=0.50,<0.51'")
+        return Finding(
+            "note",
+            f"llvmlite {found}: not a version that was tried",
+            "pip install 'llvmlite>=0.50,<0.51'",
+        )
     return Finding("ok", f"llvmlite {found}")
 
 
@@ -129,7 +140,8 @@ def check_syscall_file() -> Finding:
             file.read()
     except OSError as error:
         return Finding(
-            "note", f"/proc/PID/syscall cannot be read ({error.strerror})",
+            "note",
+            f"/proc/PID/syscall cannot be read ({error.strerror})",
             "cells that read stdin are not offered an input box; allow ptrace among one user's"
             " processes (sysctl kernel.yama.ptrace_scope=1, or --cap-add=SYS_PTRACE)",
         )
@@ -147,8 +159,11 @@ def check_ptrace() -> Finding:
         return Finding("ok", "ptrace is not restricted")
     if scope in ("0", "1"):
         return Finding("ok", f"ptrace of own children is allowed (ptrace_scope = {scope})")
-    return Finding("note", f"ptrace is restricted (ptrace_scope = {scope})",
-                   "as root: sysctl kernel.yama.ptrace_scope=1")
+    return Finding(
+        "note",
+        f"ptrace is restricted (ptrace_scope = {scope})",
+        "as root: sysctl kernel.yama.ptrace_scope=1",
+    )
 
 
 def check_session() -> Finding:
@@ -164,8 +179,11 @@ def check_session() -> Finding:
             ).text
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return Finding("missing", f"a cell did not run: {first}",
-                       "the lines above may say why; otherwise reinstall jitkernel")
+        return Finding(
+            "missing",
+            f"a cell did not run: {first}",
+            "the lines above may say why; otherwise reinstall jitkernel",
+        )
     if text != "i32 49":
         return Finding("missing", f"7 squared is {text}", "reinstall jitkernel and llvmlite")
     return Finding("ok", "compiler worker and executor start, and a cell runs")
@@ -191,8 +209,11 @@ def check_lab() -> Finding:
     try:
         return Finding("ok", f"JupyterLab {version('jupyterlab')}")
     except PackageNotFoundError:
-        return Finding("note", "JupyterLab is not in this environment",
-                       "pip install 'jitkernel[lab]', or: jitkernel console")
+        return Finding(
+            "note",
+            "JupyterLab is not in this environment",
+            "pip install 'jitkernel[lab]', or: jitkernel console",
+        )
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (

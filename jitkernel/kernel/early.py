@@ -6,13 +6,15 @@ which has the means to say so.  Start from `start_session`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["start_session"]
+__all__ = ["begin", "read_settings", "start_session"]
 
 # With one of these the application prints something and ends: nothing is to be started.
 _ENDS = ("--help", "--help-all", "-h", "--version", "--generate-config", "--show-config")
@@ -25,15 +27,29 @@ def start_session(argv: Sequence[str]) -> Session | None:
     """
     if any(argument.startswith(_ENDS) for argument in argv):
         return None
-    from jitkernel.session import Session
-
     try:
-        return Session(**read_settings(argv))
+        return begin(read_settings(argv))
     except Exception:
         return None
 
 
-def read_settings(argv: Sequence[str]) -> dict[str, object]:
+def begin(settings: dict[str, Any]) -> Session:
+    """A session that gets ready by itself: the runtime is compiled and the executor started."""
+    from jitkernel.session import Session
+
+    session = Session(**settings)
+    # What it runs into is met again, and told, by the first cell.
+    threading.Thread(target=suppressed, args=(session.engine.ready,), daemon=True).start()
+    return session
+
+
+def suppressed(call: Callable[[], None]) -> None:
+    """Call and say nothing of errors."""
+    with contextlib.suppress(Exception):
+        call()
+
+
+def read_settings(argv: Sequence[str]) -> dict[str, Any]:
     """The session's settings, from the files on Jupyter's configuration path and from `argv`."""
     from jitkernel.kernel.settings import config_path, load_files, read_arguments, session_settings
 

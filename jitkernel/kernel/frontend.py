@@ -19,7 +19,7 @@ from jitkernel.views.view import View, escape
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
-    from jitkernel.session import Result, Session
+    from jitkernel.session import CellOptions, Result, Session
 
 __all__ = ["Frontend", "Output"]
 
@@ -57,6 +57,7 @@ class Frontend:
         self.out = output
         self.settings = settings
         self.history = history if history is not None else History(None)
+        self.number: int | None = None  # what the client counts the cell that runs
         self.running = False
         self._command: ShellCommand | None = None
         # Plain values: a signal handler reads and sets them.
@@ -65,13 +66,15 @@ class Frontend:
     # -- running ---------------------------------------------------------------------------
 
     def execute(
-        self, source: str, cell_id: str | None = None, options: Mapping[str, Any] | None = None
+        self, source: str, cell_id: str | None = None, options: CellOptions | None = None
     ) -> Result | None:
         """Run one cell, magics included.  Raises what the session raises."""
         call = magics.cell_magic(source)
         if call is not None:
             return magics.run_cell_magic(self, call, cell_id)
-        return self.session.run(source, cell_id=cell_id, sink=self, **(options or {}))
+        return self.session.run(
+            source, cell_id=cell_id, sink=self, options=options, number=self.number
+        )
 
     def run_nested(self, source: str, label: str) -> None:
         """Run a piece of source from within a cell (`%run`, `%time`); its value is displayed."""
@@ -81,7 +84,10 @@ class Frontend:
 
     def configure(self, name: str, value: Any) -> None:
         """Pass a setting that changed on to the session."""
-        self.session.configure(name, value)
+        from jitkernel.kernel.settings import SESSION_NAMES, apply
+
+        if name in SESSION_NAMES:
+            apply(self.session, SESSION_NAMES[name], value)
 
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""

@@ -5,9 +5,11 @@ Start from `inspect_name`.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from jitkernel.errors import JitError
 from jitkernel.kernel.magics import BY_NAME
 from jitkernel.kernel.magics.table import help_text
 from jitkernel.views.names import bare, written
@@ -15,6 +17,7 @@ from jitkernel.views.view import View, escape, join, listing
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.session.symbol_table import Symbol
 
 __all__ = ["inspect_at", "inspect_name"]
 
@@ -42,7 +45,7 @@ def inspect_name(frontend: Frontend, name: str, level: int) -> View | None:
         magic = BY_NAME.get(name.lstrip("%"))
         if magic is not None:
             return listing("", help_text(magic))
-        text = frontend.session.types.get(bare(name[1:]))
+        text = frontend.session.program.types.get(bare(name[1:]))
         return listing("", f"{name} = type {text}") if text is not None else None
     symbol = frontend.session.symbols.get(bare(name))
     if symbol is not None:
@@ -56,51 +59,54 @@ def inspect_name(frontend: Frontend, name: str, level: int) -> View | None:
     return listing("", help_text(magic)) if magic is not None else None
 
 
-def _symbol(frontend: Frontend, symbol: Any, level: int) -> View:
+def _symbol(frontend: Frontend, symbol: Symbol, level: int) -> View:
+    from jitkernel.session import VariableHandle
+
     session = frontend.session
-    facts = [("type", f"{symbol.kind} {symbol.type}")]
+    rows = [("type", f"{'constant' if symbol.constant else symbol.kind} {symbol.type}")]
     if symbol.cell:
-        facts.append(("cell", str(symbol.cell)))
+        rows.append(("cell", str(symbol.cell)))
     if symbol.address:
-        facts.append(("address", f"{symbol.address:#x}"))
+        rows.append(("address", f"{symbol.address:#x}"))
     if symbol.size:
-        facts.append(("size", f"{symbol.size} bytes"))
+        rows.append(("size", f"{symbol.size} bytes"))
     users = ", ".join(map(str, symbol.users))
-    facts.append(("used by", f"cells {users}" if users else "nobody"))
+    rows.append(("used by", f"cells {users}" if users else "no other cell"))
     if symbol.kind == "variable" and symbol.cell:
-        value = session.show(symbol.name)
-        if value:
-            facts.append(("value", value))
-    width = max(len(key) for key, _ in facts)
+        with contextlib.suppress(JitError):
+            handle = session[symbol.name]
+            if isinstance(handle, VariableHandle):
+                rows.append(("value", handle.typed.text(session.describe)))
+    width = max(len(key) for key, _ in rows)
     name = written(symbol.name)
     head = View(
-        "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in facts)]),
+        "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in rows)]),
         f"<p><b>{escape(name)}</b></p><table><tbody>"
         + "".join(
             f'<tr><th scope="row">{escape(key)}</th><td>{escape(value)}</td></tr>'
-            for key, value in facts
+            for key, value in rows
         )
         + "</tbody></table>",
     )
     return join([head, *_source(frontend, symbol, level)])
 
 
-def _source(frontend: Frontend, symbol: Any, level: int) -> list[View]:
+def _source(frontend: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
-    from jitkernel.views.ir import entity, ir
+    from jitkernel.views.ir import entity, ir, module_text
 
     if not symbol.cell:
         return []
     name = written(symbol.name)
     try:
         if level < 1:
-            text = entity(frontend.session.module_text(symbol.cell), name)
+            text = entity(module_text(frontend.session, symbol.cell), name)
             return [listing("source", text)] if text else []
         parts = [ir(frontend.session, name)]
         if symbol.kind == "function":
             parts.append(asm(frontend.session, name, frontend.setting("JITKernel.asm_syntax")))
         return parts
-    except Exception:
+    except JitError:
         return []  # what is not there any more is not worth an error here
 
 
@@ -114,9 +120,7 @@ def _prelude(name: str) -> View | None:
 
 
 def _word(name: str) -> View | None:
-    from jitkernel.languages.llvm.keywords import KEYWORDS
+    from jitkernel.languages.llvm import describe_word
 
-    keyword = KEYWORDS.get(name)
-    if keyword is None:
-        return None
-    return listing("", f"{name}: {keyword.kind}\n{keyword.summary}")
+    text = describe_word(name)
+    return listing("", text) if text else None

@@ -74,7 +74,10 @@ class JITKernel(JITKernelSettings, Kernel):
             "JITKernel": self,
         }
         self.frontend = Frontend(
-            self.parent.jit_session, self.wire, sections, History(_history_path(), self.history_length)
+            self.parent.jit_session,
+            self.wire,
+            sections,
+            History(_history_path(), self.history_length),
         )
         self.register_comms()
 
@@ -127,22 +130,27 @@ class JITKernel(JITKernelSettings, Kernel):
         return reply
 
     def _run(
-        self, code: str, cell_id: str | None, silent: bool, store_history: bool, reply: dict[str, Any]
+        self,
+        code: str,
+        cell_id: str | None,
+        silent: bool,
+        store_history: bool,
+        reply: dict[str, Any],
     ) -> None:
         frontend = self.frontend
         shown = None
         frontend.begin()
         try:
             self._run_startup_files()
+            frontend.number = self.execution_count
             result = frontend.execute(code, cell_id)
             if result is not None and result.text:
                 shown = mask(result.text) if self.deterministic else result.text
                 if not silent:
                     self.wire.result(frontend.masked(View(result.text, result.html)))
-        except BaseException as error:
-            if self._closing.is_set():
-                error = Interrupted("the kernel is shutting down")
-            reply.update(self._failed(error, silent))
+        except BaseException as caught:
+            closing = Interrupted("the kernel is shutting down")
+            reply.update(self._failed(closing if self._closing.is_set() else caught, silent))
         finally:
             frontend.end()
         if store_history and not silent and code.strip():
@@ -215,9 +223,13 @@ class JITKernel(JITKernelSettings, Kernel):
         return {"status": "ok", "found": True, "data": data, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> dict[str, Any]:  # type: ignore[override]
-        from jitkernel.kernel.completeness import is_complete
+        from jitkernel.languages.llvm import is_complete
 
-        return is_complete(code)
+        found = is_complete(code)
+        reply = {"status": found.status}
+        if found.status == "incomplete":
+            reply["indent"] = found.indent
+        return reply
 
     # -- history_request -------------------------------------------------------------------
 

@@ -12,9 +12,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from traitlets import Bool, Dict, Enum, Float, Integer, List, TraitError, TraitType, Unicode, validate
+from traitlets import (
+    Bool,
+    Dict,
+    Enum,
+    Float,
+    Integer,
+    List,
+    TraitError,
+    TraitType,
+    Unicode,
+    validate,
+)
 from traitlets.config import Config, Configurable
 from traitlets.config.loader import (
     ConfigFileNotFound,
@@ -74,9 +86,9 @@ class ByteSize(TraitType[int, Any]):
 class Arena(Configurable):
     """The slab that holds code, constants and globals."""
 
-    capacity = ByteSize(1 << 30, help="Bytes of the slab, at most 1776M. Takes effect at start.").tag(
-        config=True, effect="start"
-    )
+    capacity = ByteSize(
+        1 << 30, help="Bytes of the slab, at most 1776M. Takes effect at start."
+    ).tag(config=True, effect="start")
     base = Integer(
         0, help="Address of the slab in the executor; 0: random. Takes effect at start."
     ).tag(config=True, effect="start")
@@ -91,9 +103,9 @@ class Arena(Configurable):
 class Session(Configurable):
     """The growing program."""
 
-    undo_depth = Integer(
-        20, min=0, help="How many cell runs can be undone. Takes effect now."
-    ).tag(config=True, effect="now")
+    undo_depth = Integer(20, min=0, help="How many cell runs can be undone. Takes effect now.").tag(
+        config=True, effect="now"
+    )
     results_kept = Integer(
         100, min=1, help="How many results `_5` can name. Takes effect now."
     ).tag(config=True, effect="now")
@@ -102,12 +114,12 @@ class Session(Configurable):
 class Compiler(Configurable):
     """How cells are compiled."""
 
-    opt_level = Integer(
-        2, min=0, max=3, help="-O0 to -O3. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
-    cpu = Unicode(
-        "native", help="The CPU to compile for. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
+    opt_level = Integer(2, min=0, max=3, help="-O0 to -O3. Takes effect with the next cell.").tag(
+        config=True, effect="next cell"
+    )
+    cpu = Unicode("native", help="The CPU to compile for. Takes effect with the next cell.").tag(
+        config=True, effect="next cell"
+    )
     timeout = Float(
         60.0, min=0.1, help="Seconds until a compile is given up. Takes effect with the next cell."
     ).tag(config=True, effect="next cell")
@@ -151,15 +163,15 @@ class JITKernelSettings(Configurable):
     default_language = Enum(
         ["llvm"], "llvm", help="The language of a cell without %%. Takes effect at start."
     ).tag(config=True, effect="start")
-    asm_syntax = Enum(
-        ["intel", "att"], "intel", help="The syntax of %asm. Takes effect now."
-    ).tag(config=True, effect="now")
+    asm_syntax = Enum(["intel", "att"], "intel", help="The syntax of %asm. Takes effect now.").tag(
+        config=True, effect="now"
+    )
     max_output = ByteSize(
         10_000_000, help="Bytes of a cell's output that are shown. Takes effect now."
     ).tag(config=True, effect="now")
-    status_line = Bool(
-        True, help="Say under a cell what it defined. Takes effect now."
-    ).tag(config=True, effect="now")
+    status_line = Bool(True, help="Say under a cell what it defined. Takes effect now.").tag(
+        config=True, effect="now"
+    )
     deterministic = Bool(
         False,
         help="The same displays on every run: a fixed base and CPU, addresses and times masked."
@@ -227,6 +239,33 @@ def read_arguments(argv: Sequence[str]) -> Config:
         if equals and section in sections and trait:
             config[section][trait] = DeferredConfigString(value)
     return config
+
+
+# `%config` names and the session's own.
+SESSION_NAMES = {
+    "Session.undo_depth": "undo_depth",
+    "Session.results_kept": "results_kept",
+    "Compiler.opt_level": "opt_level",
+    "Compiler.cpu": "cpu",
+    "Compiler.timeout": "timeout",
+    "Compiler.memory_limit": "worker_memory_limit",
+    "Compiler.prelude": "prelude",
+    "Executor.interrupt_grace": "interrupt_grace",
+    "Executor.cell_timeout": "cell_timeout",
+}
+
+
+def apply(session: Any, name: str, value: Any) -> None:
+    """Change a setting of a session that runs."""
+    setattr(session.settings, name, value)
+    engine = session.engine
+    if name == "worker_memory_limit":
+        engine.pool.memory_limit = value
+    elif name == "undo_depth":
+        session.history.depth = value
+        session.history.trim()
+    elif name in ("interrupt_grace", "cell_timeout"):
+        engine.executor.settings = replace(engine.executor.settings, **{name: value})
 
 
 def session_settings(config: Config) -> dict[str, Any]:

@@ -34,13 +34,13 @@ class OutputStreams:
         self._lock = threading.RLock()
         self._waiting: list[tuple[str, str]] = []
         self._scheduled = False
-        self._last = 0.0
         self.reset(limit)
 
     def reset(self, limit: int) -> None:
         """A new cell begins: its own count, its own decoders."""
         with self._lock:
             self._limit = limit
+            self._last = 0.0
             self._count = 0
             self._dropped = 0
             self._decoders = {

@@ -73,9 +73,7 @@ class WireOutput:
             )
 
     def page(self, view: View) -> None:
-        self._payload.append(
-            {"source": "page", "data": view._repr_mimebundle_(), "start": 0}
-        )
+        self._payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
 
     def clear(self, wait: bool) -> None:
         if not self._silent:

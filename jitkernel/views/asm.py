@@ -6,8 +6,8 @@ The bytes shown are those that run: relocated, and patched where a callee was re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.views.names import bare, written
@@ -16,6 +16,7 @@ from jitkernel.views.view import View, join, listing
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
+    from jitkernel.session.symbol_table import Symbol
 
 __all__ = ["asm", "disassemble"]
 
@@ -27,26 +28,38 @@ _LONGEST = 8  # bytes of an instruction that are shown
 def asm(session: Session, target: int | str | None = None, syntax: str = "intel") -> View:
     """The functions of a cell, or one function; without a target those of the last cell."""
     cell, names = find(session, target)
-    symbols = [
-        session.symbols[n] for n in names if n in session.symbols and session.symbols[n].size
-    ]
-    functions = [s for s in symbols if s.kind == "function"]
+    known = [session.symbols[n] for n in names]
+    functions = [s for s in known if s.kind == "function" and s.size]
     if not functions:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no machine code")
     return join([_function(session, symbol, syntax) for symbol in functions])
 
 
-def _function(session: Session, symbol: Any, syntax: str) -> View:
+def _function(session: Session, symbol: Symbol, syntax: str) -> View:
     code = session.arena.read(symbol.address, symbol.size)
-    lines = list(disassemble(code, symbol.address, session.describe, syntax))
+    lines = list(disassemble(code, symbol.address, _describe(session), syntax))
     title = f"{written(symbol.name)}: {symbol.type}, {symbol.size} bytes at {symbol.address:#x}"
     if symbol.cell:
         title += f", cell {symbol.cell}"
     return listing(title, "\n".join(lines))
 
 
-def disassemble(code: bytes, address: int, describe: Any, syntax: str = "intel") -> Iterator[str]:
+def _describe(session: Session) -> Callable[[int], str]:
+    """Names for addresses in the arena; others are left as they are."""
+    arena, places = session.arena, session.places
+
+    def describe(address: int) -> str:
+        if address not in arena:
+            return ""
+        return places.data(address) or places.name(address)
+
+    return describe
+
+
+def disassemble(
+    code: bytes, address: int, describe: Callable[[int], str], syntax: str = "intel"
+) -> Iterator[str]:
     """One line an instruction: offset, bytes, text, and the name of what it refers to.
 
     Targets of jumps within the code get the labels L1, L2, ... in a column of their own.
@@ -91,7 +104,12 @@ def disassemble(code: bytes, address: int, describe: Any, syntax: str = "intel")
 
 
 def _refers_to(
-    after: int, operands: str, start: int, stop: int, labels: dict[int, str], describe: Any
+    after: int,
+    operands: str,
+    start: int,
+    stop: int,
+    labels: dict[int, str],
+    describe: Callable[[int], str],
 ) -> str:
     """What an instruction's operands lead to: a label here, or a symbol."""
     found = [int(m[1], 16) for m in _IMMEDIATE.finditer(operands)]

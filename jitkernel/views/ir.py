@@ -13,19 +13,25 @@ from jitkernel.views.view import View, listing
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["entity", "ir"]
+__all__ = ["entity", "ir", "module_text"]
 
 
 def ir(session: Session, target: int | str | None = None) -> View:
     """The module of a cell, or one function or global of it; without a target the last cell's."""
     cell, _ = find(session, target)
-    module = session.module_text(cell.number)
-    if not module:
-        raise UsageError(f"cell {cell.number} has no IR of its own")
+    module = module_text(session, cell.number)
     if isinstance(target, str):
         name = written(bare(target))
         return listing(f"{name}, cell {cell.number}", entity(module, name) or module)
     return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
+
+
+def module_text(session: Session, number: int) -> str:
+    """The text that a cell's module was compiled from.  Raises UsageError where it is gone."""
+    record = session.store.get(number)
+    if record is None or not record.module:
+        raise UsageError(f"cell {number} has no IR of its own")
+    return record.module.strip("\n")
 
 
 def entity(module: str, name: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
+    from jitkernel.session.symbol_table import Symbol
 
 __all__ = ["cells", "symbol_names", "symbols"]
 
@@ -44,17 +45,17 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
     rows = [
         (
             written(symbol.name),
-            symbol.kind,
+            "constant" if symbol.constant else symbol.kind,
             symbol.type,
             symbol.size or "",
-            symbol.cell or "",
+            symbol.cell or symbol.state,
             ", ".join(map(str, symbol.users)),
             f"{symbol.address:#x}" if symbol.address else "",
         )
         for symbol in chosen[:ROWS]
     ]
     note = _count(len(chosen), "symbol", "symbols") if chosen else "Nothing is defined yet."
-    columns = ("name", "kind", "type", "#bytes", "#cell", "used by", "address")
+    columns = ("name", "kind", "type", "#bytes", "#cell", "used by cells", "address")
     return table("Symbols", columns, rows, note)
 
 
@@ -63,12 +64,13 @@ def symbol_names(session: Session, pattern: str | None = None) -> list[str]:
     return [written(s.name) for s in _chosen(session, pattern, False)]
 
 
-def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Any]:
+def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Symbol]:
     wanted = bare(pattern) if pattern else "*"
     return [
         symbol
-        for name, symbol in session.symbols.items()
-        if fnmatchcase(name, wanted) and (everything or symbol.cell)
+        for symbol in session.symbols.values()
+        if fnmatchcase(symbol.name, wanted)
+        and (everything or symbol.cell or symbol.state == "missing")
     ]
 
 

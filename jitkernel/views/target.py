@@ -27,10 +27,11 @@ def find(session: Session, target: int | str | None) -> tuple[Cell, list[str]]:
         return cells[target], cells[target].names
     name = bare(target)
     symbol = session.symbols.get(name)
-    if symbol is None or symbol.cell not in cells:
+    cell = symbol.cell if symbol is not None else 0
+    if cell not in cells:
         import difflib
 
         near = difflib.get_close_matches(name, list(session.symbols), 1)
         words = f"; did you mean {written(near[0])}?" if near else "; %symbols lists what there is"
         raise UsageError(f"nothing of the session is called {written(name)}{words}")
-    return cells[symbol.cell], [name]
+    return cells[cell], [name]

@@ -26,10 +26,10 @@ def test_the_sentence_comes_first_then_the_art() -> None:
 
 def test_a_crash_card_says_nothing_twice() -> None:
     error = Fault(
-        "read of address 0 (a null pointer)",
-        where="@get+4, cell 7, line 3: %v = load i64, ptr %p",
-        instruction="mov rax, qword ptr [rdi]",
-        kept="5 functions, 2 globals, the heap. Nothing was lost.",
+        "Fault: read of address 0 (a null pointer)\n"
+        "at @get+4, cell 7, line 3: %v = load i64, ptr %p\n"
+        "    mov rax, qword ptr [rdi]\n"
+        "Kept: 5 functions, 2 globals, the heap. Nothing was lost."
     )
     assert traceback(error) == [
         "Fault: read of address 0 (a null pointer)",
@@ -95,7 +95,8 @@ def test_sizes(value: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.52, "1.52 ns"), (1_400_000, "1.4 ms"), (22_100, "22.1 us"), (3.9e9, "3.9 s")]
+    ("value", "text"),
+    [(1.52, "1.52 ns"), (1_400_000, "1.4 ms"), (22_100, "22.1 us"), (3.9e9, "3.9 s")],
 )
 def test_times(value: float, text: str) -> None:
     assert time_text(value) == text

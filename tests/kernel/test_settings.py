@@ -21,7 +21,14 @@ from jitkernel.kernel.settings import (
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("64M", 64 << 20), ("1G", 1 << 30), ("4096", 4096), ("1.5k", 1536), ("2 GiB", 2 << 30), ("8mb", 8 << 20)],
+    [
+        ("64M", 64 << 20),
+        ("1G", 1 << 30),
+        ("4096", 4096),
+        ("1.5k", 1536),
+        ("2 GiB", 2 << 30),
+        ("8mb", 8 << 20),
+    ],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
@@ -58,7 +65,15 @@ def test_every_setting_is_one_of_the_session() -> None:
 
 def test_the_command_line() -> None:
     config = read_arguments(
-        ["-f", "x.json", "--Arena.capacity=256M", "--O3", "--cpu=x86-64", "--Session.key=k", "--debug"]
+        [
+            "-f",
+            "x.json",
+            "--Arena.capacity=256M",
+            "--O3",
+            "--cpu=x86-64",
+            "--Session.key=k",
+            "--debug",
+        ]
     )
     settings = session_settings(config)
     assert settings["capacity"] == 256 << 20
@@ -71,7 +86,9 @@ def test_files_on_the_path_the_first_wins(tmp_path: Path) -> None:
     for folder in (strong, weak):
         folder.mkdir()
     (weak / "jitkernel_config.json").write_text('{"Compiler": {"opt_level": 0, "workers": 2}}')
-    (strong / "jitkernel_config.py").write_text("c.Compiler.opt_level = 1\nc.Arena.capacity = '64M'\n")
+    (strong / "jitkernel_config.py").write_text(
+        "c.Compiler.opt_level = 1\nc.Arena.capacity = '64M'\n"
+    )
     settings = session_settings(load_files([str(strong), str(weak)]))
     assert (settings["opt_level"], settings["workers"], settings["capacity"]) == (1, 2, 64 << 20)
 
@@ -94,7 +111,12 @@ def test_generate_config(tmp_path: Path) -> None:
     done = run_kernel("--generate-config", JUPYTER_CONFIG_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "jitkernel_config.py").read_text()
-    for name in ("Arena.capacity", "Session.undo_depth", "Compiler.opt_level", "JITKernel.max_output"):
+    for name in (
+        "Arena.capacity",
+        "Session.undo_depth",
+        "Compiler.opt_level",
+        "JITKernel.max_output",
+    ):
         assert f"# c.{name} = " in text
     again = run_kernel("--generate-config", JUPYTER_CONFIG_DIR=str(tmp_path))
     assert again.returncode == 1 and "there already" in again.stderr

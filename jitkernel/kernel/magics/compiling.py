@@ -9,6 +9,7 @@ from jitkernel.kernel.magics.table import Argument, Magic
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.session import CellOptions
 
 __all__ = ["COMPILE_OPTIONS", "MAGICS"]
 
@@ -32,19 +33,23 @@ def llvm(frontend: Frontend, arguments: Any) -> Any:
     return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments))
 
 
-def cell_options(arguments: Any) -> dict[str, Any]:
-    """The options of `%%llvm` that were given, by the session's names."""
-    options: dict[str, Any] = {}
-    if arguments.O is not None:
-        options["opt_level"] = int(arguments.O)
-    for name in ("closed", "ignore_optnone", "retype", "keep_data"):
-        if getattr(arguments, name):
-            options[name] = True
-    return options
+def cell_options(arguments: Any) -> CellOptions:
+    """The options of `%%llvm` as the session takes them."""
+    from jitkernel.session import CellOptions
+
+    return CellOptions(
+        opt_level=None if arguments.O is None else int(arguments.O),
+        cpu=arguments.cpu or "",
+        closed=arguments.closed,
+        ignore_optnone=arguments.ignore_optnone,
+        retype=arguments.retype,
+        keep_data=arguments.keep_data,
+    )
 
 
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", choices=("0", "1", "2", "3")),
+    Argument("--cpu", "the CPU to compile for"),
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),

@@ -46,8 +46,12 @@ def _show(frontend: Frontend, name: str) -> None:
         for key, (owner, trait) in chosen.items()
     ]
     frontend.display(
-        table("Settings", ("setting", "value", "takes effect", "what it is"), rows,
-              "Set one with %config Section.name=value")
+        table(
+            "Settings",
+            ("setting", "value", "takes effect", "what it is"),
+            rows,
+            "Set one with %config Section.name=value",
+        )
     )
 
 
@@ -193,8 +197,12 @@ MAGICS = (
         (Argument("setting", "Section.name, or Section.name=value", "rest", completes="setting"),),
         example="%config Compiler.opt_level=3",
     ),
-    Magic("cd", "Change the working directory, of cells and of !commands.", cd,
-          (Argument("folder", "where to", "?", completes="file"),)),
+    Magic(
+        "cd",
+        "Change the working directory, of cells and of !commands.",
+        cd,
+        (Argument("folder", "where to", "?", completes="file"),),
+    ),
     Magic("pwd", "The working directory.", pwd),
     Magic(
         "env",
@@ -213,10 +221,18 @@ MAGICS = (
         ),
         form="cell",
     ),
-    Magic("clear", "Clear the cell's output.", clear,
-          (Argument("-w --wait", "when the next output comes", "flag"),)),
-    Magic("help", "What there is, or help on one magic or name.", help,
-          (Argument("topic", "a magic or a name", "?", completes="magic"),)),
+    Magic(
+        "clear",
+        "Clear the cell's output.",
+        clear,
+        (Argument("-w --wait", "when the next output comes", "flag"),),
+    ),
+    Magic(
+        "help",
+        "What there is, or help on one magic or name.",
+        help,
+        (Argument("topic", "a magic or a name", "?", completes="magic"),),
+    ),
     Magic("lsmagic", "The names of all magics.", lsmagic),
     Magic("quickref", "One page of everything.", quickref),
 )

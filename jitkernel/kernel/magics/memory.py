@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.views.view import size_text
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -25,12 +26,17 @@ def arena(frontend: Frontend, arguments: Any) -> None:
 
 
 def gc(frontend: Frontend, arguments: Any) -> None:
-    frontend.print(str(frontend.session.gc()))
+    freed = frontend.session.gc()
+    frontend.print(f"{freed['cells']} cells freed, {size_text(freed['bytes'])} given back")
 
 
 MAGICS = (
-    Magic("memory", "The whole account: the arena's zones and every process.", memory,
-          (Argument("--arena", "only the arena's zones", "flag"),)),
+    Magic(
+        "memory",
+        "The whole account: the arena's zones and every process.",
+        memory,
+        (Argument("--arena", "only the arena's zones", "flag"),),
+    ),
     Magic(
         "arena",
         "A map of the arena: what lies where, and what is free.",

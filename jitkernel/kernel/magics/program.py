@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.views.names import written
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -42,9 +43,7 @@ def cells(frontend: Frontend, arguments: Any) -> None:
 def symbols(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views import tables
 
-    frontend.display(
-        tables.symbols(frontend.session, arguments.pattern, everything=arguments.all)
-    )
+    frontend.display(tables.symbols(frontend.session, arguments.pattern, everything=arguments.all))
 
 
 def who(frontend: Frontend, arguments: Any) -> None:
@@ -55,29 +54,28 @@ def who(frontend: Frontend, arguments: Any) -> None:
 
 
 def evict(frontend: Frontend, arguments: Any) -> None:
-    session = frontend.session
-    wanted = targets(arguments.target)
-    if not wanted:
+    if not arguments.target:
         raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
-    if len(wanted) > 1:
-        known = {cell.number for cell in session.cells}
-        wanted = [w for w in wanted if not isinstance(w, int) or w in known] or wanted
-    report = session.evict(
-        wanted if len(wanted) > 1 else wanted[0],
-        cascade=arguments.cascade,
-        force=arguments.force,
+    before = {
+        cell.number: (cell.names, sum(cell.sizes.values())) for cell in frontend.session.cells
+    }
+    gone = frontend.session.evict(
+        *arguments.target, cascade=arguments.cascade, force=arguments.force
     )
-    frontend.print(str(report))
+    for cell in gone:
+        names, size = before.get(cell.number, ([], 0))
+        what = ", ".join(map(written, names))
+        frontend.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 
 def undo(frontend: Frontend, arguments: Any) -> None:
-    for _ in range(arguments.count):
-        frontend.print(str(frontend.session.undo()))
+    for sentence in frontend.session.undo(arguments.count):
+        frontend.print(sentence)
 
 
 def reset(frontend: Frontend, arguments: Any) -> None:
     frontend.session.reset()
-    frontend.print("The session is empty: no cells, no symbols, a fresh executor.")
+    frontend.print("The session is empty. Loaded libraries and the program's heap stay.")
 
 
 def run(frontend: Frontend, arguments: Any) -> Any:
@@ -95,15 +93,17 @@ def run(frontend: Frontend, arguments: Any) -> Any:
 
 
 def library(frontend: Frontend, arguments: Any) -> None:
-    frontend.session.load(arguments.name)
+    found = frontend.session.load(arguments.name)
     frontend.print(f"{arguments.name} is loaded; its functions can be declared and called.")
+    if found:
+        frontend.print("It defines what was missing: " + ", ".join(map(written, found)))
 
 
 def load(frontend: Frontend, arguments: Any) -> None:
     name = arguments.name
     if ".so" not in name and not name.startswith("lib"):
         raise UsageError(f"%load loads shared libraries; to run a file as a cell: %run {name}")
-    frontend.print(f"(%load is %lib here)")
+    frontend.print("(%load is %lib here)")
     library(frontend, arguments)
 
 
@@ -165,8 +165,12 @@ MAGICS = (
         undo,
         (Argument("count", "how many runs", "?", int, 1),),
     ),
-    Magic("reset", "Empty the session and start a fresh executor.", reset,
-          (Argument("-f --force", "accepted and not needed: nothing asks", "flag"),)),
+    Magic(
+        "reset",
+        "Evict every cell and forget results and undo; loaded libraries stay.",
+        reset,
+        (Argument("-f --force", "accepted and not needed: nothing asks", "flag"),),
+    ),
     Magic(
         "run",
         "Run a file as a cell.",

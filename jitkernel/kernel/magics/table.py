@@ -105,12 +105,9 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
 
 
 def _is_option(magic: Magic, text: str) -> bool:
-    """Does `text` begin with an option?  In free text only declared ones count."""
-    return text.startswith("-") and text.split(None, 1)[0].split("=")[0] in _spellings(magic)
-
-
-def _spellings(magic: Magic) -> set[str]:
-    return set(magic.options)
+    """Does `text` begin with an option?  Before free text only declared ones count."""
+    word = text.split(None, 1)[0].split("=")[0]
+    return word in magic.options or (word[1:2] != "-" and word[:2] in magic.options)
 
 
 def _option(magic: Magic, values: dict[str, Any], word: str, rest: str) -> str:
@@ -199,9 +196,7 @@ def help_text(magic: Magic) -> str:
         lines.append(f"As a cell magic, %%{magic.name}, it takes the rest of the cell.")
     if magic.arguments:
         lines.append("")
-        heads = [
-            ", ".join(a.names) if a.is_option else a.words.upper() for a in magic.arguments
-        ]
+        heads = [", ".join(a.names) if a.is_option else a.words.upper() for a in magic.arguments]
         width = max(map(len, heads))
         for head, argument in zip(heads, magic.arguments, strict=True):
             text = argument.help

@@ -1,0 +1,172 @@
+"""A kernel per module, started as a client starts it, and the means to talk to it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
+
+from jitkernel.kernel.client import outputs_text, run_cell
+from jitkernel.kernel.displays import plain
+from jitkernel.kernel.install import NAME, kernelspec_source
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of their own: no user's configuration, history or kernels; the source tree's kernel."""
+    home = tmp_path_factory.mktemp("jupyter home")
+    saved = dict(os.environ)
+    os.environ.update(
+        JUPYTER_CONFIG_DIR=str(home / "config"),
+        JUPYTER_DATA_DIR=str(home / "data"),
+        IPYTHONDIR=str(home / "ipython"),
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
+    )
+    from jitkernel.kernel.install import install
+
+    install("user")
+    yield home
+    os.environ.clear()
+    os.environ.update(saved)
+
+
+def children(pid: int) -> set[int]:
+    """All living descendants of a process."""
+    import psutil
+
+    try:
+        return {p.pid for p in psutil.Process(pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return set()
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those that still run (a zombie does not)."""
+    import psutil
+
+    found = set()
+    for pid in pids:
+        try:
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.add(pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def gone_within(pids: set[int], seconds: float) -> set[int]:
+    """What of `pids` is still there after `seconds`; returns as soon as nothing is."""
+    deadline = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return alive(pids)
+
+
+class Kernel:
+    """A kernel process and a blocking client of it."""
+
+    def __init__(self, *arguments: str, cwd: str | None = None) -> None:
+        specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
+        self.manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
+        self.manager.start_kernel(
+            extra_arguments=["--log-level=ERROR", *arguments], cwd=cwd or os.getcwd()
+        )
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    @property
+    def pid(self) -> int:
+        return self.manager.provisioner.pid
+
+    @property
+    def processes(self) -> set[int]:
+        """The kernel and everything it started."""
+        return {self.pid} | children(self.pid)
+
+    def run(self, source: str, timeout: float = 60, cell_id: str = "") -> tuple[dict, list[dict]]:
+        return run_cell(self.client, source, timeout=timeout, cell_id=cell_id)
+
+    def ok(self, source: str, **options: Any) -> str:
+        """Run a cell that must not fail; everything it showed, as text."""
+        reply, outputs = self.run(source, **options)
+        text = "\n".join(outputs_text(outputs))
+        assert reply["status"] == "ok", text
+        return text
+
+    def fails(self, source: str, **options: Any) -> str:
+        """Run a cell that must fail; its error as plain text."""
+        reply, outputs = self.run(source, **options)
+        errors = [o for o in outputs if o["output_type"] == "error"]
+        assert reply["status"] == "error", outputs
+        assert len(errors) == 1, outputs
+        assert errors[0]["ename"] == reply["ename"] and errors[0]["evalue"] == reply["evalue"]
+        return plain("\n".join(errors[0]["traceback"]))
+
+    def page(self, source: str) -> str:
+        """Run a cell that opens the pager; the page's text."""
+        reply, _ = self.run(source)
+        assert reply["status"] == "ok", reply
+        (payload,) = reply["payload"]
+        assert payload["source"] == "page"
+        return str(payload["data"]["text/plain"])
+
+    def result(self, source: str, **options: Any) -> str:
+        """The text of a cell's `Out`."""
+        reply, outputs = self.run(source, **options)
+        assert reply["status"] == "ok", outputs_text(outputs)
+        (out,) = [o for o in outputs if o["output_type"] == "execute_result"]
+        return str(out["data"]["text/plain"])
+
+    def start(self, source: str, **options: Any) -> str:
+        """Send a cell and do not wait; its message id."""
+        return self.client.execute(source, **options)
+
+    def reply_to(self, identity: str, timeout: float = 30) -> dict:
+        while True:
+            reply = self.client.get_shell_msg(timeout=timeout)
+            if reply["parent_header"].get("msg_id") == identity:
+                return reply["content"]
+
+    def iopub_of(self, identity: str, timeout: float = 30) -> list[dict]:
+        """The messages of a request up to its idle."""
+        found = []
+        while True:
+            message = self.client.get_iopub_msg(timeout=timeout)
+            if message["parent_header"].get("msg_id") != identity:
+                continue
+            found.append(message)
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return found
+
+    def wait_output(self, identity: str, text: str, timeout: float = 30) -> None:
+        """Wait until a running cell has printed `text`."""
+        seen = ""
+        while text not in seen:
+            message = self.client.get_iopub_msg(timeout=timeout)
+            if (
+                message["parent_header"].get("msg_id") == identity
+                and message["msg_type"] == "stream"
+            ):
+                seen += message["content"]["text"]
+
+    def stop(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel()
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    running = Kernel()
+    yield running
+    processes = running.processes
+    running.stop()
+    assert not gone_within(processes, 5), "processes were left behind"

@@ -1,0 +1,116 @@
+"""Interrupts: by signal and by message, in every kind of work, and while nothing runs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+SPIN = "spin_start:\n  br label %spin\nspin:\n  br label %spin"
+# A function that LLVM needs long for.
+SLOW_COMPILE = (
+    "define void @slow() {\n"
+    + "".join(
+        f"  %a{i} = load volatile i64, ptr null\n  %b{i} = mul i64 %a{i}, %a{max(i - 1, 0)}\n"
+        f"  %c{i} = xor i64 %b{i}, %b{max(i - 2, 0)}\n"
+        for i in range(60_000)
+    )
+    + "  ret void\n}"
+)
+
+WORK = {
+    "endless loop": SPIN,
+    "endless output": "again:\n  %n = call i32 @puts(ptr @text)\n  br label %again",
+    "sleep in libc": "@sleep(1000)",
+    "shell command": "!sleep 1000",
+    "a shell command that ignores SIGINT": "!trap '' INT; sleep 1000",
+    "compile": SLOW_COMPILE,
+    "blocked read": "@getchar()",
+    "timing loop": "%timeit @sleep(1)",
+}
+
+
+def by_signal(kernel: Kernel) -> None:
+    kernel.manager.interrupt_kernel()
+
+
+def by_message(kernel: Kernel) -> None:
+    message = kernel.client.session.msg("interrupt_request", {})
+    kernel.client.control_channel.send(message)
+    reply = kernel.client.get_control_msg(timeout=10)
+    assert reply["msg_type"] == "interrupt_reply" and reply["content"]["status"] == "ok"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def text(kernel: Kernel) -> None:
+    kernel.ok('@text = global [7 x i8] c"output\\00"\n@kept = global i64 5')
+
+
+@pytest.mark.parametrize("how", [by_signal, by_message], ids=["signal", "message"])
+@pytest.mark.parametrize("work", WORK, ids=lambda w: w.replace(" ", "-"))
+def test_interrupt(kernel: Kernel, work: str, how) -> None:
+    stdin = work == "blocked read"
+    identity = kernel.start(WORK[work], allow_stdin=stdin)
+    if stdin:
+        kernel.client.get_stdin_msg(timeout=20)
+    else:
+        time.sleep(0.4)
+    start = time.monotonic()
+    how(kernel)
+    reply = kernel.reply_to(identity, timeout=20)
+    taken = time.monotonic() - start
+    kernel.iopub_of(identity)
+    assert reply["status"] == "error"
+    assert reply["ename"] == "Interrupted"
+    assert taken < 3
+    assert kernel.result("@kept") == "i64 5"
+
+
+def test_an_interrupt_while_idle_is_harmless(kernel: Kernel) -> None:
+    for how in (by_signal, by_message, by_signal):
+        how(kernel)
+        assert kernel.result("@kept") == "i64 5"
+        time.sleep(0.05)
+
+
+def test_an_interrupt_before_the_work_began_counts(kernel: Kernel) -> None:
+    """Interrupts at many moments after a cell was sent; it always ends, the kernel always lives."""
+    for pause in (0.0, 0.001, 0.003, 0.01, 0.03):
+        identity = kernel.start(SPIN)
+        time.sleep(pause)
+        for _ in range(40):
+            by_signal(kernel)
+            time.sleep(0.05)
+            try:
+                reply = kernel.reply_to(identity, timeout=0.2)
+                break
+            except Exception:
+                continue
+        else:
+            pytest.fail("the loop was never interrupted")
+        assert reply["ename"] == "Interrupted"
+        kernel.iopub_of(identity)
+        assert kernel.result("@kept") == "i64 5"
+
+
+def test_cell_timeout(kernel: Kernel) -> None:
+    kernel.ok("%config Executor.cell_timeout=0.3")
+    try:
+        start = time.monotonic()
+        text = kernel.fails(SPIN)
+    finally:
+        kernel.ok("%config Executor.cell_timeout=0")
+    assert time.monotonic() - start < 3
+    assert "cell_timeout" in text
+
+
+def test_cells_queued_behind_an_interrupted_one_are_aborted(kernel: Kernel) -> None:
+    first = kernel.start(SPIN)
+    second = kernel.start("@kept")
+    time.sleep(0.3)
+    by_signal(kernel)
+    assert kernel.reply_to(first)["ename"] == "Interrupted"
+    assert kernel.reply_to(second)["status"] == "aborted"
+    kernel.iopub_of(second)

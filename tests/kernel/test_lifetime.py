@@ -1,0 +1,94 @@
+"""Shutdown, restart, a killed client, a killed kernel: no process is ever left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.kernel.conftest import Kernel, children, gone_within
+
+SPIN = "start:\n  br label %spin\nspin:\n  br label %spin"
+
+
+@pytest.fixture
+def running() -> Kernel:
+    kernel = Kernel()
+    kernel.ok("@abs(-1)")
+    yield kernel
+    kernel.client.stop_channels()
+    if kernel.manager.is_alive():
+        kernel.manager.shutdown_kernel(now=True)
+
+
+def test_shutdown_while_idle(running: Kernel) -> None:
+    processes = running.processes
+    assert len(processes) >= 3  # kernel, worker, executor
+    running.client.shutdown()
+    assert not gone_within(processes, 5)
+
+
+@pytest.mark.parametrize(
+    "work", [SPIN, "!sleep 1000", "@sleep(1000)"], ids=["loop", "shell", "libc"]
+)
+def test_shutdown_while_a_cell_runs(running: Kernel, work: str) -> None:
+    identity = running.start(work)
+    time.sleep(0.4)
+    processes = running.processes
+    running.client.shutdown()
+    assert not gone_within(processes, 6)
+    assert running.reply_to(identity)["status"] == "error"
+
+
+def test_restart_is_a_fresh_session(running: Kernel) -> None:
+    running.ok("@n = i64 5")
+    processes = running.processes
+    running.manager.restart_kernel()
+    running.client.wait_for_ready(timeout=60)
+    assert not gone_within(processes, 5)
+    assert "@n is not defined" in running.fails("@n")
+    assert running.result("@abs(-3)") == "i32 3"
+
+
+def test_restart_while_a_cell_runs(running: Kernel) -> None:
+    running.start(SPIN)
+    time.sleep(0.3)
+    processes = running.processes
+    running.manager.restart_kernel(now=False)
+    running.client.wait_for_ready(timeout=60)
+    assert not gone_within(processes, 6)
+    assert running.result("@abs(-3)") == "i32 3"
+
+
+def test_a_killed_kernel_leaves_nothing(running: Kernel) -> None:
+    running.start(SPIN)
+    time.sleep(0.3)
+    processes = running.processes
+    os.kill(running.pid, signal.SIGKILL)
+    assert not gone_within(processes - {running.pid}, 5)
+
+
+CLIENT = """
+import sys, time
+from tests.kernel.conftest import Kernel
+kernel = Kernel()
+kernel.ok("@abs(-1)")
+print(kernel.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_killed_client_leaves_nothing() -> None:
+    client = subprocess.Popen([sys.executable, "-c", CLIENT], stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    pid = int(client.stdout.readline())
+    processes = {pid} | children(pid)
+    assert len(processes) >= 3
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    assert not gone_within(processes, 6)

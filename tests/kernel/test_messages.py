@@ -1,0 +1,217 @@
+"""What jupyter_kernel_test leaves out: silent, counts, stdin, comms, aborted, user expressions."""
+
+import time
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
+
+
+def test_kernel_info(kernel: Kernel) -> None:
+    identity = kernel.client.kernel_info()
+    info = kernel.reply_to(identity)
+    assert info["implementation"] == "jitkernel"
+    assert info["language_info"]["mimetype"] == "text/x-llvm"
+    assert info["language_info"]["codemirror_mode"] == "llvm"
+    assert "debugger" not in info["supported_features"]
+    kernel.iopub_of(identity)
+
+
+def test_counts_and_result(kernel: Kernel) -> None:
+    first, outputs = kernel.run(SQ + "\n@sq(7)")
+    (out,) = [o for o in outputs if o["output_type"] == "execute_result"]
+    assert out["data"]["text/plain"] == "i32 49"
+    assert out["execution_count"] == first["execution_count"]
+    second, _ = kernel.run("@sq(2)")
+    assert second["execution_count"] == first["execution_count"] + 1
+    assert first["payload"] == [] and first["user_expressions"] == {}
+
+
+def test_results_are_named_by_the_prompt(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    reply, _ = kernel.run("@sq(9)")
+    assert kernel.result("_") == "i32 81"
+    kernel.ok("%pwd")
+    assert kernel.result(f"_{reply['execution_count']}") == "i32 81"
+
+
+def test_earlier_values_are_displayed(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    _, outputs = kernel.run("@sq(2)\n@sq(3)")
+    shown = [o for o in outputs if o["output_type"] == "display_data"]
+    assert [o["data"]["text/plain"] for o in shown] == ["@sq(2) = i32 4"]
+
+
+def test_silent_shows_and_counts_nothing(kernel: Kernel) -> None:
+    before, _ = kernel.run("@abs(-1)")
+    identity = kernel.start('@puts("unseen")\n@abs(-2)', silent=True)
+    reply = kernel.reply_to(identity)
+    kinds = [m["msg_type"] for m in kernel.iopub_of(identity)]
+    assert reply["status"] == "ok"
+    assert kinds == ["status", "status"]
+    after, _ = kernel.run("@abs(-1)")
+    assert after["execution_count"] == before["execution_count"] + 1
+
+
+def test_a_silent_error_is_in_the_reply_only(kernel: Kernel) -> None:
+    identity = kernel.start("sq(7)", silent=True)
+    assert kernel.reply_to(identity)["status"] == "error"
+    assert [m["msg_type"] for m in kernel.iopub_of(identity)] == ["status", "status"]
+
+
+def test_store_history_false_does_not_count(kernel: Kernel) -> None:
+    before, _ = kernel.run("@abs(-1)")
+    identity = kernel.start("@abs(-5)", store_history=False)
+    reply = kernel.reply_to(identity)
+    messages = kernel.iopub_of(identity)
+    (shown,) = [m for m in messages if m["msg_type"] == "execute_input"]
+    assert shown["content"]["execution_count"] == reply["execution_count"]
+    after, _ = kernel.run("@abs(-1)")
+    assert after["execution_count"] == before["execution_count"] + 1
+    identity = kernel.client.history(hist_access_type="tail", n=1)
+    assert kernel.reply_to(identity)["history"][0][2] == "@abs(-1)"
+    kernel.iopub_of(identity)
+
+
+def test_cells_after_a_failed_one_are_aborted(kernel: Kernel) -> None:
+    first = kernel.start("this is no IR", stop_on_error=True)
+    later = [kernel.start("@abs(-1)") for _ in range(3)]
+    assert kernel.reply_to(first)["status"] == "error"
+    assert {kernel.reply_to(identity)["status"] for identity in later} == {"aborted"}
+    kernel.iopub_of(later[-1])
+    assert kernel.result("@abs(-4)") == "i32 4"
+
+
+def test_without_stop_on_error_they_run(kernel: Kernel) -> None:
+    first = kernel.start("this is no IR", stop_on_error=False)
+    second = kernel.start("@abs(-1)")
+    assert kernel.reply_to(first)["status"] == "error"
+    assert kernel.reply_to(second)["status"] == "ok"
+    kernel.iopub_of(second)
+
+
+def test_user_expressions_fail_one_by_one(kernel: Kernel) -> None:
+    identity = kernel.start(
+        "@abs(-1)", user_expressions={"good": "@abs(-3)", "bad": "@nothing_like_it(1)"}
+    )
+    reply = kernel.reply_to(identity)
+    kernel.iopub_of(identity)
+    assert reply["status"] == "ok"
+    assert reply["user_expressions"]["good"]["data"]["text/plain"] == "i32 3"
+    assert reply["user_expressions"]["bad"]["status"] == "error"
+    assert kernel.result(f"_{reply['execution_count']}") == "i32 1"
+
+
+def test_an_error_is_published_once_and_in_the_reply(kernel: Kernel) -> None:
+    text = kernel.fails("%x = add 1, 2")
+    assert text.startswith("CompileError: line 1")
+    assert "hint: " in text
+
+
+@pytest.mark.parametrize("source", ["", "   \n\n", "; only a comment", "\n"])
+def test_empty_cells(kernel: Kernel, source: str) -> None:
+    assert kernel.ok(source) == ""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\x00\x01\x02",
+        "@" * 5000,
+        "(" * 3000,
+        "define",
+        "%",
+        "@",
+        "!",
+        "?",
+        "%%",
+        "\ud7ff \U0001f600",
+    ],
+)
+def test_garbage_gets_an_error(kernel: Kernel, source: str) -> None:
+    reply, _ = kernel.run(source)
+    assert reply["status"] in ("ok", "error")
+    assert kernel.result("@abs(-2)") == "i32 2"
+
+
+# -- stdin -----------------------------------------------------------------------------------
+
+
+READ = """\
+@line = global [64 x i8] zeroinitializer
+@stdin = external global ptr
+define i32 @ask() {
+  %in = load ptr, ptr @stdin
+  %p = call ptr @fgets(ptr @line, i32 64, ptr %in)
+  %n = call i64 @strlen(ptr @line)
+  %m = trunc i64 %n to i32
+  ret i32 %m
+}
+@ask()"""
+
+
+def test_a_cell_that_reads_asks_the_client(kernel: Kernel) -> None:
+    identity = kernel.client.execute(READ, allow_stdin=True)
+    request = kernel.client.get_stdin_msg(timeout=20)
+    assert request["msg_type"] == "input_request"
+    kernel.client.input("four")
+    assert kernel.reply_to(identity)["status"] == "ok"
+    kernel.iopub_of(identity)
+    assert kernel.result("_") == "i32 5"
+
+
+def test_without_an_input_box_it_says_so(kernel: Kernel) -> None:
+    identity = kernel.client.execute(READ, allow_stdin=False)
+    reply = kernel.reply_to(identity)
+    kernel.iopub_of(identity)
+    assert reply["status"] == "error"
+    assert "input" in reply["evalue"]
+    assert kernel.result("@abs(-2)") == "i32 2"
+
+
+# -- comms -----------------------------------------------------------------------------------
+
+
+def test_comms(kernel: Kernel) -> None:
+    message = kernel.client.session.msg(
+        "comm_open", {"comm_id": "nobody", "target_name": "no.such.target", "data": {}}
+    )
+    kernel.client.shell_channel.send(message)
+    kinds = [m["msg_type"] for m in kernel.iopub_of(message["header"]["msg_id"])]
+    assert "comm_close" in kinds
+    identity = kernel.client.comm_info()
+    assert kernel.reply_to(identity) == {"status": "ok", "comms": {}}
+    kernel.iopub_of(identity)
+
+
+# -- output ----------------------------------------------------------------------------------
+
+
+def test_output_streams_while_the_cell_runs(kernel: Kernel) -> None:
+    identity = kernel.start('@puts("first")\n@fflush(null)\n@usleep(700000)\n@puts("last")')
+    start = time.monotonic()
+    kernel.wait_output(identity, "first")
+    assert time.monotonic() - start < 0.6
+    kernel.reply_to(identity)
+    kernel.iopub_of(identity)
+
+
+def test_output_carries_the_cell_that_made_it(kernel: Kernel) -> None:
+    for text in ("one", "two"):
+        identity = kernel.start(f'@puts("{text}")')
+        kernel.reply_to(identity)
+        streams = [m for m in kernel.iopub_of(identity) if m["msg_type"] == "stream"]
+        assert "".join(m["content"]["text"] for m in streams) == text + "\n"
+
+
+def test_max_output_cuts_a_cell(kernel: Kernel) -> None:
+    kernel.ok("%config JITKernel.max_output=2000")
+    try:
+        text = kernel.ok("!head -c 100000 /dev/zero | tr '\\0' x")
+    finally:
+        kernel.ok("%config JITKernel.max_output=10M")
+    assert text.count("x") < 2100
+    assert "output cut at 2000 bytes" in text
+    assert "98000 more bytes" in text
