@@ -65,8 +65,9 @@ class Places:
         if found is None:
             return ""
         cell, symbol, offset = found
-        name = f"@{symbol.name}" if symbol is not None else "code"
-        return f"{name}{f'+{offset}' if offset else ''}, cell {cell}"
+        if symbol is None:  # a block of instructions, or a function that only its cell knows
+            return f"the code of cell {cell}, byte {offset}"
+        return f"@{symbol.name}{f'+{offset}' if offset else ''}, cell {cell}"
 
     def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
         """The cell whose text holds an address, the function there, and the offset in it."""
@@ -144,7 +145,7 @@ def error_of(
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
     frames = _frames(record, pc, places, linker)
-    inner = next((f for f in frames if ", cell " in f.where), None)
+    inner = next((f for f in frames if places.owner(f.address) is not None), None)
     at = inner.address if inner is not None else pc
     where = places.code(at)
     owner = places.owner(at)
