@@ -14,6 +14,7 @@ SHT_PROGBITS: Final = 1
 SHT_SYMTAB: Final = 2
 SHT_STRTAB: Final = 3
 SHT_RELA: Final = 4
+SHT_NOTE: Final = 7
 SHT_NOBITS: Final = 8
 SHT_REL: Final = 9
 SHT_INIT_ARRAY: Final = 14

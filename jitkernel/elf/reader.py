@@ -1,8 +1,8 @@
 """Bytes of an ELF64 relocatable file to records.  Start from `read_object`.
 
-It reads tables and checks that they lie inside the file; what relocations mean is the linker's
-business.  Layouts: System V gABI, chapter 4 (object files).  The path is plain, `iter_unpack` over
-the tables, because every cell goes through it.
+It reads tables and checks that they lie inside the file and point into each other; what relocations
+mean is the linker's business.  Layouts: System V gABI, chapter 4 (object files).  The path is plain,
+`iter_unpack` over the tables, because every cell goes through it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 _WORD = struct.Struct("<I")
+
+#: A section header as the file has it; `Section` names the fields.
+SectionTuple = tuple[int, int, int, int, int, int, int, int, int, int]
+#: A symbol table entry as the file has it; `SymbolEntry` names the fields.
+SymbolTuple = tuple[int, int, int, int, int, int]
 
 
 class Section(NamedTuple):
@@ -51,11 +56,15 @@ class SymbolEntry(NamedTuple):
 class ElfObject:
     """A relocatable object: `sections`, `symbols` and, by section index, `relocations`.
 
-    `relocations[i]` are `(offset, info, addend)` to apply to section i.  `groups` are COMDAT
-    groups as `(signature symbol index, member section indices)`.
+    Sections and symbols are plain tuples in the order of `Section` and `SymbolEntry`, symbols with
+    a section index that exists or is reserved.  `relocations[i]` are `(offset, info, addend)` to
+    apply to section i, in file order.  `groups` are COMDAT groups as `(signature symbol index,
+    member section indices)`.
     """
 
-    __slots__ = ("data", "groups", "machine", "names", "relocations", "sections", "strings", "symbols")
+    __slots__ = (
+        "data", "groups", "machine", "names", "relocations", "sections", "strings", "symbols",
+    )  # fmt: skip
 
     def __init__(self, data: bytes):
         self.data = data
@@ -67,73 +76,87 @@ class ElfObject:
     def _read(self, data: bytes) -> None:
         if data[:4] != b"\x7fELF":
             raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
-        (ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names) = _HEADER.unpack_from(data)
+        ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names = (
+            _HEADER.unpack_from(data)
+        )  # fmt: skip
         if ident[4] != 2 or ident[5] != 1:
             raise LinkError("not a 64-bit little-endian ELF object")
         if kind != c.ET_REL:
             raise LinkError(f"ELF type {kind} is not a relocatable object")
-        self.machine = machine
+        if offset and (count == 0 or names == c.SHN_XINDEX):  # gABI "Section Header", index 0
+            raise LinkError("an object with more than 65,279 sections is not supported")
         if entry != 64:
             raise LinkError(f"section headers of {entry} bytes; 64 are expected")
-        if count == 0 and offset:  # more sections than fit in the header: gABI "Section Header"
-            count = _SECTION.unpack_from(data, offset)[5]
         if offset + 64 * count > len(data):
             raise LinkError("the section headers lie outside the file")
-        sections = [*map(Section._make, _SECTION.iter_unpack(data[offset : offset + 64 * count]))]
-        if names == c.SHN_XINDEX:
-            names = sections[0].link
-        self.sections = sections
-        self.symbols: list[tuple[int, int, int, int, int, int]] = []
+        self.machine = machine
+        self.sections: list[SectionTuple] = [
+            *_SECTION.iter_unpack(data[offset : offset + 64 * count])
+        ]
+        self.symbols: list[SymbolTuple] = []
         self.relocations: dict[int, list[tuple[int, int, int]]] = {}
         self.groups: list[tuple[int, list[int]]] = []
         self.strings = b""
-        extended: Section | None = None
         limit = len(data)
-        for s in sections:
-            kind = s.type
+        index = -1
+        for _, kind, _, _, start, size, link, info, _, _ in self.sections:
+            index += 1
             if kind == c.SHT_NOBITS or kind == 0:
                 continue
-            start, size = s.offset, s.size
             if start + size > limit:
-                raise LinkError(f"section {self.sections.index(s)} lies outside the file")
+                raise LinkError(f"section {index} lies outside the file")
             if kind == c.SHT_RELA:
-                self.relocations.setdefault(s.info, []).extend(_RELA.iter_unpack(data[start : start + size]))
+                if info >= count:
+                    raise LinkError(f"section {index} relocates section {info}, which is not there")
+                entries = [*_RELA.iter_unpack(data[start : start + size])]
+                if info in self.relocations:
+                    self.relocations[info] += entries
+                else:
+                    self.relocations[info] = entries
             elif kind == c.SHT_SYMTAB:
                 self.symbols = [*_SYMBOL.iter_unpack(data[start : start + size])]
-                strings = sections[s.link]
-                self.strings = data[strings.offset : strings.offset + strings.size]
+                strings = self.sections[link]
+                self.strings = data[strings[4] : strings[4] + strings[5]]
             elif kind == c.SHT_GROUP:
                 words = [w for (w,) in _WORD.iter_unpack(data[start : start + size])]
                 if words and words[0] & c.GRP_COMDAT:
-                    self.groups.append((s.info, words[1:]))
+                    self.groups.append((info, words[1:]))
             elif kind == c.SHT_REL:
                 raise LinkError("SHT_REL relocations are not used on this machine")
             elif kind == c.SHT_SYMTAB_SHNDX:
-                extended = s
-        if extended is not None:
-            indices = data[extended.offset : extended.offset + extended.size]
-            self.symbols = [
-                s if s[3] != c.SHN_XINDEX else (*s[:3], index, *s[4:])
-                for s, (index,) in zip(self.symbols, _WORD.iter_unpack(indices), strict=True)
-            ]
-        header = sections[names]
-        self.names = data[header.offset : header.offset + header.size]
+                raise LinkError("an object with more than 65,279 sections is not supported")
+        header = self.sections[names]
+        self.names = data[header[4] : header[4] + header[5]]
+        for symbol in self.symbols:
+            if count <= symbol[3] < c.SHN_LORESERVE:
+                raise LinkError(f"a symbol lies in section {symbol[3]} of {count}")
+        for signature, _ in self.groups:
+            if signature >= len(self.symbols):
+                raise LinkError(f"a group is named by symbol {signature}, which is not there")
+
+    def section(self, index: int) -> Section:
+        """Section header `index`, its fields by name."""
+        return Section._make(self.sections[index])
+
+    def symbol(self, index: int) -> SymbolEntry:
+        """Symbol table entry `index`, its fields by name."""
+        return SymbolEntry._make(self.symbols[index])
 
     def section_name(self, index: int) -> str:
         """The name of section `index`."""
-        return _text(self.names, self.sections[index].name)
+        return _text(self.names, self.sections[index][0])
 
     def symbol_name(self, index: int) -> str:
         """The name of symbol `index`; that of its section for a section symbol."""
-        symbol = self.symbols[index]
-        if symbol[1] & 15 == c.STT_SECTION and symbol[3] < len(self.sections):
-            return self.section_name(symbol[3])
-        return _text(self.strings, symbol[0])
+        name, info, _, section, _, _ = self.symbols[index]
+        if info & 15 == c.STT_SECTION and section < len(self.sections):
+            return self.section_name(section)
+        return _text(self.strings, name)
 
     def content(self, index: int) -> bytes:
         """The bytes of section `index`; none for SHT_NOBITS."""
-        s = self.sections[index]
-        return b"" if s.type == c.SHT_NOBITS else self.data[s.offset : s.offset + s.size]
+        _, kind, _, _, offset, size, _, _, _, _ = self.sections[index]
+        return b"" if kind == c.SHT_NOBITS else self.data[offset : offset + size]
 
 
 def read_object(data: bytes) -> ElfObject:
@@ -142,5 +165,7 @@ def read_object(data: bytes) -> ElfObject:
 
 
 def _text(table: bytes, offset: int) -> str:
-    end = table.index(b"\0", offset)
+    end = table.find(b"\0", offset)
+    if end < 0 or offset > len(table):
+        raise LinkError(f"a name at {offset} does not end inside its string table")
     return table[offset:end].decode("utf-8", "surrogateescape")

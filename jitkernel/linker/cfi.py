@@ -31,7 +31,7 @@ _PCREL, _OMIT = 0x10, 0xFF
 
 
 class Row(NamedTuple):
-    """CFA = `register` + `offset`; `saved` maps registers to where they are, relative to the CFA."""
+    """CFA = `register` + `offset`; `saved` says where registers are, relative to the CFA."""
 
     register: int
     offset: int
@@ -145,7 +145,7 @@ def pc_range(read: Read, fde: int, cie: Cie) -> tuple[int, int] | None:
 
 
 def row_at(read: Read, fde: int, pc: int) -> Row | None:
-    """The frame that stands at `pc`, as the FDE at `fde` has it; None where it cannot be followed."""
+    """The frame that stands at `pc`, as the FDE at `fde` has it; None where that is not known."""
     try:
         length, back = _HEAD.unpack(read(fde, 8))
         cie = read_cie(read, fde + 4 - back)

@@ -6,21 +6,28 @@ Sections are told apart by their flags, not their names: compilers call code `.t
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 
-__all__ = ["Layout", "Names", "arrange", "read_names"]
+__all__ = ["Export", "Layout", "Names", "arrange", "initialisers", "read_names"]
 
-_UNWIND_NAME = ".eh_frame"
+#: Indirect pointers to personality routines: every object has its own copy, in a COMDAT group.
+#: Sharing them would make cells depend on each other that have nothing in common.
+PRIVATE = "DW.ref."
+
+_SECTION_ALLOC, _SECTION_WRITE, _SECTION_CODE = c.SHF_ALLOC, c.SHF_WRITE, c.SHF_EXECINSTR
 
 
 class Export(NamedTuple):
-    """A global definition of an object, as its symbol table has it."""
+    """A global definition of an object, as its symbol table has it; `number` is its index there."""
 
-    index: int
+    number: int
     name: str
     binding: int
     type: int
@@ -30,10 +37,14 @@ class Export(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What an object defines and asks for: `imports` are `(symbol index, name, weak)`."""
+    """What an object defines and asks for: `imports` are `(symbol index, name, weak)`.
+
+    `private` are indices of global symbols that no other object is to see.
+    """
 
     exports: list[Export]
     imports: list[tuple[int, str, bool]]
+    private: list[int]
 
 
 class Layout(NamedTuple):
@@ -51,22 +62,33 @@ def read_names(obj: ElfObject) -> Names:
     """The global symbols of an object.  Raises LinkError for kinds that are not supported."""
     exports: list[Export] = []
     imports: list[tuple[int, str, bool]] = []
+    private: list[int] = []
     strings = obj.strings
-    for index, (name, info, _, section, value, size) in enumerate(obj.symbols):
+    index = -1
+    for name, info, _, section, value, size in obj.symbols:
+        index += 1
         binding = info >> 4
         if not binding:
+            if info == c.STT_GNU_IFUNC:
+                raise LinkError("a local symbol is an ifunc; IFUNC symbols are not supported yet")
             continue
-        text = strings[name : strings.index(0, name)].decode("utf-8", "surrogateescape")
+        end = strings.find(0, name)
+        if end < 0:
+            raise LinkError(f"the name of symbol {index} does not end inside its string table")
+        text = strings[name:end].decode("utf-8", "surrogateescape")
         kind = info & 15
         if kind == c.STT_TLS:
             raise LinkError(f"@{text} is thread-local; thread-local storage is not supported yet")
         if kind == c.STT_GNU_IFUNC:
             raise LinkError(f"@{text} is an ifunc; IFUNC symbols are not supported yet")
         if section:
-            exports.append(Export(index, text, binding, kind, section, value, size))
+            if text.startswith(PRIVATE):
+                private.append(index)
+            else:
+                exports.append(Export(index, text, binding, kind, section, value, size))
         elif text:
             imports.append((index, text, binding == c.STB_WEAK))
-    return Names(exports, imports)
+    return Names(exports, imports, private)
 
 
 def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
@@ -74,28 +96,39 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
     places: list[tuple[str, int] | None] = []
     needs: dict[str, tuple[int, int]] = {}
     frames: list[int] = []
-    for index, (name, kind, flags, _, _, size, _, _, align, _) in enumerate(obj.sections):
-        if not flags & c.SHF_ALLOC or index in dropped:
+    index = -1
+    for name, kind, flags, _, _, size, _, _, align, _ in obj.sections:
+        index += 1
+        if not flags & _SECTION_ALLOC or index in dropped or kind == c.SHT_NOTE:
             places.append(None)
             continue
         if flags & c.SHF_TLS:
             raise LinkError(
                 f"section {obj.section_name(index)}: thread-local storage is not supported yet"
             )
-        if flags & c.SHF_EXECINSTR:
+        if flags & _SECTION_CODE:
             zone = "text"
         elif kind == c.SHT_X86_64_UNWIND or (
-            kind == c.SHT_PROGBITS and not flags & c.SHF_WRITE and _is_unwind(obj, name)
+            kind == c.SHT_PROGBITS
+            and not flags & _SECTION_WRITE
+            and obj.names.startswith(b".eh_frame\0", name)
         ):
             frames.append(index)
             places.append(None)
             continue
-        elif kind == c.SHT_INIT_ARRAY or kind == c.SHT_FINI_ARRAY or not flags & c.SHF_WRITE:
+        elif kind == c.SHT_INIT_ARRAY or kind == c.SHT_FINI_ARRAY or not flags & _SECTION_WRITE:
             zone = "rodata"
         else:
             zone = "data"
+            if kind == c.SHT_PREINIT_ARRAY or obj.names.startswith((b".ctors", b".dtors"), name):
+                raise LinkError(
+                    f"section {obj.section_name(index)}: only .init_array and .fini_array hold "
+                    "functions that are run"
+                )
         if align & (align - 1):
-            raise LinkError(f"section {obj.section_name(index)}: alignment {align} is not a power of 2")
+            raise LinkError(
+                f"section {obj.section_name(index)}: alignment {align} is not a power of 2"
+            )
         if size == 0:
             places.append((zone, 0))
             continue
@@ -107,5 +140,32 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
     return Layout(places, needs, frames)
 
 
-def _is_unwind(obj: ElfObject, name: int) -> bool:
-    return obj.names.startswith(b".eh_frame\0", name)
+def initialisers(
+    obj: ElfObject, layout: Layout, starts: Mapping[str, int], arena: Arena
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Constructors and destructors of a linked object, each in the order they run.
+
+    By ascending priority, which is the number that ends a section's name, then in file order;
+    destructors the other way round (gABI "Initialization and Termination Functions").
+    """
+    found: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for index, (_, kind, _, _, _, size, _, _, _, _) in enumerate(obj.sections):
+        if kind != c.SHT_INIT_ARRAY and kind != c.SHT_FINI_ARRAY:
+            continue
+        place = layout.places[index]
+        if place is None or not size:
+            continue
+        name = obj.section_name(index)
+        if size % 8:
+            raise LinkError(f"section {name}: {size} bytes are not a number of addresses")
+        suffix = name.rpartition(".")[2]
+        priority = int(suffix) if suffix.isdecimal() and suffix.isascii() else 1 << 16
+        content = arena.read(starts[place[0]] + place[1], size)
+        found.setdefault(kind, []).append((priority, struct.unpack(f"<{size // 8}Q", content)))
+    if not found:
+        return (), ()
+    init, fini = (
+        tuple(a for _, array in sorted(found.get(k, ()), key=lambda p: p[0]) for a in array)
+        for k in (c.SHT_INIT_ARRAY, c.SHT_FINI_ARRAY)
+    )
+    return init, fini[::-1]

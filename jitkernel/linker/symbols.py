@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jitkernel.linker.image import Image
 
-__all__ = ["Symbol", "SymbolKind", "SymbolState"]
+__all__ = ["Definition", "Symbol", "SymbolKind", "SymbolState"]
 
 
 class SymbolKind(IntEnum):
@@ -29,18 +29,23 @@ class SymbolState(IntEnum):
     NULL = 4  #: weak and defined nowhere: address 0
 
 
+#: What a symbol's definition was, to put it back: state, address, size, image, kind, why.
+Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]
+
+
 class Symbol:
     """One name, its present definition, and every place that holds its address.
 
     `stub` is the canonical entry: 16 bytes of text at a fixed address that lead to the present
     definition, or raise.  `slot` is a GOT slot with the symbol's address, `far_slot` one with a far
     function's real address, through which its stub jumps.  `users` maps each image that refers to
-    the symbol to its packed sites (see `sites`).  `held` counts who wants the entry kept all the same.  `info` belongs to the session: type, signature.
+    the symbol to its packed sites (see `sites`).  `held` counts who wants the entry kept all the
+    same.  `info` belongs to the session: type, signature.
     """
 
     __slots__ = (
-        "address", "far_slot", "held", "image", "info", "kind", "name", "size", "slot", "state", "stub",
-        "users", "why",
+        "address", "far_slot", "held", "image", "info", "kind", "name", "size", "slot", "state",
+        "stub", "users", "why",
     )  # fmt: skip
 
     def __init__(self, name: str, kind: SymbolKind = SymbolKind.UNKNOWN):
@@ -61,7 +66,16 @@ class Symbol:
     @property
     def is_function(self) -> bool:
         """Whether the symbol names code."""
-        return self.kind == SymbolKind.FUNCTION
+        return self.kind is SymbolKind.FUNCTION
+
+    @property
+    def definition(self) -> Definition:
+        """What it leads to now, for `Linker.redefine`."""
+        return self.state, self.address, self.size, self.image, self.kind, self.why
+
+    @definition.setter
+    def definition(self, was: Definition) -> None:
+        self.state, self.address, self.size, self.image, self.kind, self.why = was
 
     def __repr__(self) -> str:
         return f"<Symbol {self.name} {self.state.name.lower()} {self.address:#x}>"

@@ -2,8 +2,8 @@
 
 An unwinder is told of the region once and walks it from the front.  Records of images lie in
 extents of the `unwind` zone; what is free between them is made a dummy CIE, which unwinders skip,
-and a zero length ends the walk.  Start from `UnwindRegion`.  Source: Linux Standard Base, "Exception
-Frames" (`.eh_frame`); DWARF 5, 6.4.
+and a zero length ends the walk.  Start from `UnwindRegion`.  Source: Linux Standard Base,
+"Exception Frames" (`.eh_frame`); DWARF 5, 6.4.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def split(frames: bytes) -> list[Record]:
         if length == 0:
             break
         if length == 0xFFFF_FFFF or at + 4 + length > end or length < 4:
-            raise LinkError(f".eh_frame+{at:#x}: a record of {length} bytes does not fit its section")
+            raise LinkError(
+                f".eh_frame+{at:#x}: a record of {length} bytes does not fit its section"
+            )
         back = _WORD.unpack_from(frames, at + 4)[0]
         records.append(Record(at, frames[at : at + 4 + length], at + 4 - back if back else -1))
         at += 4 + length
@@ -58,7 +60,9 @@ class UnwindRegion:
     def __init__(self, arena: Arena):
         self._arena = arena
         self._zone = arena.zones["unwind"]
-        self._shared: dict[bytes, int] = {}
+        self._shared: dict[bytes, Extent] = {}
+        #: shared CIEs made since this was last cleared, for a placement that fails
+        self.made: list[bytes] = []
         self.start = self._zone.start
         self.generation = 0
         self._index: tuple[int, array[int], array[int]] = (-1, array("Q"), array("Q"))
@@ -78,13 +82,20 @@ class UnwindRegion:
         self.generation += 1
 
     def shared_cie(self, content: bytes) -> int:
-        """The address of a CIE without relocations: one for all images that bring the same bytes."""
-        address = self._shared.get(content)
-        if address is None:
+        """The address of a CIE without relocations: one for all images that bring its bytes."""
+        extent = self._shared.get(content)
+        if extent is None:
             padded = pad(content)
-            address = self._shared[content] = self.reserve(len(padded)).start
-            self._arena.write(address, padded)
-        return address
+            extent = self._shared[content] = self.reserve(len(padded))
+            self.made.append(content)
+            self._arena.write(extent.start, padded)
+        return extent[1]
+
+    def abort(self) -> None:
+        """Give back the shared CIEs made since `made` was cleared."""
+        for content in self.made:
+            self.free(self._shared.pop(content))
+        self.made.clear()
 
     def find(self, address: int) -> int:
         """The address of the FDE that covers `address`; 0 where none does.

@@ -9,12 +9,27 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-__all__ = ["BRANCH", "GOTPCRELX", "REX_GOTPCRELX", "STUB_SIZE", "TABLE", "Relocation", "relax"]
+__all__ = [
+    "BRANCH",
+    "BRANCHES",
+    "GOTPCREL",
+    "GOTPCRELX",
+    "PC32",
+    "REFUSED",
+    "RELAXABLE",
+    "REX_GOTPCRELX",
+    "STUB_SIZE",
+    "TABLE",
+    "Relocation",
+    "atexit_stub",
+    "far_stub",
+    "jump_stub",
+    "raise_stub",
+    "relax",
+]
 
 STUB_SIZE: Final = 16
 
-R_NONE: Final = 0
-R_64: Final = 1
 PC32: Final = 2
 BRANCH: Final = 4  # R_X86_64_PLT32: all branches are kept under this type
 GOTPCREL: Final = 9
@@ -41,13 +56,13 @@ class Relocation(NamedTuple):
     section: str = "AMD64 psABI 4.4.1"
 
 
-def _row(number: int, name: str, formula: str, base: str, field: int, sign: str, **kind: int) -> Relocation:
+def _row(
+    number: int, name: str, formula: str, base: str, field: int, sign: str, pc: int = 0, got: int = 0
+) -> Relocation:
     bits = 8 * field
     low = 0 if sign == "unsigned" else -(1 << bits - 1)
     high = (1 << bits - 1) - 1 if sign == "signed" else (1 << bits) - 1
-    return Relocation(
-        number, f"R_X86_64_{name}", formula, base, bool(kind.get("pc")), kind.get("got", 0), field, low, high
-    )
+    return Relocation(number, f"R_X86_64_{name}", formula, base, bool(pc), got, field, low, high)
 
 
 #: by number; signed and unsigned fields are checked as such, `either` takes what fits one of both
@@ -82,18 +97,34 @@ TABLE: Final[dict[int, Relocation]] = {
 
 #: what this linker refuses, and why
 REFUSED: Final[dict[int, str]] = {
-    **{n: "thread-local storage is not supported yet" for n in (16, 17, 18, 19, 20, 21, 22, 23, 34, 35, 36, 44, 45)},
+    **dict.fromkeys(
+        (16, 17, 18, 19, 20, 21, 22, 23, 34, 35, 36, 44, 45),
+        "thread-local storage is not supported yet",
+    ),
     37: "IFUNC symbols are not supported yet",
 }
+
+#: relocation types that only calls and jumps have
+BRANCHES: Final = frozenset((BRANCH, 31))
 
 _DISPLACEMENT = struct.Struct("<i")
 _IMMEDIATE = struct.Struct("<I")
 _LOW, _HIGH = -(1 << 31), (1 << 31) - 1
 _BINOPS = frozenset((0x03, 0x0B, 0x13, 0x1B, 0x23, 0x2B, 0x33, 0x3B))
+#: opcodes that `relax` knows; everything else keeps its GOT slot
+RELAXABLE: Final = _BINOPS | {0x85, 0x8B, 0xFF}
 
 
 def relax(
-    view: memoryview, at: int, base: int, opcode: int, modrm: int, rex: int, value: int, entry: int, slot: int
+    view: memoryview,
+    at: int,
+    base: int,
+    opcode: int,
+    modrm: int,
+    rex: int,
+    value: int,
+    entry: int,
+    slot: int,
 ) -> bool:
     """Write the instruction around a GOTPCRELX field for where its symbol is now.
 
@@ -167,8 +198,12 @@ def raise_stub(stub: int, handler: int) -> bytes:
     return b"\xe8" + _DISPLACEMENT.pack(handler - stub - 5) + b"\xcc" * 11
 
 
-def atexit_stub(stub: int, dso: int, cxa_atexit: int) -> bytes:
-    """`__cxa_atexit(function, 0, dso)` for one cell: what `atexit` is in it."""
+def atexit_stub(stub: int, dso: int) -> tuple[bytes, int]:
+    """What `atexit` is in one object: `__cxa_atexit(function, 0, dso)`.
+
+    The code, and where in it the branch to `__cxa_atexit` is to be written.
+    """
     code = b"\x31\xf6"  # xor %esi, %esi
-    code += b"\xba" + _IMMEDIATE.pack(dso)  # mov $dso, %edx
-    return code + b"\xe9" + _DISPLACEMENT.pack(cxa_atexit - stub - len(code) - 5)  # jmp __cxa_atexit
+    code += b"\x48\x8d\x15" + _DISPLACEMENT.pack(dso - stub - 9)  # lea dso(%rip), %rdx
+    code += b"\xe9"  # jmp __cxa_atexit
+    return code + bytes(4) + b"\xcc" * (STUB_SIZE - len(code) - 4), len(code)

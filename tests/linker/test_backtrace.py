@@ -12,7 +12,7 @@ from toolchain import assemble, compile_ir, needs
 from jitkernel.linker import Linker
 from jitkernel.linker.backtrace import unwind
 
-#: Stores rbx rbp rsp(after return) r12 r13 r14 r15 rip and 16 KB of stack.
+#: Stores rbx rbp rsp(after return) r12 r13 r14 r15 rip and 2 KB of stack.
 CAPTURE = """
 .text
 .globl capture
@@ -31,7 +31,7 @@ capture:
     movq %rax, registers+56(%rip)
     movq %rsp, %rsi
     leaq stack(%rip), %rdi
-    movl $16384, %ecx
+    movl $2048, %ecx
     rep movsb
     ret
     .cfi_endproc
@@ -43,8 +43,8 @@ capture:
 registers: .zero 64
 .globl stack
 .type stack, @object
-.size stack, 16384
-stack: .zero 16384
+.size stack, 2048
+stack: .zero 2048
 """
 
 #: Callee-saved registers, a frame pointer (a variable alloca), and a plain frame, in turn.
@@ -87,7 +87,7 @@ def _frames(linker: Linker) -> list[str]:
     words = struct.unpack("<8Q", arena.read(linker.symbols["registers"].address, 64))
     names = ("rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "rip")
     registers = dict(zip(names, words, strict=True))
-    stack = arena.read(linker.symbols["stack"].address, 16384)
+    stack = arena.read(linker.symbols["stack"].address, 2048)
     low = registers["rsp"] - 8
 
     def read(address: int, size: int) -> bytes | None:

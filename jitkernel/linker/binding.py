@@ -1,0 +1,252 @@
+"""Every place that holds a symbol's address, written.  Start from `Bindings`.
+
+A field of an instruction or a table is written by `apply`; the stub and the GOT slots of a symbol
+are made when the first field asks for them; `rebind` writes them all again when the symbol moves.
+Which symbol a name means, and who may define it, is not decided here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from jitkernel.arena import Arena, Extent
+from jitkernel.errors import LinkError
+from jitkernel.linker import x86_64
+from jitkernel.linker.image import SITE
+from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
+
+__all__ = ["Bindings", "OutOfRange", "Target"]
+
+_I32 = struct.Struct("<i")
+_U64 = struct.Struct("<Q")
+_PACK = {
+    (1, True): struct.Struct("<b"), (1, False): struct.Struct("<B"),
+    (2, True): struct.Struct("<h"), (2, False): struct.Struct("<H"),
+    (4, True): _I32, (4, False): struct.Struct("<I"),
+    (8, True): struct.Struct("<q"), (8, False): _U64,
+}  # fmt: skip
+
+MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
+FUNCTION = SymbolKind.FUNCTION
+
+#: What a relocation refers to: an address inside the object that is being linked, or a symbol.
+Target = int | Symbol
+
+
+class OutOfRange(Exception):
+    """A relocation's value does not fit its field."""
+
+
+class Bindings:
+    """Writes the fields, stubs and GOT slots of symbols into the arena.
+
+    `fixed` are symbols whose addresses never change; `jk_raise` there is what stubs of missing
+    symbols call.  `made` lists the stubs and slots made since it was last cleared, so that a
+    placement that fails can give them back.
+    """
+
+    def __init__(self, arena: Arena, fixed: Mapping[str, int]):
+        self.arena, self.view, self.base = arena, arena.view, arena.base
+        self.fixed = fixed
+        self.made: list[tuple[Symbol, str]] = []
+        #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
+        self.got = arena.zones["rodata"].start
+        data = arena.zones["data"]
+        self._data_start, self._data_stop = data.start - arena.base, data.stop - arena.base
+
+    # -- where a symbol is -----------------------------------------------------------------------
+
+    def value(self, symbol: Symbol) -> int:
+        """A symbol's address for every use that is not a branch: a function's canonical entry."""
+        if symbol.kind is FUNCTION and symbol.state in (DEFINED, FAR, MISSING):
+            return symbol.stub or self.stub(symbol)
+        return symbol.address
+
+    def entry(self, symbol: Symbol) -> int:
+        """Where a branch to a symbol goes: its definition where that is near, else its stub."""
+        state = symbol.state
+        if state is DEFINED or (state is FIXED and symbol.address in self.arena):
+            return symbol.address
+        return 0 if state is NULL else self.stub(symbol)
+
+    @staticmethod
+    def held_value(definition: Definition, stub: int) -> int:
+        """What fields held of a symbol while `definition` was its definition."""
+        state, address, _, _, kind, _ = definition
+        return stub if kind is FUNCTION and state in (DEFINED, FAR, MISSING) else address
+
+    # -- stubs and slots -------------------------------------------------------------------------
+
+    def stub(self, symbol: Symbol) -> int:
+        """The address of a symbol's stub, made if there is none.  Raises ArenaFull."""
+        if not symbol.stub:
+            symbol.stub = self.arena.reserve("text", STUB_SIZE)[1]
+            self.made.append((symbol, "stub"))
+            self.write_stub(symbol)
+        return symbol.stub
+
+    def write_stub(self, symbol: Symbol) -> None:
+        """Make a symbol's stub lead to its definition."""
+        stub, state = symbol.stub, symbol.state
+        if state is DEFINED or (state is FIXED and symbol.address in self.arena):
+            code = x86_64.jump_stub(stub, symbol.address)
+        elif state is FAR or state is FIXED:
+            if not symbol.far_slot:
+                symbol.far_slot = self.arena.reserve("rodata", 8)[1]
+                self.made.append((symbol, "far_slot"))
+            self.write_far_slot(symbol)
+            code = x86_64.far_stub(stub, symbol.far_slot)
+        else:
+            code = x86_64.raise_stub(stub, self.fixed["jk_raise"])
+        self.view[stub - self.base : stub - self.base + STUB_SIZE] = code
+
+    def write_far_slot(self, symbol: Symbol) -> None:
+        """Fill the slot that a far function's stub jumps through."""
+        if symbol.far_slot:
+            _U64.pack_into(self.view, symbol.far_slot - self.base, symbol.address)
+
+    def slot(self, symbol: Symbol) -> int:
+        """The address of a symbol's GOT slot, made if there is none.  Raises ArenaFull."""
+        if not symbol.slot:
+            value = self.value(symbol)
+            symbol.slot = self.arena.reserve("rodata", 8)[1]
+            self.made.append((symbol, "slot"))
+            _U64.pack_into(self.view, symbol.slot - self.base, value)
+        return symbol.slot
+
+    def free(self, symbol: Symbol) -> None:
+        """Give a symbol's stub and slots back."""
+        for which in ("stub", "slot", "far_slot"):
+            self._free_one(symbol, which)
+
+    def abort(self) -> None:
+        """Give back what was made since `made` was cleared."""
+        for symbol, which in reversed(self.made):
+            self._free_one(symbol, which)
+        self.made.clear()
+
+    def _free_one(self, symbol: Symbol, which: str) -> None:
+        at = getattr(symbol, which)
+        if at:
+            zone, size = ("text", STUB_SIZE) if which == "stub" else ("rodata", 8)
+            self.arena.free(Extent(zone, at, size))
+            setattr(symbol, which, 0)
+
+    # -- fields ----------------------------------------------------------------------------------
+
+    def apply(
+        self, target: Target, at: int, type: int, opcode: int, modrm: int, rex: int, addend: int
+    ) -> None:
+        """Write one field at `at`, an offset into the slab.
+
+        `opcode`, not 0, `modrm` and `rex` are the original bytes of an instruction that may be
+        relaxed.  Raises OutOfRange when the value does not fit, LinkError for a type that is not
+        known, ArenaFull.
+        """
+        base = self.base
+        if type == BRANCH:
+            value = (target if isinstance(target, int) else self.entry(target)) + addend - base - at
+            if not -0x8000_0000 <= value <= 0x7FFF_FFFF:
+                raise OutOfRange(f"L + A - P = {value:#x} does not fit 32 signed bits")
+            _I32.pack_into(self.view, at, value)
+            return
+        if opcode:
+            self._relax(target, at, opcode, modrm, rex)
+            return
+        row = TABLE.get(type)
+        if row is None:
+            if type == 0:
+                return
+            raise LinkError(REFUSED.get(type, "this relocation type is not known"))
+        kind = row.base
+        if isinstance(target, int):
+            value = 0 if kind in "0Z" else target
+        elif kind == "S":
+            value = self.value(target)
+        elif kind == "L":
+            value = self.entry(target)
+        elif kind == "G":
+            value = self.slot(target)
+        elif kind == "Z":
+            if target.state is FAR:
+                raise OutOfRange(f"{row.name}: the size of a library's symbol is not known")
+            value = target.size
+        else:
+            value = 0
+        value += addend + row.got * self.got
+        if row.relative:
+            value -= base + at
+        if not row.low <= value <= row.high:
+            sign = "signed " if row.low < 0 and row.high < 1 << 8 * row.field - 1 else ""
+            raise OutOfRange(
+                f"{row.formula} = {value:#x} does not fit {8 * row.field} {sign}bits"
+            )
+        _PACK[row.field, value < 0].pack_into(self.view, at, value)
+
+    def _relax(self, target: Target, at: int, opcode: int, modrm: int, rex: int) -> None:
+        """Write an instruction that loads through the GOT, without the GOT where it can be."""
+        if isinstance(target, int):
+            value = entry = target
+        elif target.state is FAR and target.kind is not FUNCTION:
+            value = entry = -1
+        else:
+            value, entry = self.value(target), self.entry(target)
+        relax = x86_64.relax
+        if value >= 0 and relax(self.view, at, self.base, opcode, modrm, rex, value, entry, 0):
+            return
+        if isinstance(target, int):
+            raise OutOfRange("this instruction needs a GOT slot for a local symbol")
+        slot = self.slot(target)
+        relax(self.view, at, self.base, opcode, modrm, rex, value, entry, slot)
+
+    # -- symbols that moved ----------------------------------------------------------------------
+
+    def rebind(self, symbol: Symbol, was: int) -> None:
+        """Write a symbol's stub, slots and sites for where it leads now.
+
+        `was` is what fields held before (see `held_value`): a site in writable data is written only
+        where that still stands.  Raises LinkError when a site cannot hold the new address, with
+        the sites before it written.
+        """
+        if symbol.stub:
+            self.write_stub(symbol)
+        if symbol.slot:
+            _U64.pack_into(self.view, symbol.slot - self.base, self.value(symbol))
+        if symbol.users is None:
+            return
+        view, base = self.view, self.base
+        low, high = self._data_start, self._data_stop
+        unpack, pack_into = SITE.iter_unpack, _I32.pack_into
+        near = symbol.address - base if symbol.state is DEFINED else 0
+        for image, packed in symbol.users.items():
+            for offset, type, opcode, modrm, rex, addend in unpack(packed):
+                if type == BRANCH and near:
+                    pack_into(view, offset, near + addend - offset)
+                    continue
+                if low <= offset < high and not self._stands(offset, type, addend, was):
+                    continue
+                try:
+                    self.apply(symbol, offset, type, opcode, modrm, rex, addend)
+                except OutOfRange as error:
+                    if symbol.state is not MISSING:
+                        raise LinkError(f"@{symbol.name} in cell {image.cell}: {error}") from None
+                    self._write_nowhere(offset, type, addend)
+
+    def _stands(self, offset: int, type: int, addend: int, was: int) -> bool:
+        """Whether a field in writable data still holds what the linker wrote there."""
+        row = TABLE[type]
+        if row.base != "S":
+            return True  # not an address that a program replaces by another
+        value = was + addend + row.got * self.got - (self.base + offset if row.relative else 0)
+        stands = int.from_bytes(self.view[offset : offset + row.field], "little")
+        return stands == value & (1 << 8 * row.field) - 1
+
+    def _write_nowhere(self, offset: int, type: int, addend: int) -> None:
+        """A field of a variable that is gone: an address where nothing is mapped, if it can be."""
+        row = TABLE[type]
+        value = self.base - 16 + addend - self.base - offset if row.relative else 0
+        if not row.low <= value <= row.high:
+            value = 0
+        _PACK[row.field, value < 0].pack_into(self.view, offset, value)

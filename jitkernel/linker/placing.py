@@ -1,0 +1,537 @@
+"""One object on its way into the arena, step by step.  Start from `Placing.link`.
+
+Nothing that the session has is changed before `commit`, except symbols whose new definition is in
+the object, and `abort` puts those back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jitkernel.arena import Extent
+from jitkernel.elf import ElfObject
+from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
+from jitkernel.linker import x86_64
+from jitkernel.linker.binding import OutOfRange, Target
+from jitkernel.linker.frames import place_frames
+from jitkernel.linker.image import SITE, Block, Image
+from jitkernel.linker.layout import Names, arrange, initialisers
+from jitkernel.linker.pins import Piece, pieces, pinned_sections
+from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.x86_64 import BRANCH, GOTPCREL, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
+
+if TYPE_CHECKING:
+    from jitkernel.linker.linker import Linker
+
+__all__ = ["Placing"]
+
+MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
+UNKNOWN, FUNCTION, DATA = SymbolKind
+_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+
+
+class Placing:
+    """An object, where its parts go, and what must be undone if it cannot be linked.
+
+    The order is: `link`, then either `commit` or `abort`.  The parameters are those of
+    `Linker.place`.
+    """
+
+    __slots__ = (
+        "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "names",
+        "new", "new_cies", "obj", "pieces", "pins", "private", "saved", "starts", "targets", "uses",
+        "view", "weak", "write_data", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        linker: Linker,
+        obj: ElfObject,
+        names: Names,
+        cell: int,
+        kinds: Mapping[str, str] | None = None,
+        weak: frozenset[str] | None = None,
+        pins: Mapping[str, int] | None = None,
+        at: Mapping[str, Block] | None = None,
+        write_data: bool = True,
+    ):
+        self.linker, self.obj, self.names = linker, obj, names
+        self.kinds, self.weak, self.at, self.write_data = kinds, weak, at, write_data
+        self.pins: Mapping[str, int] = pins or {}
+        self.bind = linker.bind
+        self.view, self.base = linker.bind.view, linker.bind.base
+        self.image = Image(cell)
+        self.forced: frozenset[int] = frozenset()
+        self.pieces: dict[int, list[Piece]] = {}
+        self.commons: dict[int, int] = {}
+        self.starts: dict[str, int] = {}
+        self.targets: list[Target | None] = []
+        self.uses: dict[Symbol, bytearray] = {}
+        self.private: dict[int, Symbol] = {}
+        #: what to undo: symbols that did not exist, definitions that were replaced, and of those
+        #: with what their users' fields held, the ones whose users were written again
+        self.new: list[Symbol] = []
+        self.saved: list[tuple[Symbol, Definition]] = []
+        self.written: list[Symbol] = []
+        linker.bind.made.clear()
+        linker.unwind.made.clear()
+
+    def link(self, takeover: frozenset[str] = frozenset()) -> None:
+        """Everything but the users that the object's symbols have elsewhere.
+
+        Raises LinkError or ArenaFull; `abort` then.
+        """
+        obj = self.obj
+        dropped = self._drop_groups(takeover) if obj.groups else frozenset()
+        if self.pins:
+            self.pieces = pieces(self.names, self.pins)
+            dropped |= pinned_sections(obj, self.pieces)
+        self.layout = arrange(obj, dropped)
+        tentative = self._place_commons()
+        self._reserve()
+        if self.pins:
+            self._adopt()
+        self.copy()
+        for index, size in tentative:
+            self.bind.arena.zero(self.starts["data"] + self.commons[index], size)
+        self.find_locals()
+        self._define()
+        if self.names.imports:
+            self._import()
+        if obj.relocations or self.layout.frames:
+            self.relocate()
+        if "rodata" in self.starts:
+            self.image.init, self.image.fini = initialisers(
+                obj, self.layout, self.starts, self.bind.arena
+            )
+
+    def commit(self) -> None:
+        """Write the users that the object's symbols have elsewhere.
+
+        Raises LinkError where one of them cannot hold the new address; `abort` then.
+        """
+        image = self.image
+        for symbol, was in self.saved:
+            if symbol.users or symbol.stub or symbol.slot:
+                self.written.append(symbol)
+                self.bind.rebind(symbol, self.bind.held_value(was, symbol.stub))
+        image.pins = tuple(self.pins.items())
+
+    def abort(self) -> None:
+        """Leave nothing of the object, and every symbol as it was."""
+        linker, bind, image = self.linker, self.bind, self.image
+        for symbol in image.refs:
+            if symbol.users is not None:
+                symbol.users.pop(image, None)
+                symbol.users = symbol.users or None
+        image.refs = ()
+        back = [(s, bind.held_value(s.definition, s.stub)) for s in self.written]
+        for symbol, was in reversed(self.saved):
+            symbol.definition = was
+        for symbol, held in back:
+            bind.rebind(symbol, held)
+        for symbol in self.new:
+            linker.symbols.pop(symbol.name, None)
+        bind.abort()
+        linker.unwind.abort()
+        linker.release(image)
+
+    # -- the steps -------------------------------------------------------------------------------
+
+    def _drop_groups(self, takeover: frozenset[str]) -> frozenset[int]:
+        """Sections of COMDAT groups that another image provides."""
+        obj, image, groups = self.obj, self.image, self.linker.groups
+        dropped: set[int] = set()
+        forced: set[int] = set()
+        provided: list[str] = []
+        copies: list[str] = []
+        private = self.names.private
+        for signature, members in obj.groups:
+            if signature in private:
+                continue
+            name = obj.symbol_name(signature)
+            provider = groups.get(name)
+            if name in takeover:
+                forced.update(members)
+            if provider is not None and name not in takeover and provider.cell != image.cell:
+                dropped.update(members)
+                copies.append(name)
+            else:
+                provided.append(name)
+        image.groups, image.copies = tuple(provided), tuple(copies)
+        self.forced = frozenset(forced)
+        return frozenset(dropped)
+
+    def _place_commons(self) -> list[tuple[int, int]]:
+        """Room for tentative definitions that nobody has made yet: symbol index and size."""
+        found: list[tuple[int, int]] = []
+        for index, name, _, _, section, align, size in self.names.exports:
+            if section not in _COMMON or name in self.pins:
+                continue
+            known = self.linker.symbols.get(name)
+            if known is not None and known.state is DEFINED and self._gives_way(name, c.STB_WEAK):
+                if known.size < size:
+                    raise LinkError(
+                        f"@{name} has {known.size} bytes in the session and {size} here"
+                    )
+                continue
+            if align & (align - 1):
+                raise LinkError(f"@{name}: alignment {align} is not a power of 2")
+            used, most = self.layout.needs.get("data", (0, 1))
+            offset = (used + align - 1) & -align
+            self.layout.needs["data"] = (offset + size, max(most, align))
+            self.commons[index] = offset
+            found.append((index, size))
+        return found
+
+    def _gives_way(self, name: str, binding: int) -> bool:
+        """Whether an existing definition is kept instead of the object's own."""
+        return binding == c.STB_WEAK if self.weak is None else name in self.weak
+
+    def _reserve(self) -> None:
+        image, arena, starts = self.image, self.bind.arena, self.starts
+        for zone, (size, align) in self.layout.needs.items():
+            if zone == "text":
+                image.text = extent = arena.reserve(zone, size, align)
+                starts[zone] = extent[1]
+                continue
+            block = self.at.get(zone) if self.at else None
+            if block is None:
+                block = Block(arena.reserve(zone, size, align))
+            elif block.extent.size < size or block.extent.start & (align - 1):
+                raise LinkError(
+                    f"{size} bytes of {zone} aligned to {align} do not fit the extent they had"
+                )
+            else:
+                block.holders += 1
+            if zone == "rodata":
+                image.rodata = block
+            else:
+                image.data = block
+            starts[zone] = block.extent[1]
+
+    def _adopt(self) -> None:
+        """Hold the blocks that pinned symbols lie in."""
+        image = self.image
+        for name, address in self.pins.items():
+            symbol = self.linker.symbols.get(name)
+            owner = symbol.image if symbol is not None else None
+            for block in owner.blocks if owner is not None else ():
+                start, size = block.extent[1], block.extent[2]
+                if start <= address < start + size and block not in image.adopted:
+                    block.holders += 1
+                    image.adopted += (block,)
+
+    def copy(self) -> None:
+        """Copy the sections; what lies between two of them becomes int3 or zero."""
+        view, base, obj, starts = self.view, self.base, self.obj, self.starts
+        raw, sections, arena = obj.data, obj.sections, self.bind.arena
+        ends = dict(starts)
+        index = -1
+        for place in self.layout.places:
+            index += 1
+            if place is None:
+                continue
+            zone, offset = place
+            _, kind, _, _, source, size, _, _, _, _ = sections[index]
+            if not size or (zone == "data" and not self.write_data):
+                continue
+            address = starts[zone] + offset
+            if (gap := address - ends[zone]) > 0:
+                fill = b"\xcc" if zone == "text" else b"\0"
+                view[ends[zone] - base : address - base] = fill * gap
+            ends[zone] = address + size
+            if kind == c.SHT_NOBITS:
+                arena.zero(address, size)
+            else:
+                view[address - base : address - base + size] = raw[source : source + size]
+        if self.pieces and self.write_data:
+            for section, ranges in self.pieces.items():
+                content = obj.content(section)
+                for piece in ranges:
+                    if content:
+                        arena.write(piece.address, content[piece.start : piece.stop])
+                    else:
+                        arena.zero(piece.address, piece.stop - piece.start)
+
+    def find_locals(self) -> None:
+        """By symbol index: the address of a local symbol; None where it has none."""
+        places, starts, targets = self.layout.places, self.starts, self.targets
+        for _, info, _, section, value, _ in self.obj.symbols:
+            if info >> 4:
+                targets.append(None)
+            elif section == 0 or section == c.SHN_ABS:
+                targets.append(value)
+            elif section >= c.SHN_LORESERVE or (place := places[section]) is None:
+                targets.append(None)
+            else:
+                targets.append(starts.get(place[0], 0) + place[1] + value)
+        for index in self.names.private:
+            _, _, _, section, value, _ = self.obj.symbols[index]
+            if section < c.SHN_LORESERVE and (place := places[section]) is not None:
+                targets[index] = starts.get(place[0], 0) + place[1] + value
+
+    def _define(self) -> None:
+        """Make the session's symbols lead to the object's definitions, not yet their users."""
+        exports: list[tuple[Symbol, int, int]] = []
+        symbols, places, image = self.linker.symbols, self.layout.places, self.image
+        targets, pins, starts = self.targets, self.pins, self.starts
+        for index, name, binding, elf_type, section, value, size in self.names.exports:
+            symbol = symbols.get(name)
+            state, zone = DEFINED, ""
+            if name in pins:
+                address = pins[name]
+            elif section < c.SHN_LORESERVE:
+                place = places[section]
+                if place is None:  # in a COMDAT group that another image provides
+                    targets[index] = symbol
+                    continue
+                zone = place[0]
+                address = starts.get(zone, 0) + place[1] + value
+                if address not in self.bind.arena:
+                    raise LinkError(f"@{name} lies outside the object")
+            elif section == c.SHN_ABS:
+                address, state = value, FIXED
+            elif index in self.commons:
+                address = starts["data"] + self.commons[index]
+            elif section in _COMMON:  # defined already
+                targets[index] = symbol
+                continue
+            else:
+                raise LinkError(f"@{name} lies in section {section:#x}, which is not known")
+            if symbol is None:
+                symbol = symbols[name] = Symbol(name)
+                self.new.append(symbol)
+            else:
+                if (
+                    symbol.state is DEFINED
+                    and self._gives_way(name, binding)
+                    and section not in self.forced
+                    and index not in self.commons
+                ):
+                    targets[index] = symbol
+                    continue
+                self.saved.append((symbol, symbol.definition))
+            if elf_type == c.STT_FUNC or (elf_type == c.STT_NOTYPE and zone == "text"):
+                symbol.kind = FUNCTION
+            else:
+                symbol.kind = DATA
+            symbol.state, symbol.address, symbol.size = state, address, size
+            symbol.image, symbol.why = image, ""
+            targets[index] = symbol
+            exports.append((symbol, address, size))
+        image.exports = tuple(exports)
+
+    def _import(self) -> None:
+        """Resolve what the object asks for; what nobody defines is looked up in the process."""
+        symbols, targets = self.linker.symbols, self.targets
+        new: list[Symbol] = []
+        asked: list[tuple[Symbol, bool]] = []
+        for index, name, weak in self.names.imports:
+            symbol = symbols.get(name)
+            if symbol is None or symbol.state is not DEFINED:
+                special = self._special(name)
+                if special is not None:
+                    targets[index] = special
+                    continue
+            if symbol is None:
+                symbol = symbols[name] = Symbol(name)
+                new.append(symbol)
+                self.new.append(symbol)
+            targets[index] = symbol
+            if symbol.state is MISSING or symbol.state is NULL:
+                asked.append((symbol, weak))
+            if symbol.kind is UNKNOWN:
+                kind = self.kinds.get(name) if self.kinds else None
+                if kind is not None:
+                    symbol.kind = FUNCTION if kind == "function" else DATA
+        for symbol in new:
+            if symbol.kind is UNKNOWN:
+                self._guess_kinds()
+                break
+        if new:
+            self.linker.table.find(new)
+        for symbol, weak in asked:
+            if symbol.state is MISSING and weak and not symbol.users:
+                symbol.state = NULL
+            elif symbol.state is NULL and not weak and symbol not in new:
+                self.saved.append((symbol, symbol.definition))
+                symbol.state = MISSING
+            elif symbol.state is NULL and not weak:
+                symbol.state = MISSING
+            if symbol.state is MISSING and symbol.kind is DATA:
+                raise LinkError(
+                    f"cell {self.image.cell} reads @{symbol.name}, which nobody defines; define it "
+                    "in this cell or an earlier one, or load the library that has it"
+                )
+
+    def _guess_kinds(self) -> None:
+        """Imports of unknown kind are functions if the object ever branches to them."""
+        called: set[int] = set()
+        for index, entries in self.obj.relocations.items():
+            content = self.obj.content(index)
+            for offset, info, _ in entries:
+                type = info & 0xFFFF_FFFF
+                if type in x86_64.BRANCHES or (
+                    type == GOTPCRELX and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
+                ):
+                    called.add(info >> 32)
+        for index, _, _ in self.names.imports:
+            symbol = self.targets[index]
+            if isinstance(symbol, Symbol) and symbol.kind is UNKNOWN:
+                symbol.kind = FUNCTION if index in called else DATA
+
+    def _special(self, name: str) -> int | None:
+        """The address of what only the linker can supply; None for all other names."""
+        if name[0] not in "_a":
+            return None
+        image = self.image
+        if name == "_GLOBAL_OFFSET_TABLE_":
+            return self.bind.got
+        if name == "__dso_handle" or name == "atexit":
+            if not image.dso:
+                image.dso = min(self.starts.values(), default=self.base)
+            return image.dso if name == "__dso_handle" else self._atexit()
+        for prefix, at_end in (("__start_", False), ("__stop_", True)):
+            if name.startswith(prefix):
+                for index, place in enumerate(self.layout.places):
+                    if place and self.obj.section_name(index) == name.removeprefix(prefix):
+                        size = self.obj.sections[index][5] if at_end else 0
+                        return self.starts.get(place[0], 0) + place[1] + size
+        return None
+
+    def _atexit(self) -> int:
+        """`atexit` of this object: it registers with the object's own `__dso_handle`."""
+        symbols, bind = self.linker.symbols, self.bind
+        register = symbols.get("__cxa_atexit")
+        if register is None:
+            register = symbols["__cxa_atexit"] = Symbol("__cxa_atexit", FUNCTION)
+            self.new.append(register)
+            self.linker.table.find([register])
+        extent = bind.arena.reserve("text", x86_64.STUB_SIZE)
+        self.image.extra += (extent,)
+        code, field = x86_64.atexit_stub(extent.start, self.image.dso)
+        bind.arena.write(extent.start, code)
+        at = extent.start + field - self.base
+        bind.apply(register, at, BRANCH, 0, 0, 0, -4)
+        self.uses.setdefault(register, bytearray()).extend(SITE.pack(at, BRANCH, 0, 0, 0, -4))
+        return extent.start
+
+    def relocate(self) -> None:
+        """Apply every relocation, and remember those that refer to a symbol as its sites."""
+        base, places, targets, site = self.base, self.layout.places, self.targets, self.site
+        frames, sections, count = self.layout.frames, self.obj.sections, len(self.targets)
+        for index, entries in self.obj.relocations.items():
+            place = places[index]
+            moved = self.pieces.get(index) if self.pieces else None
+            if place is None and moved is None:
+                continue
+            start = self.starts.get(place[0], 0) + place[1] - base if place is not None else 0
+            size = sections[index][5]
+            for entry in entries:
+                offset, info, _ = entry
+                if offset + 8 > size:
+                    self._check_field(index, entry, size)
+                if info >> 32 >= count:
+                    raise LinkError(
+                        f"cell {self.image.cell}: {self.obj.section_name(index)}+{offset:#x}: "
+                        f"a relocation against symbol {info >> 32} of {count}"
+                    )
+                at = start + offset
+                if moved is not None:
+                    for low, high, address in moved:
+                        if low <= offset < high:
+                            at = address + offset - low - base
+                site(targets[info >> 32], at, index, entry)
+        for index in frames:
+            place_frames(self, index)
+        image, uses = self.image, self.uses
+        if uses:
+            image.refs = tuple(uses)
+            for symbol, packed in uses.items():
+                if symbol.users is None:
+                    symbol.users = {image: bytes(packed)}
+                else:
+                    symbol.users[image] = bytes(packed)
+        for symbol in self.private.values():
+            if symbol.slot:
+                image.extra += (Extent("rodata", symbol.slot, 8),)
+
+    def site(
+        self, target: Target | None, at: int, section: int, entry: tuple[int, int, int]
+    ) -> None:
+        """Relocate one field at `at`, an offset into the slab."""
+        offset, info, addend = entry
+        type = info & 0xFFFF_FFFF
+        opcode = modrm = rex = 0
+        if type == PC32:
+            view = self.view
+            if offset and view[at - 1] & 0xFE == 0xE8 and self.obj.sections[section][2] & 4:
+                type = BRANCH  # call and jmp, as older compilers mark them
+        elif type == GOTPCRELX or type == REX_GOTPCRELX:
+            view = self.view
+            rexed = type == REX_GOTPCRELX
+            if addend != -4 or offset < 2 + rexed:
+                type = GOTPCREL
+            else:
+                opcode, modrm = view[at - 2], view[at - 1]
+                rex = view[at - 3] if rexed else 0
+                if opcode not in x86_64.RELAXABLE:
+                    type, opcode, modrm, rex = GOTPCREL, 0, 0, 0
+        elif type == 0:
+            return
+        try:
+            if target is None:
+                raise LinkError("refers to a section that is not loaded")
+            if target.__class__ is Symbol:
+                if self.write_data or self._is_fixed(at):
+                    self.bind.apply(target, at, type, opcode, modrm, rex, addend)
+                elif type not in TABLE:
+                    raise LinkError(x86_64.REFUSED.get(type, "this relocation type is not known"))
+                packed = SITE.pack(at, type, opcode, modrm, rex, addend)
+                if target in self.uses:
+                    self.uses[target] += packed  # type: ignore[index]
+                else:
+                    self.uses[target] = bytearray(packed)  # type: ignore[index]
+            elif self.write_data or self._is_fixed(at):
+                row = TABLE.get(type)
+                if row is not None and row.base == "G":
+                    target = self._private(target)  # type: ignore[arg-type]
+                elif row is not None and row.base == "Z":
+                    addend += self.obj.symbols[info >> 32][5]
+                self.bind.apply(target, at, type, opcode, modrm, rex, addend)
+        except (OutOfRange, LinkError) as error:
+            raise self._refusal(section, entry, str(error)) from None
+
+    def _is_fixed(self, at: int) -> bool:
+        """Whether a field lies outside writable data."""
+        zone = self.bind.arena.zones["data"]
+        return not zone.start <= at + self.base < zone.stop
+
+    def _private(self, address: int) -> Symbol:
+        """A symbol without a name, for an address of the object that needs a GOT slot."""
+        symbol = self.private.get(address)
+        if symbol is None:
+            symbol = self.private[address] = Symbol("", DATA)
+            symbol.state, symbol.address = FIXED, address
+        return symbol
+
+    def _check_field(self, section: int, entry: tuple[int, int, int], size: int) -> None:
+        row = TABLE.get(entry[1] & 0xFFFF_FFFF)
+        if row is not None and entry[0] + row.field > size:
+            raise self._refusal(section, entry, f"the field ends outside the section of {size} bytes")
+
+    def _refusal(self, section: int, entry: tuple[int, int, int], why: str) -> LinkError:
+        obj, (offset, info, addend) = self.obj, entry
+        row = TABLE.get(info & 0xFFFF_FFFF)
+        name = row.name if row else f"relocation type {info & 0xFFFF_FFFF}"
+        symbol = obj.symbol_name(info >> 32) if info >> 32 < len(obj.symbols) else "no symbol"
+        hint = ""
+        if self.base + self.bind.arena.capacity > 1 << 31:
+            hint = "; the arena lies above 2 GiB here, where only position-independent code links"
+        return LinkError(
+            f"cell {self.image.cell}: {obj.section_name(section)}+{offset:#x}: {name} against "
+            f"{symbol}{addend:+#x}: {why}{hint}"
+        )
