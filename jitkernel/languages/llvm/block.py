@@ -91,7 +91,8 @@ def wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None) 
             value = instruction.result if instruction else ""
             if not value:
                 value, naming = VALUE_NAME, f"{VALUE_NAME} ="
-        tail = f" ret {type} {value}".rstrip() + " }"
+        # On a line of its own: the user's last line stays a single instruction.
+        tail = f"\nret {type} {value}".rstrip() + " }"
     return Wrapper(type, head, naming, tail)
 
 

@@ -302,7 +302,7 @@ def _strange_character(text: str) -> str:
     for character in code:
         if not character.isascii():
             return (
-                f"this line has a {character!r} (U+{ord(character):04X}); names with it are quoted, "
-                f"and quotes, blanks and dashes are the plain ones"
+                f"this line has a {character!r} (U+{ord(character):04X}); quote names with it, "
+                "and write plain quotes, blanks and dashes"
             )
     return ""

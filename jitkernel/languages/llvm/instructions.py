@@ -42,8 +42,8 @@ class Instruction:
 
 
 _HEAD = re.compile(
-    r'\s*(?:(?:"[^"]*"|[-a-zA-Z$._0-9]+):\s*)?(?:(%(?:"[^"]*"|[-a-zA-Z$._0-9]+))\s*=\s*)?'
-    r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)"
+    r'\s*(?:(%(?:"[^"]*"|[-a-zA-Z$._0-9]+))\s*=\s*)?'
+    r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"
 )
 _COMMENT = re.compile(r'("[^"]*")|;[^\n]*')
 _TOKEN = re.compile(r'"[^"]*"|[()\[\]{}<>,]|[^\s"()\[\]{}<>,]+')

@@ -224,6 +224,10 @@ class _Scanner:
             match = pattern.match(source, at)
             end = match.end() if match else at
             return self.add(kind, at, end, end)
+        if kind is Kind.LABEL:  # an instruction may follow on the same line
+            label = _LABEL.match(source, at)
+            end = label.end() if label else at
+            return self.add(kind, at, end, end)
         found = self.extent(at, kind)
         if found is None:
             return self.next_line(at)

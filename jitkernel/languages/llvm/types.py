@@ -229,6 +229,11 @@ class _Reader:
         if not self.take(token):
             raise self.fail(f"expected '{token}' in a type")
 
+    def times(self) -> None:
+        if self.word() != "x":
+            raise self.fail("expected 'x' in a type")
+        self.at += 1
+
     def number(self) -> int:
         self.space()
         match = _NUMBER.match(self.text, self.at)
@@ -279,7 +284,7 @@ class _Reader:
         if head == "[":
             self.at += 1
             count = self.number()
-            self.expect("x")
+            self.times()
             element = self.type()
             self.expect("]")
             return ArrayType(count, element)
@@ -295,9 +300,9 @@ class _Reader:
             scalable = self.word() == "vscale"
             if scalable:
                 self.expect("vscale")
-                self.expect("x")
+                self.times()
             count = self.number()
-            self.expect("x")
+            self.times()
             element = self.type()
             self.expect(">")
             return VectorType(count, element, scalable)

@@ -1,0 +1,177 @@
+"""An LLVM to compare with, and a session in a few lines for expressions to run against."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import llvmlite.binding as binding
+import pytest
+
+from jitkernel.compiler import CompilerPool, Layout
+from jitkernel.languages.llvm import TypedValue, prelude_type
+from jitkernel.languages.llvm.types import FunctionType, Type, parse_type
+from jitkernel.languages.llvm.words import nearest
+
+NAMED_TYPES = {
+    "pt": "{ i32, i32 }",
+    "mixed": "{ i8, double, [3 x i16], ptr }",
+    "packed": "<{ i8, i32 }>",
+    "a b": "{ %pt, i1 }",
+    "list": "{ ptr, i64 }",
+}
+
+
+def type_lines() -> str:
+    return "\n".join(
+        f'%"{name}" = type {body}' if " " in name else f"%{name} = type {body}"
+        for name, body in NAMED_TYPES.items()
+    )
+
+
+class LLVM:
+    """llvmlite, as the one who knows."""
+
+    def __init__(self) -> None:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        binding.initialize_native_asmparser()
+        self.machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+
+    def parse(self, text: str) -> Any:
+        return binding.parse_assembly(text, binding.create_context())
+
+    def error(self, text: str) -> tuple[int, int, str]:
+        """Line, column and words of the complaint; (0, 0, "") where there is none."""
+        try:
+            self.parse(text).verify()
+        except RuntimeError as error:
+            match = re.search(r"<string>:(\d+):(\d+): error: (.*)", str(error))
+            return (int(match[1]), int(match[2]), match[3]) if match else (0, 0, str(error))
+        return 0, 0, ""
+
+    def instruction_types(self, text: str) -> list[str]:
+        """The types of all instructions of a module's functions, in order."""
+        module = self.parse(text)
+        return [
+            str(instruction.type)
+            for function in module.functions
+            for block in function.blocks
+            for instruction in block.instructions
+        ]
+
+    def bytes_of(self, value: str, size: int) -> bytes:
+        """What a constant looks like in memory."""
+        module = self.parse(f"{type_lines()}\n@value = global {value}, align 16\n")
+        module.verify()
+        with binding.create_mcjit_compiler(module, self.machine) as engine:
+            engine.finalize_object()
+            return ctypes.string_at(engine.get_global_value_address("value"), size)
+
+
+@pytest.fixture(scope="session")
+def llvm() -> LLVM:
+    return LLVM()
+
+
+@pytest.fixture(scope="session")
+def layouts() -> Iterator[Callable[[Type], Layout]]:
+    known: dict[Type, Layout] = {}
+    pool = CompilerPool(workers=1, spare=False)
+    pool.start()
+
+    def layout(type: Type) -> Layout:
+        if type not in known:
+            known[type] = pool.layouts([str(type)], type_lines())[0]
+        return known[type]
+
+    yield layout
+    pool.close()
+
+
+class FakeHost:
+    """A session of Python functions and a dictionary of memory."""
+
+    def __init__(self, layout: Callable[[Type], Layout]):
+        self.layout = layout
+        self.functions: dict[str, tuple[FunctionType, Callable[..., Any]]] = {}
+        self.variables: dict[str, tuple[Type, int, bool]] = {}
+        self.memory: dict[int, bytes] = {}
+        self.results: dict[int | None, TypedValue] = {}
+        self.log: list[str] = []
+        self.next = 0x1000
+
+    # What an expression may ask
+
+    def signature(self, name: str) -> FunctionType | None:
+        return self.functions[name][0] if name in self.functions else prelude_type(name)
+
+    def variable(self, name: str) -> tuple[Type, int, bool] | None:
+        return self.variables.get(name)
+
+    def address(self, name: str) -> int | None:
+        if name in self.variables:
+            return self.variables[name][1]
+        return 0x500000 if name in self.functions else None
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue:
+        self.log.append(f"{name}({', '.join(a.text() for a in arguments)})")
+        type, function = self.functions[name]
+        answer = function(*[a.python for a in arguments])
+        layout = None if str(type.result) == "void" else self.layout(type.result)
+        data = b"" if layout is None else int(answer).to_bytes(layout.size, "little", signed=True)
+        return TypedValue(type.result, data, self.layout)
+
+    def load(self, type: Type, address: int) -> TypedValue:
+        return TypedValue(type, self.memory[address], self.layout)
+
+    def allocate(self, data: bytes, align: int) -> int:
+        self.next = -(-self.next // 16) * 16
+        address, self.next = self.next, self.next + len(data)
+        self.memory[address] = data
+        return address
+
+    def result(self, number: int | None) -> TypedValue | None:
+        return self.results.get(number)
+
+    def nearest(self, name: str) -> str | None:
+        return nearest(name, [*self.functions, *self.variables])
+
+    # What a test sets up
+
+    def define(self, name: str, type: str, function: Callable[..., Any]) -> None:
+        found = parse_type(type)
+        assert isinstance(found, FunctionType)
+        self.functions[name] = (found, function)
+
+    def set(self, name: str, type: str, data: bytes, constant: bool = False) -> None:
+        self.variables[name] = (parse_type(type), self.allocate(data, 16), constant)
+
+    def value(self, type: str, data: bytes) -> TypedValue:
+        return TypedValue(parse_type(type), data, self.layout)
+
+
+@pytest.fixture
+def host(layouts: Callable[[Type], Layout]) -> FakeHost:
+    host = FakeHost(layouts)
+    host.define("sq", "i32 (i32)", lambda x: x * x)
+    host.define("wide", "i64 (i64)", lambda x: x)
+    host.define("flag", "i1 (i1)", lambda x: -int(x))
+    host.define("half_it", "double (double)", lambda x: 0)
+    host.define("apply", "i32 (ptr, i32)", lambda f, x: x)
+    host.define("none", "void ()", lambda: None)
+    host.define("two", "i32 (i32, i32)", lambda x, y: x + y)
+    host.define("take", "i32 (%pt)", lambda p: p[0] + p[1])
+    host.define("text", "i64 (ptr)", lambda p: len(host.memory[p]))
+    host.define("printf", "i32 (ptr, ...)", lambda *a: len(a))
+    host.define("a b", "i32 ()", lambda: 5)
+    host.define("narrow", "i8 ()", lambda: -1)
+    host.define("vec", "i32 (<4 x i32>)", sum)
+    host.set("g", "i32", (42).to_bytes(4, "little"))
+    host.set("k", "i32", (7).to_bytes(4, "little"), constant=True)
+    host.set("p", "%pt", b"\1\0\0\0\2\0\0\0")
+    host.set("s", "[6 x i8]", b"hello\0")
+    host.set("d", "double", bytes(8))
+    return host

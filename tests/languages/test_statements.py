@@ -1,0 +1,269 @@
+"""Statements and their kinds: interface, section 1, row by row."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jitkernel.errors import CompileError
+from jitkernel.languages.llvm.statements import Kind, normalise, scan, split
+
+
+def kinds(source: str) -> list[str]:
+    return [s.kind.value for s in split(normalise(source))]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("%%time", "cell magic"),
+        ("%pt = type { i32, i32 }", "type"),
+        ('%"a b" = type opaque', "type"),
+        ("%x = add i32 40, 2", "instruction"),
+        ("%typed = add i32 1, 1", "instruction"),
+        ("%0 = load i32, ptr @g", "instruction"),
+        ("%asm @sq -O2", "line magic"),
+        ("%config Session.budget = 5", "line magic"),
+        ("%time @sq(7) ; (", "line magic"),
+        ("!0 = !{i32 1}", "metadata"),
+        ("!llvm.module.flags = !{!0}", "metadata"),
+        ("!named = distinct !{}", "metadata"),
+        ("!ls -la (", "shell command"),
+        ("!{ echo hi", "shell command"),
+        ("!PATH=/bin ls", "shell command"),
+        ("!!ls", "shell command"),
+        ("@g = global i32 5", "entity"),
+        ("@g = private unnamed_addr constant [2 x i8] c\"a\\00\"", "entity"),
+        ("@g=external global i32", "entity"),
+        ("@a = alias i32, ptr @g", "entity"),
+        ("@t = thread_local global i32 0", "entity"),
+        ('@"a b" = dso_local global i32 0', "entity"),
+        ("@g = i32 5", "assignment"),
+        ("@r = @sq(7)", "assignment"),
+        ("@g=5", "assignment"),
+        ("@sq(7)", "call line"),
+        ("@sq (7)", "call line"),
+        ('@"a b"()', "call line"),
+        ("@sq(\n  7\n)", "call line"),
+        ("@sq", "show"),
+        ("@sq ; comment", "show"),
+        ("@sq?", "inspection"),
+        ("@sq??", "inspection"),
+        ("?@sq", "inspection"),
+        ("??sq", "inspection"),
+        ("%asm?", "inspection"),
+        ("%%time?", "inspection"),
+        ("add?", "inspection"),
+        ('@"a b"?', "inspection"),
+        ("define i32 @f() { ret i32 1 }", "entity"),
+        ("declare i32 @f(i32)", "entity"),
+        ('target triple = "x86_64-unknown-linux-gnu"', "entity"),
+        ('source_filename = "a.c"', "entity"),
+        ("attributes #0 = { nounwind }", "entity"),
+        ('module asm "nop"', "entity"),
+        ("$c = comdat any", "entity"),
+        ('^0 = module: (path: "x")', "entity"),
+        ("uselistorder ptr @f, { 1, 0 }", "entity"),
+        ("entry:", "label"),
+        ("12:", "label"),
+        ('"a b":', "label"),
+        ("define:", "label"),
+        ("ret i32 0", "instruction"),
+        ("tail call void @f()", "instruction"),
+        ("store <4 x i32> %a, ptr %p", "instruction"),
+        ("switch i32 %x, label %d [\n i32 0, label %a\n ]", "instruction"),
+        ("_", "result"),
+        ("_5", "result"),
+    ],
+)
+def test_kind(line, kind):
+    assert kinds(line) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("sq(7)", "'sq(7)' is no statement", "did you mean `@sq(7)`?"),
+        ("x = add i32 1, 2", "no statement", "did you mean `%x = add i32 1, 2`?"),
+        ("pt = type { i32 }", "no statement", "did you mean `%pt = type { i32 }`?"),
+        ("g = global i32 5", "no statement", "did you mean `@g = global i32 5`?"),
+        ("n = 5", "no statement", "did you mean `@n = 5`?"),
+        ("@g global i32 5", "no statement", "did you mean `@g = global i32 5`?"),
+        ("@g == 5", "no statement", "an assignment is `@name = value`"),
+        ("@sq 7", "no statement", "`@sq` alone shows it, `@sq(...)` calls it, `@sq = ...` sets it"),
+        ("// no", "no statement", "comments start with ;"),
+        ("# no", "no statement", "comments start with ;"),
+        ("ad i32 1, 2", "'ad' begins no statement", "did you mean `add i32 1, 2`?"),
+        ("defin i32 @f() {", "begins no statement", "did you mean `define i32 @f() {`?"),
+        ("laod i32, ptr @g", "begins no statement", "did you mean `load i32, ptr @g`?"),
+        ("i32 5", "is a value", "to keep it: `@name = i32 5`"),
+        ("5", "is a value", "to keep it: `@name = 5`"),
+        ("}", "'}' closes nothing", ""),
+        ("sq", "no statement", "did you mean `@sq` or `%sq`?"),
+        ("int main() {", "no statement", "this cell holds LLVM IR; functions begin with `define`"),
+        ("import numpy", "no statement", "this cell holds LLVM IR"),
+        ("é = 5", "no statement", "are quoted"),
+        ("@é(4)", "no statement", "or quoted"),
+        ("%é", "no statement", "a line magic is `%name`"),
+        ("load @g", "", ""),
+        ("hello world again", "begins no statement", "a statement is IR"),
+    ],
+)
+def test_anything_else_names_the_nearest_form(line, message, hint):
+    if not message:
+        assert kinds(line) == ["instruction"]
+        return
+    with pytest.raises(CompileError) as caught:
+        split(f"\n  {line}")
+    found = caught.value.diagnostics[0]
+    assert message in found.message
+    assert hint in found.hint
+    assert (found.line, found.column) == (2, 3)
+
+
+def test_a_cell_magic_takes_the_cell_and_comes_first():
+    assert kinds("; head\n\n%%time\n@sq(7)\nanything ((") == ["cell magic"]
+    with pytest.raises(CompileError, match="a cell magic is the first statement"):
+        split("@sq(7)\n%%time")
+
+
+def test_lines_columns_and_comments():
+    source = "; head (\n\n  @a(1) ; tail {\n@s = constant [3 x i8] c\"a;b\" ; x\ndefine void @f() ; y\n{ ; }\n  ret void\n} ; z\n@b()"
+    found = [(s.text, s.line, s.column, s.last_line) for s in split(source)]
+    assert found == [
+        ("@a(1)", 3, 3, 3),
+        ('@s = constant [3 x i8] c"a;b"', 4, 1, 4),
+        ("define void @f() ; y\n{ ; }\n  ret void\n}", 5, 1, 8),
+        ("@b()", 9, 1, 9),
+    ]
+    for statement in split(source):
+        assert source[statement.start : statement.stop] == statement.text
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("define void @f() { ret void } define void @g() { ret void }", ["entity", "entity"]),
+        ("define void @f() { ret void } @f()", ["entity", "call line"]),
+        ("define { i32, i32 } @f()\n\n; why\n{\nret { i32, i32 } zeroinitializer\n}", ["entity"]),
+        ("define i32 @f(i32 %x)\n#0 {\nret i32 %x\n}", ["entity"]),
+        ("declare void @f()\n@f()", ["entity", "call line"]),
+        ("invoke void @f()\n  to label %a unwind label %b\n@f()", ["instruction", "call line"]),
+        ("%l = landingpad { ptr, i32 }\n cleanup\n catch ptr null", ["instruction"]),
+        ("!echo a \\\n b\n@f()", ["shell command", "call line"]),
+        ("@f(1,\r\n 2)\r\n@g()", ["call line", "call line"]),
+        ("@f(1,\r 2)\r@g()", ["call line", "call line"]),
+        ("@f(\t1\t)\t", ["call line"]),
+        ("\ufeff@f()", ["call line"]),
+        ('@f("a;b(", c"}\\22")', ["call line"]),
+        ('@"a (b"()\n@"c"', ["call line", "show"]),
+        ("call void asm sideeffect \"nop ; (\", \"~{dirflag}\"()", ["instruction"]),
+        ('@s = constant [2 x i8] c"\\5C\\22"', ["entity"]),
+        ('@s = constant [1 x i8] c"\\"', ["entity"]),
+        ("", []),
+        ("\n\n ; only comments ((\n", []),
+        ("define void @f() {\n ; }\n ret void\n}", ["entity"]),
+    ],
+)
+def test_splitting(source, expected):
+    assert kinds(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "place", "incomplete"),
+    [
+        ("@f(1", "this '(' is never closed", (1, 3), True),
+        ("@f(1))", "')' closes nothing", (1, 6), False),
+        ("@f({1)}", "')' where '}' should close the '{' of line 1, column 4", (1, 6), False),
+        ("\ndefine void @f() {\n ret void", "this '{' is never closed", (2, 18), True),
+        ('@f("abc)\n', "this string is never closed", (1, 4), False),
+        ('@s = constant [4 x i8] c"abc', "this string is never closed", (1, 25), True),
+        ("%pt = type { i32,\n [3 x i8}", "'}' where ']' should close the '['", (2, 9), False),
+        ("a\x00b", "character U+0000 is not text", (1, 2), False),
+        ("; \x1b[0m", "character U+001B is not text", (1, 3), False),
+        ("x\ud800", "character U+D800 is not text", (1, 2), False),
+    ],
+)
+def test_what_cannot_be_split(source, message, place, incomplete):
+    problems = scan(source)[1]
+    found = problems[0].diagnostic
+    assert message in found.message
+    assert (found.line, found.column) == place
+    assert problems[0].incomplete is incomplete
+    found.render().encode()  # whatever the cell held, the message is text
+
+
+def test_every_bad_line_is_named_up_to_ten():
+    with pytest.raises(CompileError) as caught:
+        split("sq(1)\n@ok()\nsq(2)\n" + "bad line\n" * 20)
+    assert [d.line for d in caught.value.diagnostics[:3]] == [1, 3, 4]
+    assert len(caught.value.diagnostics) == 10
+
+
+def test_megabytes_are_split_in_linear_time():
+    function = "define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1 ; (\n  ret i32 %%y\n}\n@c%d = constant [2 x i8] c\";\\00\"\n"
+    text = "".join(function % (i, i) for i in range(40_000))
+
+    def seconds(source: str) -> float:
+        begin = time.process_time()
+        assert len(split(source)) > 1000
+        return time.process_time() - begin
+
+    small, large = seconds(text[: len(text) // 4].rsplit("define", 1)[0]), seconds(text)
+    assert len(text) > 3_000_000
+    assert large < 3.0
+    assert large < 10 * small  # four times the text; a quadratic scan would take sixteen
+
+
+def test_deep_and_wide_brackets():
+    assert kinds("@f(" + "(" * 20_000 + ")" * 20_000 + ")") == ["call line"]
+    assert kinds("@f(" + "1, " * 50_000 + "1)") == ["call line"]
+
+
+pieces = st.sampled_from(
+    "define declare @f @\"a b\" %x %%time ( ) [ ] { } < > = , ; \" c\"a\\00\" \n \t ! !0 = type global "
+    "i32 ret void entry: 5 -1 @f( ? ?? %asm $c ^0 _ _5 é \\ \r\n".split(" ") + ["\n", " ", "\r\n"]
+)
+
+
+@given(st.lists(pieces, max_size=40).map(" ".join))
+@settings(max_examples=400, deadline=None)
+def test_any_text_is_split_or_refused(source):
+    source = normalise(source)
+    statements, problems = scan(source)
+    at = 0
+    for statement in statements:
+        assert source[statement.start : statement.stop] == statement.text
+        assert statement.start >= at
+        assert statement.line == source.count("\n", 0, statement.start) + 1
+        assert statement.last_line == source.count("\n", 0, statement.stop) + 1
+        assert statement.kind is not Kind.UNKNOWN
+        at = statement.stop
+    for problem in problems:
+        problem.diagnostic.render()
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_binary_garbage(data):
+    for text in (data.decode("latin-1"), data.decode("utf-8", "surrogateescape")):
+        try:
+            split(normalise(text))
+        except CompileError as error:
+            str(error).encode()
+
+
+def test_mutated_cells():
+    source = "%pt = type { i32 }\ndefine i32 @f(i32 %x) {\nentry:\n  ret i32 %x\n}\n%y = call i32 @f(i32 1)\n@f(2)\n@r = @f(\"a\")\n!ls\n"
+    chance = random.Random(1)
+    for _ in range(1000):
+        text = list(source)
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(text))
+            text[at : at + chance.randint(0, 2)] = chance.choice("(){}[]<>\"';\n@%!=?x \\")
+        try:
+            split("".join(text))
+        except CompileError as error:
+            assert error.diagnostics[0].line >= 1
