@@ -43,7 +43,8 @@ def memory(session: Session) -> dict[str, Any]:
     slab = engine.arena.resident()
     kernel = own_bytes(os.getpid())
     executor = own_bytes(engine.executor.pid) if engine.started else 0
-    workers = [{"pid": w.pid, "role": w.role, "uss": w.uss, "compiles": w.compiles} for w in engine.pool.memory()]
+    pool = engine.pool.memory()
+    workers = [{"pid": w.pid, "role": w.role, "uss": w.uss, "compiles": w.compiles} for w in pool]
     return {
         "zones": zones,
         "slab": slab,
@@ -54,5 +55,5 @@ def memory(session: Session) -> dict[str, Any]:
         "cells": len(session.program.cells) if engine.started else 0,
         "symbols": len(engine.linker.symbols) if engine.started else 0,
         "undo": session.history.bytes if engine.started else 0,
-        "total": slab + kernel + executor + sum(w["uss"] for w in workers),
+        "total": slab + kernel + executor + sum(w.uss for w in pool),
     }

@@ -14,7 +14,7 @@ from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.errors import EvictError, LinkError, TypeMismatch
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.session.cell import Cell, CellState
-from jitkernel.session.signatures import Signature, Variable, signature_of, variable_of
+from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
 from jitkernel.session.store import Store
 
 __all__ = ["Change", "Program"]
@@ -127,7 +127,7 @@ class Program:
         changed: list[str],
     ) -> None:
         known = symbol.info
-        if known is new or (type(known) is type(new) and known.same(new)):
+        if known is new or same_type(known, new):
             return
         if defined:
             provider = self.cell_of(symbol)
@@ -217,8 +217,8 @@ class Program:
         if old is not None:
             owned_before[old.number] = frozenset(old.names)
         image = linker.place(
-            compiled.object, cell.number, kinds=kinds, weak=frozenset(weak), pins=pins or None,
-            write_data=not (keep_data and pins),
+            compiled.object, cell.number, kinds=kinds, weak=frozenset(weak) if known else None,
+            pins=pins or None, write_data=not (keep_data and pins),
         )  # fmt: skip
         cell.image = image
         self.cells[cell.number] = cell
@@ -479,12 +479,12 @@ class Program:
             if owner:
                 symbol.info = info
                 holder = self.cells.get(owner)
-                image = holder.image if holder is not None else None
-                if image is not None and symbol.image is not image:
-                    for other, address, size in image.exports:
+                owned = holder.image if holder is not None else None
+                if owned is not None and symbol.image is not owned:
+                    for other, address, size in owned.exports:
                         if other is symbol:
                             linker.redefine(
-                                symbol, (SymbolState.DEFINED, address, size, image, symbol.kind, "")
+                                symbol, (SymbolState.DEFINED, address, size, owned, symbol.kind, "")
                             )
         for name, body in change.types.items():
             if body is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.compiler import Compiled, Options, Request, Summary
 from jitkernel.errors import CompileError, Diagnostic, Fault, JitError, UsageError, WorkerDied
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import (
@@ -33,12 +33,11 @@ from jitkernel.languages.llvm import (
     progress,
     stands_alone,
 )
+from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.hints import Context, explain
 from jitkernel.languages.llvm.types import quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.linker.image import sites
-from jitkernel.linker.layout import arrange, read_names
-from jitkernel.elf import read_object
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.declare import declaration
 from jitkernel.session.faults import error_of
@@ -111,8 +110,8 @@ class Runner:
         plan = parse_cell(source)
         if plan.cell_magic is not None:
             raise UsageError(f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead")
-        for action in plan.magics:
-            self._magic(action)
+        for early in plan.magics:
+            self._magic(early)
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
@@ -302,10 +301,10 @@ class Runner:
                 f"linked in {cell.times[-1] / 1e6:.2f} ms"
             )
         for name, (owner, info) in self.change.moved.items():
-            symbol = program.symbol(name)
-            if not owner or symbol is None:
+            moved = program.symbol(name)
+            if not owner or moved is None:
                 continue
-            users = {i: p for i, p in (symbol.users or {}).items() if i is not image and i.cell}
+            users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
             calls = sum(1 for packed in users.values() for _ in sites(packed))
             same = cell.cell_id is not None and any(
                 r.cell.number == owner and r.cell_id == cell.cell_id for r in self.change.removed
@@ -436,7 +435,7 @@ class Runner:
         if len(plan.actions) != 1 or not isinstance(plan.actions[0], CallAction) or plan.entities:
             raise UsageError("what is timed is one call: @f(arguments)")
         expr = plan.actions[0].expr
-        if not hasattr(expr, "arguments"):
+        if not isinstance(expr, Call):
             raise UsageError("what is timed is one call: @f(arguments)")
         before, self.session.sink = self.session.sink, self
         host = self._host()
@@ -476,13 +475,7 @@ class Runner:
         plan = _definitions(source)
         _, request = self.request(plan, "entities")
         compiled = self._compile(request, plan.source)
-        obj = read_object(compiled.object)
-        read_names(obj)
-        layout = arrange(obj)
-        sizes = {zone: size for zone, (size, _) in layout.needs.items()}
-        if layout.frames:
-            sizes["unwind"] = sum(obj.sections[i].size for i in layout.frames)
-        return request, compiled, sizes, self.options
+        return request, compiled, self.program.linker.sizes(compiled.object), self.options
 
     def place_only(self, source: str, request: Request, compiled: Compiled) -> Result:
         """Place what was compiled before, as a cell."""
@@ -496,6 +489,12 @@ class Runner:
             return self.result
         finally:
             self.session.sink = before
+
+    def place_object(self, path: str, data: bytes) -> Result:
+        """Place an object that another compiler made."""
+        request = Request(f"; {path}", label=path)
+        times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
+        return self.place_only(f"; %link {path}", request, Compiled(data, Summary(), times))
 
     @staticmethod
     def run_many(session: Session, sources: Sequence[str], options: CellOptions) -> list[Result]:

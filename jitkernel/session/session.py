@@ -10,7 +10,7 @@ from typing import Any
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import Compiled, LineTable, Options
-from jitkernel.errors import EvictError, JitError, UsageError
+from jitkernel.errors import EvictError, JitError, LinkError, UsageError
 from jitkernel.languages.llvm import Plan, TypedValue, from_python
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
@@ -342,6 +342,29 @@ class Session:
             except OSError as error:
                 raise JitError(f"{path} cannot be loaded: {error}") from None
             return [s.name for s in self.program.linker.retry_missing()]
+
+    def link(self, path: str) -> Result:
+        """Place a relocatable object (`cc -c`) as a cell; declare what it defines to call it.
+
+        Raises LinkError for archives, which are not supported yet, and UsageError for a path that
+        is no file.
+        """
+        with self.lock:
+            self._open()
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError as error:
+                raise UsageError(f"{path}: {error.strerror}") from None
+            if data.startswith(b"!<arch>\n"):
+                raise LinkError(
+                    f"{path} is an archive, and archives are not supported yet; extract its members "
+                    "(ar x) and %link those, or load a shared library with %lib"
+                )
+            if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
+                raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+            runner = Runner(self, Collector(), CellOptions(), None, None)
+            return runner.place_object(path, data)
 
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""

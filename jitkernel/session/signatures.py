@@ -15,7 +15,7 @@ from typing import NamedTuple
 from jitkernel.compiler import FunctionInfo, VariableInfo
 from jitkernel.languages.llvm.types import FunctionType, decode_name, parse_type
 
-__all__ = ["Signature", "Variable", "expand", "signature_of", "variable_of"]
+__all__ = ["Signature", "Variable", "expand", "same_type", "signature_of", "variable_of"]
 
 _NAME = re.compile(r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
 
@@ -65,6 +65,13 @@ class Variable(NamedTuple):
 
     def __str__(self) -> str:
         return f"{'constant' if self.constant else 'global'} {self.shown}"
+
+
+def same_type(one: Signature | Variable, other: Signature | Variable) -> bool:
+    """Whether two of what symbols are known as agree."""
+    if isinstance(one, Signature):
+        return isinstance(other, Signature) and one.same(other)
+    return isinstance(other, Variable) and one.same(other)
 
 
 def expand(text: str, types: Mapping[str, str]) -> str:
