@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from jitkernel.compiler.diagnose import fatal_error
 from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import frame
-from jitkernel.errors import CompileError, Interrupted
+from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
-__all__ = ["compiled", "interrupted", "refuse", "request_frame", "timed_out"]
+__all__ = ["compiled", "died", "interrupted", "refuse", "request_frame", "timed_out"]
 
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
@@ -46,6 +48,20 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
         dict(zip(_STAGES, header["times"], strict=False)),
         diagnostics_of(rows) if rows else (),
     )
+
+
+def died(how: str, words: str, label: str, request: Request | None = None) -> WorkerDied:
+    """What a compile raises whose worker ended, in LLVM's words and at their place if they tell."""
+    after = (
+        f"this ended the compiler ({how}) while it compiled {label}; the session is as it was, "
+        "and the next cell has a new compiler"
+    )
+    place = request and fatal_error(words, request.source, request.first_line)
+    if not place:
+        return WorkerDied(f"{words}\n{after}" if words else after, words)
+    error = WorkerDied(f"{place.render()}\n{after}", words)
+    error.diagnostics = (replace(place, message=f"{place.message}\n{after}"),)
+    return error
 
 
 def interrupted(label: str) -> Interrupted:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Protocol
 
-from jitkernel.compiler.answers import compiled, interrupted, request_frame, timed_out
+from jitkernel.compiler.answers import compiled, died, interrupted, request_frame, timed_out
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Compiled, Request
 from jitkernel.errors import CompileError
@@ -131,7 +131,8 @@ def _receive(
         index = lane.with_worker.popleft()
         if lane.worker.condemned == "interrupted":
             raise interrupted(requests[index].label) from None
-        results[index] = lane.worker.obituary(requests[index].label)
+        request = requests[index]
+        results[index] = died(*lane.worker.post_mortem(), request.label, request)
         lane.worker.condemned = "died"
         _renew(lender, lane, waiting)
         return

@@ -13,10 +13,13 @@ from jitkernel.compiler.prepare import PREFIX_LINES
 from jitkernel.compiler.text import NAME
 from jitkernel.errors import Diagnostic
 
-__all__ = ["parse_error", "verify_error", "warnings"]
+__all__ = ["fatal_error", "parse_error", "verify_error", "warnings"]
 
 _MESSAGE = re.compile(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
 _PREFIXED = re.compile(r"^(error|warning|note|remark): ?", re.I)
+_FATAL = re.compile(r"^(?:LLVM ERROR|fatal error|error): (?:<unknown>:0:0: )?")
+_INLINE_ASM = re.compile(r"<inline asm>:\d+:\d+: (?:error: )?(.*)")
+_PIECES = re.compile(r"(?<!\w)'([^']+)'|GC: (\S+)|[iI]n function:? ([-\w$.]+)|constraint: (\S+)")
 _SYMBOL = re.compile("@" + NAME)
 _LOCAL = re.compile(r"(?<![\w$.-])%" + NAME)
 _DEFINE = re.compile(r"^\s*define\b[^@\n]*@(" + NAME + r")", re.M)
@@ -135,6 +138,28 @@ def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
 def _hit(lines: list[str], number: int) -> tuple[int, int, str]:
     text = lines[number].rstrip("\r")
     return number + 1, len(text) - len(text.lstrip()) + 1, text
+
+
+def fatal_error(words: str, source: str, first_line: int) -> Diagnostic | None:
+    """What LLVM said before it ended the process, at the line that it speaks of.
+
+    It names a piece of the source instead of a place: an instruction of inline asm, a constraint, a
+    `gc` name, a function.  None where the source has nothing like it.
+    """
+    first, _, rest = words.partition("\n")
+    message = _FATAL.sub("", first)
+    if match := _INLINE_ASM.match(message):
+        message = f"inline asm: {match[1]}"
+        pieces = [rest.partition("\n")[0].strip()]
+    else:
+        pieces = [next(filter(None, groups)) for groups in _PIECES.findall(words)]
+    lines = source.split("\n")
+    for piece in pieces:
+        for number, line in enumerate(lines):
+            at = line.find(piece) if len(piece) > 1 else -1
+            if at >= 0 and not line.lstrip().startswith(";"):
+                return _place(message, number + 1, at + 1, line.rstrip("\r"), first_line)
+    return None
 
 
 def warnings(words: str) -> list[Diagnostic]:

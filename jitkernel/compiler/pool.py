@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jitkernel.compiler.answers import compiled, interrupted, refuse, request_frame, timed_out
+from jitkernel.compiler.answers import compiled, died, interrupted, refuse, request_frame, timed_out
 from jitkernel.compiler.batch import compile_batch
 from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.lines import line_table, same_code
@@ -137,10 +137,12 @@ class CompilerPool:
     def compile(self, request: Request) -> Compiled:
         """Compile one module.  Raises CompileError, WorkerDied or Interrupted."""
         with self._lock:
-            header, blob = self._ask(0, request_frame(request), request.label)
+            header, blob = self._ask(0, request_frame(request), request.label, request)
         return compiled(header, blob)
 
-    def _ask(self, index: int, data: bytes, label: str) -> tuple[dict[str, Any], bytes]:
+    def _ask(
+        self, index: int, data: bytes, label: str, request: Request | None = None
+    ) -> tuple[dict[str, Any], bytes]:
         """Send one frame to a worker and wait for the answer."""
         worker = self.lend(index)
         try:
@@ -153,7 +155,7 @@ class CompilerPool:
         except (EOFError, OSError):
             if worker.condemned == "interrupted":
                 raise interrupted(label) from None
-            error = worker.obituary(label)
+            error = died(*worker.post_mortem(), label, request)
             worker.condemned = "died"
             raise error from None
         except BaseException:

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any
 
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
-from jitkernel.errors import JitError, WorkerDied
+from jitkernel.errors import JitError
 
 __all__ = ["WorkerProcess"]
 
@@ -163,35 +163,27 @@ class WorkerProcess:
             os.close(self._words)
             self._words = -1
 
-    def obituary(self, doing: str) -> WorkerDied:
-        """Close this worker, which died, and say what is known about it."""
+    def post_mortem(self) -> tuple[str, str]:
+        """Close this worker, which died: how it ended, and its last words."""
         try:
             status = self._process.wait(5)
         except subprocess.TimeoutExpired:
             self.kill()
             status = self._process.wait()
         words = self._last_words()
-        started = self._ready or self.compiles
-        self.close()
-        if status < 0:
-            try:
-                how = f"signal {signal.Signals(-status).name}"
-            except ValueError:
-                how = f"signal {-status}"
-        else:
-            how = f"exit status {status}"
-        if not started and not words:
+        if not words and not self._ready and not self.compiles:
             words = "it did not start"
-        message = f"the compiler ended ({how}) while compiling {doing}"
-        if words:
-            message += f": {words}"
-        elif status == -signal.SIGSEGV:
-            message += ": LLVM ran out of stack, or met a bug of its own"
-        elif status == -signal.SIGKILL:
-            message += ": it was killed, perhaps for want of memory"
-        return WorkerDied(
-            message + "\nthe session is as it was; the next cell has a new compiler", words
-        )
+        elif not words and status == -signal.SIGSEGV:
+            words = "LLVM ran out of stack, or met a bug of its own"
+        elif not words and status == -signal.SIGKILL:
+            words = "it was killed, perhaps for want of memory"
+        self.close()
+        if status >= 0:
+            return f"exit status {status}", words
+        try:
+            return signal.Signals(-status).name, words
+        except ValueError:
+            return f"signal {-status}", words
 
     def _last_words(self) -> str:
         size = min(os.lseek(self._words, 0, os.SEEK_CUR), _WORDS_SIZE)

@@ -156,8 +156,11 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
-    """One worker process, in bytes: what only it maps (`uss`, LLVM's file too where no other process
-    has it), what is resident (`rss`), what is no file's (`anonymous`); and its history."""
+    """One worker process, in bytes, and its history.
+
+    `uss` is what only it maps (LLVM's own file counts where no other process has it), `rss` what
+    is resident, `anonymous` what is no file's.
+    """
 
     pid: int
     role: str

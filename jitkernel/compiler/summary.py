@@ -66,7 +66,7 @@ def summarise(
         raw: bytes = name_of(function)
         if raw.startswith(b"llvm."):
             continue
-        name = raw.decode("utf-8", "replace")
+        name = raw.decode("utf-8", "surrogateescape")
         defined = not declared(function)
         linkage = linkage_of(function)
         type_text = binding.print_type(type_of(function))
@@ -116,7 +116,7 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
     words = {plain_name(m[1]): (m[2], m[3]) for m in _VARIABLE.finditer(source)}
     mentions = False
     for variable in binding.variables(module):
-        name = lib.GetValueName(variable).decode("utf-8", "replace")
+        name = lib.GetValueName(variable).decode("utf-8", "surrogateescape")
         linkage = lib.GetLinkage(variable)
         if linkage == _EXTERNAL and weaken and not lib.IsDeclaration(variable):
             lib.SetLinkage(variable, _WEAK)
@@ -162,7 +162,7 @@ def _body(module: int, name: str) -> str:
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
     else:
-        reference = lib.GetNamedStructType(module, name.encode())
+        reference = lib.GetNamedStructType(module, name.encode("utf-8", "surrogateescape"))
     if not reference:
         return "opaque"
     return binding.print_type(reference).partition(" = type ")[2] or "opaque"

@@ -18,7 +18,7 @@ _OPENING = "([{<"
 _PLAIN_TYPE = re.compile(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
 )
-_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2})")
 
 
 def closing(text: str, start: int) -> int:
@@ -85,8 +85,5 @@ def plain_name(name: str) -> str:
     inner = name[1:-1]
     if "\\" not in inner:
         return inner
-    raw = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), inner)
-    try:
-        return raw.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        return raw
+    raw = inner.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]), raw).decode("utf-8", "surrogateescape")

@@ -50,6 +50,7 @@ _SPIN = 300_000  # nanoseconds; a loop of cells sends the next one within that t
 _LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
 _WORDS_LIMIT = 1 << 16
 _STDERR = 2
+_STACK = 64 << 20
 
 
 def main() -> None:
@@ -60,6 +61,7 @@ def main() -> None:
     sock.sendall(frame({"ready": os.getpid()}))
     if not select.select([sock], [], [], 0)[0]:
         _warm_up()
+    _take_words()
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here makes cycles; what an error path leaves is collected now and then
@@ -92,8 +94,20 @@ def main() -> None:
 
 
 def _prepare_process(sock: socket.socket) -> None:
-    """No core files, no signals from the terminal, and an end when the kernel process ends."""
+    """No core files, no signals from the terminal, and an end when the kernel process ends.
+
+    LLVM recurses over nested types and long expressions: the stack may grow further than usual.
+    Where memory runs out the system is to end this process rather than the session.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_STACK)
+    if most == resource.RLIM_INFINITY or most >= _STACK:
+        resource.setrlimit(resource.RLIMIT_STACK, (_STACK, most))
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("900")
+    except OSError:
+        pass
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
 

@@ -40,25 +40,29 @@ def pids(pool: CompilerPool, role: str = "worker") -> list[int]:
     return [m.pid for m in pool.memory() if m.role == role]
 
 
-# source, LLVM's words
+# source, LLVM's words, the line they are about
 FATAL = [
-    ('define void @f() gc "nope" {\n  ret void\n}', "unsupported GC"),
+    ('define void @f() gc "nope" {\n  ret void\n}', "unsupported GC", 1),
     (
         'define i32 @f() {\n  %x = call i32 asm "", "={zork}"()\n  ret i32 %x\n}',
         "couldn't allocate output register",
+        2,
     ),
-    ('define void @f() {\n  call void asm "zork", ""()\n  ret void\n}', "zork"),
-    ('module asm "zork"', "zork"),
+    ('define void @f() {\n\n  call void asm "zork 1", ""()\n  ret void\n}', "mnemonic", 3),
+    ('\nmodule asm "zork"', "zork", 2),
 ]
 
 
 def test_what_ends_llvm_is_an_error_of_one_cell(capfd: pytest.CaptureFixture[str]) -> None:
     with CompilerPool() as pool:
-        for source, words in FATAL:
+        for source, words, line in FATAL:
             with pytest.raises(WorkerDied) as caught:
                 pool.compile(Request(source, label="cell 7"))
             assert words in caught.value.words and words in str(caught.value)
             assert "cell 7" in str(caught.value)
+            (diagnostic,) = caught.value.diagnostics
+            assert diagnostic.line == line
+            assert diagnostic.source == source.split("\n")[line - 1]
             assert pool.compile(Request(SQUARE)).object
         assert pool.restarts == len(FATAL)
     assert capfd.readouterr() == ("", "")
