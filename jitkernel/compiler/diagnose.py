@@ -17,7 +17,7 @@ __all__ = ["fatal_error", "parse_error", "verify_error", "warnings"]
 
 _MESSAGE = re.compile(r"^(?:<string>|[^\n:]*):(\d+):(\d+): (error|warning|note): (.*)$", re.M)
 _PREFIXED = re.compile(r"^(error|warning|note|remark): ?", re.I)
-_FATAL = re.compile(r"^(?:LLVM ERROR|fatal error|error): (?:<unknown>:0:0: )?")
+_FATAL = re.compile(r"^(?:LLVM ERROR: |fatal error: |error: )?(?:<unknown>:\d+:(?:\d+:)? )?")
 _INLINE_ASM = re.compile(r"<inline asm>:\d+:\d+: (?:error: )?(.*)")
 _PIECES = re.compile(r"(?<!\w)'([^']+)'|GC: (\S+)|[iI]n function:? ([-\w$.]+)|constraint: (\S+)")
 _SYMBOL = re.compile("@" + NAME)
@@ -155,10 +155,11 @@ def fatal_error(words: str, source: str, first_line: int) -> Diagnostic | None:
         pieces = [next(filter(None, groups)) for groups in _PIECES.findall(words)]
     lines = source.split("\n")
     for piece in pieces:
+        whole = re.compile(r"(?<![\w.$-])" + re.escape(piece) + r"(?![\w.$-])")
         for number, line in enumerate(lines):
-            at = line.find(piece) if len(piece) > 1 else -1
-            if at >= 0 and not line.lstrip().startswith(";"):
-                return _place(message, number + 1, at + 1, line.rstrip("\r"), first_line)
+            found = whole.search(line)
+            if found and not line.lstrip().startswith(";"):
+                return _place(message, number + 1, found.start() + 1, line.rstrip("\r"), first_line)
     return None
 
 
