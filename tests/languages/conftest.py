@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
+import io
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as binding
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from jitkernel.compiler import CompilerPool, Layout
 from jitkernel.languages.llvm import TypedValue, prelude_type
@@ -38,7 +39,7 @@ class LLVM:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         binding.initialize_native_asmparser()
-        self.machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+        self.machine = binding.Target.from_default_triple().create_target_machine()
 
     def parse(self, text: str) -> Any:
         return binding.parse_assembly(text, binding.create_context())
@@ -63,12 +64,14 @@ class LLVM:
         ]
 
     def bytes_of(self, value: str, size: int) -> bytes:
-        """What a constant looks like in memory."""
+        """What a constant looks like in memory: read from the object that LLVM emits."""
         module = self.parse(f"{type_lines()}\n@value = global {value}, align 16\n")
         module.verify()
-        with binding.create_mcjit_compiler(module, self.machine) as engine:
-            engine.finalize_object()
-            return ctypes.string_at(engine.get_global_value_address("value"), size)
+        elf = ELFFile(io.BytesIO(self.machine.emit_object(module)))
+        (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name("value")
+        section = elf.get_section(symbol["st_shndx"])
+        at = symbol["st_value"]
+        return bytes(size) if section["sh_type"] == "SHT_NOBITS" else section.data()[at : at + size]
 
 
 @pytest.fixture(scope="session")

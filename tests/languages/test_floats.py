@@ -166,7 +166,14 @@ def test_all_halves():
 def test_llvm_reads_what_is_written(llvm):
     """Hex forms mean to LLVM what they mean here; decimals that it calls exact, too."""
     for form in FORMATS.values():
-        for bits in (0, 1, bits_of("1.5", form), form.infinity, bits_of("0.1", form), bits_of("-2", form)):
+        for bits in (
+            0,
+            1,
+            bits_of("1.5", form),
+            form.infinity,
+            bits_of("0.1", form),
+            bits_of("-2", form),
+        ):
             data = bits.to_bytes(form.width // 8, "little")
             assert llvm.bytes_of(f"{form.name} {hex_text(bits, form)}", len(data)) == data
     assert llvm.bytes_of("double 0.1", 8) == bits_of("0.1", DOUBLE).to_bytes(8, "little")
@@ -174,7 +181,9 @@ def test_llvm_reads_what_is_written(llvm):
 
 
 def test_conversion():
-    assert convert(bits_of("0.1", FLOAT), FLOAT, DOUBLE) == pack("d", struct.unpack("<f", struct.pack("<f", 0.1))[0])
+    assert convert(bits_of("0.1", FLOAT), FLOAT, DOUBLE) == pack(
+        "d", struct.unpack("<f", struct.pack("<f", 0.1))[0]
+    )
     assert convert(pack("d", 1e300), DOUBLE, FLOAT) == FLOAT.infinity
     assert convert(1 << 31 | FLOAT.infinity, FLOAT, DOUBLE) == 1 << 63 | DOUBLE.infinity
     assert convert(0x7FC00000, FLOAT, DOUBLE) == 0x7FF8000000000000

@@ -134,7 +134,10 @@ def test_type_is_llvms(text, llvm):
     module = f"{GLOBALS}define void @f({ARGUMENTS}) {{\nentry:\n{text}\nret void\n}}\nattributes #0 = {{ nounwind }}\n"
     line, column, words = llvm.error(module)
     assert not words, (line, column, words)
-    assert str(instruction_type(text, NAMED)) == llvm.instruction_types(module)[0].partition(" = type ")[0]
+    assert (
+        str(instruction_type(text, NAMED))
+        == llvm.instruction_types(module)[0].partition(" = type ")[0]
+    )
 
 
 def test_instructions_that_need_a_place(llvm):
@@ -173,7 +176,8 @@ u:
 
 
 @pytest.mark.parametrize(
-    "text", ["%x = nonsense i32 5", "entry:", "%x = add", "", "%x = load", "%x = add foo 1, 2", "@f()"]
+    "text",
+    ["%x = nonsense i32 5", "entry:", "%x = add", "", "%x = load", "%x = add foo 1, 2", "@f()"],
 )
 def test_what_llvm_would_refuse_has_no_type(text):
     assert instruction_type(text) is None

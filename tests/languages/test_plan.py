@@ -138,8 +138,12 @@ def test_blocks(cell, result, llvm):
 
 
 def test_a_block_that_ends_in_two_ways():
-    with pytest.raises(CompileError, match="returns double above, but its last instruction gives i32"):
-        assemble(parse_cell("br i1 1, label %a, label %b\na:\nret double 0.5\nb:\n%x = add i32 1, 2"))
+    with pytest.raises(
+        CompileError, match="returns double above, but its last instruction gives i32"
+    ):
+        assemble(
+            parse_cell("br i1 1, label %a, label %b\na:\nret double 0.5\nb:\n%x = add i32 1, 2")
+        )
 
 
 def test_too_many_scalars_are_refused():
@@ -167,14 +171,19 @@ def test_block_function_alone(llvm):
 
 
 def test_declarations_and_types_of_earlier_cells(llvm):
-    cell = "define i32 @f(ptr %p) {\n  %v = load %pt, ptr @origin\n  %r = call i32 @norm(%pt %v)\n  call i32 @puts(ptr @\"a b\")\n  ret i32 %r\n}\n"
+    cell = 'define i32 @f(ptr %p) {\n  %v = load %pt, ptr @origin\n  %r = call i32 @norm(%pt %v)\n  call i32 @puts(ptr @"a b")\n  ret i32 %r\n}\n'
     known = {
         "origin": "@origin = external global %pt",
         "norm": "declare i32 @norm(%pt)",
         "a b": '@"a b" = external global %list',
         "unused": "declare void @unused(%never)",
     }
-    types = {"pt": "{ i32, %inner }", "inner": "{ i8 }", "never": "{ i1 }", "list": "{ ptr, %inner }"}
+    types = {
+        "pt": "{ i32, %inner }",
+        "inner": "{ i8 }",
+        "never": "{ i1 }",
+        "list": "{ ptr, %inner }",
+    }
     found = assemble(parse_cell(cell), known.get, types)
     assert llvm.error(found.source)[2] == ""
     assert found.declared == {"origin", "norm", "a b", "puts"}
@@ -214,7 +223,16 @@ def test_actions_need_no_module():
 
 
 @pytest.mark.parametrize(
-    ("cell", "code"), [("%cells", False), ("!ls", False), ("; nothing", False), ("", False), ("@f?", False), ("@f", True), ("%x = type i32", True)]
+    ("cell", "code"),
+    [
+        ("%cells", False),
+        ("!ls", False),
+        ("; nothing", False),
+        ("", False),
+        ("@f?", False),
+        ("@f", True),
+        ("%x = type i32", True),
+    ],
 )
 def test_cells_of_magics_only(cell, code):
     assert parse_cell(cell).has_code is code
@@ -258,8 +276,14 @@ def test_comments_behind_magics(rest, expected):
 
 def test_progress():
     plan = parse_cell("@a()\n%x = add i32 1, 2\n%y = add i32 1, 2\n@b()\n@c()")
-    assert progress(plan, plan.actions[2]) == "lines 1 to 3 ran, line 4 did not end, line 5 did not run"
-    assert progress(plan, plan.actions[1]) == "line 1 ran, lines 2 to 3 did not end, lines 4 to 5 did not run"
+    assert (
+        progress(plan, plan.actions[2])
+        == "lines 1 to 3 ran, line 4 did not end, line 5 did not run"
+    )
+    assert (
+        progress(plan, plan.actions[1])
+        == "line 1 ran, lines 2 to 3 did not end, lines 4 to 5 did not run"
+    )
     single = parse_cell("@a()")
     assert progress(single, single.actions[0]) == ""
 
@@ -295,7 +319,7 @@ def test_truncated_constants_are_warned_of():
     plan = parse_cell(
         "@a = global i32 4294967296\n@b = global i1 2\n@c = global i32 4294967295\n@d = global i8 -128\n"
         "@e = global i8 -129\n%x = add i8 %q, 256 ; i8 999\n%y = icmp eq i1 3, 0\n%i5 = add i8 1, 2\n"
-        "@s = constant [6 x i8] c\"i1 222\""
+        '@s = constant [6 x i8] c"i1 222"'
     )
     found = [(w.line, w.column, w.message) for w in plan.warnings]
     assert found == [
@@ -309,8 +333,17 @@ def test_truncated_constants_are_warned_of():
 
 
 def test_llvm_does_truncate_them(llvm):
-    text = str(llvm.parse("@a = global i32 4294967296\n@b = global i1 2\n@c = global i8 -129\n@d = global i1 3"))
-    for line in ("@a = global i32 0", "@b = global i1 false", "@c = global i8 127", "@d = global i1 true"):
+    text = str(
+        llvm.parse(
+            "@a = global i32 4294967296\n@b = global i1 2\n@c = global i8 -129\n@d = global i1 3"
+        )
+    )
+    for line in (
+        "@a = global i32 0",
+        "@b = global i1 false",
+        "@c = global i8 127",
+        "@d = global i1 true",
+    ):
         assert line in text
 
 
@@ -350,6 +383,8 @@ def test_data_layout_and_optnone(llvm):
     other = parse_cell('target datalayout = "e-m:o"\n@g = global i32 5')
     assert [(w.severity, w.line) for w in other.warnings] == [("note", 1)]
     assert "datalayout" not in other.module
-    plan = parse_cell("define void @f() #0 {\n ret void\n}\nattributes #0 = { noinline optnone } ; x")
+    plan = parse_cell(
+        "define void @f() #0 {\n ret void\n}\nattributes #0 = { noinline optnone } ; x"
+    )
     assert [w.hint for w in plan.warnings] == ["--ignore-optnone drops it"]
     assert parse_cell('@s = constant [7 x i8] c"optnone"').warnings == ()

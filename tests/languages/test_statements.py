@@ -35,7 +35,7 @@ def kinds(source: str) -> list[str]:
         ("!PATH=/bin ls", "shell command"),
         ("!!ls", "shell command"),
         ("@g = global i32 5", "entity"),
-        ("@g = private unnamed_addr constant [2 x i8] c\"a\\00\"", "entity"),
+        ('@g = private unnamed_addr constant [2 x i8] c"a\\00"', "entity"),
         ("@g=external global i32", "entity"),
         ("@a = alias i32, ptr @g", "entity"),
         ("@t = thread_local global i32 0", "entity"),
@@ -130,7 +130,7 @@ def test_a_cell_magic_takes_the_cell_and_comes_first():
 
 
 def test_lines_columns_and_comments():
-    source = "; head (\n\n  @a(1) ; tail {\n@s = constant [3 x i8] c\"a;b\" ; x\ndefine void @f() ; y\n{ ; }\n  ret void\n} ; z\n@b()"
+    source = '; head (\n\n  @a(1) ; tail {\n@s = constant [3 x i8] c"a;b" ; x\ndefine void @f() ; y\n{ ; }\n  ret void\n} ; z\n@b()'
     found = [(s.text, s.line, s.column, s.last_line) for s in split(source)]
     assert found == [
         ("@a(1)", 3, 3, 3),
@@ -159,7 +159,7 @@ def test_lines_columns_and_comments():
         ("\ufeff@f()", ["call line"]),
         ('@f("a;b(", c"}\\22")', ["call line"]),
         ('@"a (b"()\n@"c"', ["call line", "show"]),
-        ("call void asm sideeffect \"nop ; (\", \"~{dirflag}\"()", ["instruction"]),
+        ('call void asm sideeffect "nop ; (", "~{dirflag}"()', ["instruction"]),
         ('@s = constant [2 x i8] c"\\5C\\22"', ["entity"]),
         ('@s = constant [1 x i8] c"\\"', ["entity"]),
         ("", []),
@@ -203,7 +203,7 @@ def test_every_bad_line_is_named_up_to_ten():
 
 
 def test_megabytes_are_split_in_linear_time():
-    function = "define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1 ; (\n  ret i32 %%y\n}\n@c%d = constant [2 x i8] c\";\\00\"\n"
+    function = 'define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1 ; (\n  ret i32 %%y\n}\n@c%d = constant [2 x i8] c";\\00"\n'
     text = "".join(function % (i, i) for i in range(40_000))
 
     def seconds(source: str) -> float:
@@ -223,8 +223,9 @@ def test_deep_and_wide_brackets():
 
 
 pieces = st.sampled_from(
-    "define declare @f @\"a b\" %x %%time ( ) [ ] { } < > = , ; \" c\"a\\00\" \n \t ! !0 = type global "
-    "i32 ret void entry: 5 -1 @f( ? ?? %asm $c ^0 _ _5 é \\ \r\n".split(" ") + ["\n", " ", "\r\n"]
+    'define declare @f @"a b" %x %%time ( ) [ ] { } < > = , ; " c"a\\00" \n \t ! !0 = type global '
+    "i32 ret void entry: 5 -1 @f( ? ?? %asm $c ^0 _ _5 é \\ \r\n".split(" ")
+    + ["\n", " ", "\r\n"]
 )
 
 
@@ -256,7 +257,7 @@ def test_binary_garbage(data):
 
 
 def test_mutated_cells():
-    source = "%pt = type { i32 }\ndefine i32 @f(i32 %x) {\nentry:\n  ret i32 %x\n}\n%y = call i32 @f(i32 1)\n@f(2)\n@r = @f(\"a\")\n!ls\n"
+    source = '%pt = type { i32 }\ndefine i32 @f(i32 %x) {\nentry:\n  ret i32 %x\n}\n%y = call i32 @f(i32 1)\n@f(2)\n@r = @f("a")\n!ls\n'
     chance = random.Random(1)
     for _ in range(1000):
         text = list(source)

@@ -46,7 +46,7 @@ VALUES = [
     ("{} {}", None),
     ("{ {}, [0 x i32], i8 } { {} {}, [0 x i32] [], i8 5 }", None),
     ("[0 x i32] []", None),
-    ("[2 x [2 x i8]] [[2 x i8] c\"ab\", [2 x i8] c\"\\00\\FF\"]", None),
+    ('[2 x [2 x i8]] [[2 x i8] c"ab", [2 x i8] c"\\00\\FF"]', None),
     ('[6 x i8] c"hello\\00"', None),
     ('[4 x i8] c"\\22\\5C\\0A~"', None),
     ("[3 x i24] [i24 1, i24 -2, i24 3]", None),
@@ -79,7 +79,9 @@ def test_bytes_are_llvms_and_text_reads_back(text, shown, host, llvm):
 
 scalars = st.one_of(
     st.integers(1, 140).map(lambda n: f"i{n}"),
-    st.sampled_from(["half", "bfloat", "float", "double", "x86_fp80", "fp128", "ptr", "%pt", "%packed"]),
+    st.sampled_from(
+        ["half", "bfloat", "float", "double", "x86_fp80", "fp128", "ptr", "%pt", "%packed"]
+    ),
 )
 types = st.recursive(
     scalars,
@@ -91,7 +93,8 @@ types = st.recursive(
     max_leaves=6,
 )
 vectors = st.tuples(
-    st.integers(1, 9), st.sampled_from(["i1", "i3", "i8", "i24", "i64", "half", "float", "double", "ptr"])
+    st.integers(1, 9),
+    st.sampled_from(["i1", "i3", "i8", "i24", "i64", "half", "float", "double", "ptr"]),
 ).map(lambda p: f"<{p[0]} x {p[1]}>")
 
 
@@ -154,7 +157,9 @@ def test_html_adds_unsigned_hex_and_escapes(host):
 
 def test_elision_over_64_elements(host):
     def shown(type, count):
-        return host.value(f"[{count} x {type}]", bytes(host.layout(parse_type(type)).size * count)).text()
+        return host.value(
+            f"[{count} x {type}]", bytes(host.layout(parse_type(type)).size * count)
+        ).text()
 
     assert shown("i32", 64).count("i32 0") == 64
     assert shown("i32", 65) == "[65 x i32] [" + "i32 0, " * 6 + "... 57 more ..., i32 0, i32 0]"
@@ -163,7 +168,10 @@ def test_elision_over_64_elements(host):
     text = host.value("[100 x i8]", b"x" * 99 + b"\0")
     assert text.value_text() == 'c"' + "x" * 99 + '\\00"'
     struct = "{ " + ", ".join(["i8"] * 70) + " }"
-    assert host.value(struct, bytes(70)).value_text() == "{ " + "i8 0, " * 6 + "... 62 more ..., i8 0, i8 0 }"
+    assert (
+        host.value(struct, bytes(70)).value_text()
+        == "{ " + "i8 0, " * 6 + "... 62 more ..., i8 0, i8 0 }"
+    )
     vector = host.value("<128 x i1>", bytes(16)).value_text()
     assert vector == "<" + "i1 false, " * 6 + "... 120 more ..., i1 false, i1 false>"
 

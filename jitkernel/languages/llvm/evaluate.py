@@ -157,6 +157,9 @@ class _Evaluator:
     def value(self, expr: Expr, expected: Type | None, why: str) -> TypedValue:
         wanted = expected
         if expr.type is not None:
+            if isinstance(expected, PointerType) and _is_data(expr):
+                found = self.value(expr, None, "")
+                return self.owned(found.data, self.host.layout(found.type).align)
             if expected is not None and expr.type != expected:
                 raise self.fail(
                     expr, f"{expr.type} is written where {expected} is expected" + _because(why)
@@ -303,7 +306,7 @@ class _Evaluator:
         return self.scalar(type, data)
 
     def owned(self, data: bytes, align: int) -> TypedValue:
-        return self.scalar(PTR, self.host.allocate(data, align).to_bytes(8, "little"))
+        return self.scalar(PTR, self.host.allocate(data or b"\0", align).to_bytes(8, "little"))
 
     # --- symbols ---
 
@@ -395,7 +398,7 @@ class _Evaluator:
             if type is None:
                 return found
             layout = self.host.layout(found.type)
-            return self.owned(found.data or b"\0", layout.align)
+            return self.owned(found.data, layout.align)
         layout = self.sized(expr, type)
         brackets = {"struct": ("{}", "<{}>"), "array": ("[]",), "vector": ("<>",)}.get(layout.kind)
         if brackets is None or expr.brackets not in brackets:
@@ -446,6 +449,15 @@ class _Evaluator:
 
 def _given(count: int) -> str:
     return f"{count} {'is' if count == 1 else 'are'} given"
+
+
+def _is_data(expr: Expr) -> bool:
+    """Whether the value written is bytes that a pointer can point to: `%pt { 1, 2 }`."""
+    if isinstance(expr.type, PointerType):
+        return False
+    return isinstance(expr, (Aggregate, Text)) or (
+        isinstance(expr, Word) and expr.text == "zeroinitializer"
+    )
 
 
 def _because(why: str) -> str:

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm.types import Type, TypeSyntaxError, decode_name, parse_type_at
+from jitkernel.languages.llvm.types import (
+    NamedType,
+    Type,
+    TypeSyntaxError,
+    decode_name,
+    parse_type_at,
+)
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = [
@@ -282,6 +288,8 @@ class _Parser:
     def value(self, type: Type | None, start: int) -> Expr:
         head = self.peek()
         if not head or head in ",)]}>":
+            if isinstance(type, NamedType):
+                raise self.local(str(type), start)
             raise self.fail("expected a value" + (f" behind the type {type}" if type else ""))
         if head == "@":
             return self.symbol(type, start)
@@ -298,12 +306,15 @@ class _Parser:
             self.match(_REMARK)
             return Number(number[0], type, start)
         if head == "%":
-            name = self.source[self.at : self.stop].split()[0].rstrip(",)")
-            raise self.fail(
-                f"{name} has no value here: it ended with the instructions",
-                "the last instruction's value is `_`; keep it with `@name = _`",
-            )
+            raise self.local(self.source[self.at : self.stop].split()[0].rstrip(",)"), self.at)
         return self.word(type, start)
+
+    def local(self, name: str, at: int) -> CompileError:
+        return self.fail(
+            f"{name} has no value here: it ended with the instructions",
+            "the last instruction's value is `_`; keep it with `@name = _`",
+            at,
+        )
 
     def word(self, type: Type | None, start: int) -> Expr:
         at = self.at
