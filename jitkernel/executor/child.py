@@ -9,11 +9,17 @@ The first message is a marshalled dict (see process.py); the parent is trusted, 
 what goes back is plain bytes that the parent takes apart itself.
 """
 
+from __future__ import annotations
+
 import ctypes
 import marshal
 import os
 import struct
 import sys
+
+TYPE_CHECKING = False  # the module that has it is too large to import
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV = 16, 17, 18, 19, 20, 21
 HEAD = struct.Struct("<8Q")
@@ -45,28 +51,30 @@ class Info(ctypes.Structure):
     ]
 
 
-def fail(words):
+def fail(words: str) -> NoReturn:
     """Say why there will be no executor, and end."""
     text = words.encode("utf-8", "replace")
     os.write(control_socket, HEAD.pack(HELLO, 0, os.getpid(), 1, 0, 0, 0, 0) + text[:50000])
     os._exit(95)
 
 
-def symbol(name):
+def symbol(name: str) -> int:
     """Address of a name in the process, 0 where unknown."""
     return libc.dlsym(None, name.encode()) or 0
 
 
-def map_pages(address, size, prot, flags, fd=-1, offset=0):
+def map_pages(
+    address: int | None, size: int, prot: int, flags: int, fd: int = -1, offset: int = 0
+) -> int:
     at = libc.mmap(address, size, prot, flags, fd, offset)
     if at in (None, 2**64 - 1) or (address and at != address):
         raise OSError(ctypes.get_errno(), "mmap")
     return at
 
 
-def map_arena(fd, base, regions):
+def map_arena(fd: int, base: int, regions: list[tuple[int, int, str]]) -> None:
     """Every region where it belongs, neighbours of one protection as one mapping."""
-    merged = []
+    merged: list[list[Any]] = []
     for start, stop, prot in regions:
         if merged and merged[-1][1:] == [start, prot]:
             merged[-1][1] = stop
@@ -80,15 +88,15 @@ def map_arena(fd, base, regions):
             fail(f"address range {start:#x}-{stop:#x} cannot be mapped: {error}")
 
 
-def limit(resource, value):
-    """Lower a resource limit, soft and hard; 0 leaves it."""
+def limit(resource: int, value: int) -> None:
+    """Set a soft resource limit, as far as the hard one allows."""
     pair = (ctypes.c_ulong * 2)()
     libc.getrlimit(resource, pair)
-    pair[0] = value
+    pair[0] = min(value, pair[1])
     libc.setrlimit(resource, pair)
 
 
-def keep(fd, lowest):
+def keep(fd: int, lowest: int) -> int:
     """A copy of a descriptor where programs do not look, not inherited by other programs."""
     copy = libc.fcntl(fd, F_DUPFD_CLOEXEC, lowest)
     if copy < 0:
@@ -98,20 +106,20 @@ def keep(fd, lowest):
     return copy
 
 
-def native(name, *types, result=long):
+def native(name: str, *types: Any) -> Any:
     """A function of the runtime; calling it releases Python's lock."""
-    return ctypes.CFUNCTYPE(result, *types)(entry[name])
+    return ctypes.CFUNCTYPE(long, *types)(entry[name])
 
 
-def put(name, value):
+def put(name: str, value: int) -> None:
     ctypes.c_uint64.from_address(fields[name]).value = value & 0xFFFFFFFFFFFFFFFF
 
 
-def answer(op, seq, status=0, payload=b""):
+def answer(op: int, seq: int, status: int = 0, payload: bytes = b"") -> None:
     os.write(control_socket, HEAD.pack(op, seq, os.getpid(), status, 0, 0, 0, 0) + payload)
 
 
-def start_lifeline(fd, argv, area):
+def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     """Start the thread that ends this process, and what it started, with the kernel process."""
     strings = [a.encode() + b"\0" for a in argv]
     table = area + sum(map(len, strings)) + 7 & -8
@@ -131,14 +139,14 @@ def start_lifeline(fd, argv, area):
         fail("the lifeline thread cannot be started")
 
 
-def guarded_stack(size):
+def guarded_stack(size: int) -> int:
     """Memory for the handlers' stack, with a page below it that faults."""
     at = map_pages(None, size + 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
     libc.mprotect(at, 4096, 0)
     return at + 4096
 
 
-def locate(address):
+def locate(address: int) -> str:
     """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
     info = Info()
     if not libc.dladdr(address, ctypes.byref(info)) or not info.file:
@@ -148,7 +156,7 @@ def locate(address):
         return f"{os.fsdecode(info.name)}+{address - info.address:#x}, {file}"
     if not by_cpu:
         for name in BY_CPU:
-            # calling an address-taken function reaches the chosen one: dlsym resolves it
+            # dlsym gives the chosen one's address
             by_cpu.append((symbol(name), name))
         by_cpu.sort()
     best = max(((a, n) for a, n in by_cpu if a <= address < a + 0x1000), default=None)
@@ -159,7 +167,7 @@ def locate(address):
     return f"{file}+{address - info.base:#x}"
 
 
-def lookup(names):
+def lookup(names: list[bytes]) -> list[int]:
     """Addresses of names in the libraries; what only Python itself exports does not count."""
     out = []
     for name in names:
@@ -168,7 +176,7 @@ def lookup(names):
     return out
 
 
-def serve_rare(message):
+def serve_rare(message: bytes) -> None:
     """What the native loop leaves to Python: one request, one answer."""
     op, seq, *_ = HEAD.unpack_from(message)
     parts = message[HEAD.size :].split(b"\0") if len(message) > HEAD.size else []
@@ -198,7 +206,7 @@ def serve_rare(message):
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
 
 
-def declare():
+def declare() -> None:
     libc.mmap.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, long]
     libc.mmap.restype = pointer
     libc.mprotect.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int]
@@ -211,7 +219,7 @@ def declare():
     libc.on_exit.argtypes = [pointer, pointer]
 
 
-def main():
+def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
     global control_socket, fields, entry
     first = int(sys.argv[1])
@@ -273,7 +281,8 @@ def main():
     libc.on_exit(entry["jk_on_exit"], None)
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
     os.close(setup["lifeline"])
-    limit(RLIMIT_DATA, setup["memory_limit"]) if setup["memory_limit"] else None
+    if setup["memory_limit"]:
+        limit(RLIMIT_DATA, setup["memory_limit"])
 
     answer(HELLO, 0, 0, "\n".join(lost).encode())
     serve = native("jk_serve")
@@ -281,7 +290,10 @@ def main():
         serve_rare(ctypes.string_at(setup["frame"], serve()))
 
 
-handles, by_cpu = [], []
-control_socket, fields, entry = -1, {}, {}
+handles: list[int] = []
+by_cpu: list[tuple[int, str]] = []
+control_socket = -1
+fields: dict[str, int] = {}
+entry: dict[str, int] = {}
 if __name__ == "__main__":
     main()

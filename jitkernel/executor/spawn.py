@@ -39,7 +39,8 @@ def marked(name):
     try: return MARK in open("/proc/" + name + "/environ", "rb").read().split(b"\\0")
     except OSError: return False
 for again in range(5):
-    found = [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) != os.getpid() and marked(n)]
+    found = [n for n in os.listdir("/proc") if n.isdigit() and marked(n)]
+    found = [int(n) for n in found if int(n) != os.getpid()]
     for pid in found: kill(pid)
     if not found: break
 os.killpg(0, 9)

@@ -190,7 +190,7 @@ def test_nothing_outlives_the_kernel_process(tmp_path: Path, end: str) -> None:
             time.sleep(0.1)
             owner.kill()
         owner.wait()
-        assert all([gone(pid) for pid in pids])
+        assert all(gone(pid) for pid in pids)
 
 
 def test_groupwide_sigint_does_not_reach_the_executor(fresh: Lab) -> None:

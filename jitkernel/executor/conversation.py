@@ -1,0 +1,281 @@
+"""One request after another to the executor's process, its streams served meanwhile.
+
+A single loop in the caller's thread waits for the answer, hands on output, asks for input and
+stops what is to be stopped; there are no threads here.  What requests mean is not known here
+(process.py), nor how a process starts (spawn.py).  Start from `Conversation.ask`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from collections.abc import Callable, Sequence
+
+from jitkernel.errors import JitError
+from jitkernel.executor import procfs
+from jitkernel.executor.interrupt import Interruption
+from jitkernel.executor.records import ExecutorSettings
+from jitkernel.executor.spawn import Pipes, Spawned
+
+__all__ = ["HEAD", "HELLO", "Conversation"]
+
+HELLO = 16  # what a process says first (child.py)
+#: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
+HEAD = struct.Struct("<8Q")
+_NOTHING = bytes(HEAD.size)
+_PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
+_FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
+_START = 20.0  # seconds for a process to say hello
+
+
+class Conversation:
+    """The executor's side of a socket, and the program's streams, through changing processes.
+
+    `put` writes a control word.  `stop` is the interruption in progress, `failure` what a callback
+    raised during this request.
+    """
+
+    def __init__(self, settings: ExecutorSettings, put: Callable[[str, int], None]):
+        self.settings = settings
+        self.on_output: Callable[[str, bytes], object] | None = None
+        self.on_input: Callable[[str], str | None] | None = None
+        self.on_ready: Callable[[Spawned], None] = lambda child: None
+        self.pipes = Pipes()
+        self.child: Spawned | None = None
+        self.busy = False
+        self.stop: Interruption | None = None
+        self.failure: BaseException | None = None
+        self._put = put
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._asked = False  # somebody wants the request stopped
+        self._buffer, self._received = bytearray(_PIECE), 0
+        self._seq = 0
+        self._due, self._looks = 0.0, 0
+        self._fed = False  # input was written that may be unread
+        self._line = b""  # what stands on the last line of stdout
+
+    # -- its partners --------------------------------------------------------------------------
+
+    def attach(self, child: Spawned) -> None:
+        """Talk to this process from now on."""
+        self.child = child
+        self._cut = False
+        self._poll = select.poll()
+        # The socket first: when its answer is seen, output written before it is seen too.
+        self._socket = child.socket.fileno()
+        for fd in (
+            self._socket, self.pipes.stdout, self.pipes.stderr, self._wake, child.pidfd,
+        ):  # fmt: skip
+            self._poll.register(fd, select.POLLIN)
+
+    def detach(self, patience: float = 0.0) -> int:
+        """End the process, waiting `patience` seconds for it to do so itself; its exit status."""
+        child, self.child = self.child, None
+        return child.end(patience) if child else 0
+
+    def close(self) -> None:
+        """Give up for good."""
+        if self._wake >= 0:
+            self.drain()
+            self.pipes.close()
+            os.close(self._wake)
+            self._wake = -1
+
+    @property
+    def closed(self) -> bool:
+        return self._wake < 0
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, seq: int) -> None:
+        """A request of user code comes: what the last one left of input is not for it."""
+        self.stop, self._asked, self._line = None, False, b""
+        if self._fed:
+            self.pipes.drop_input()
+            self._fed = False
+
+    def ask(
+        self, child: Spawned, message: bytes, seq: int, deadline: float = 0.0
+    ) -> tuple[int, ...] | None:
+        """Send a request and serve the streams until its answer: (op, seq, ...).
+
+        None: the process has ended or has to, or was silent until `deadline` (monotonic seconds).
+        """
+        try:
+            child.socket.send(message)
+        except OSError:
+            return None
+        self._buffer[: HEAD.size] = _NOTHING
+        self._seq = seq
+        began = time.monotonic()
+        self._due, self._looks = began + _FIRST_LOOK, 0
+        wait = int(1000 * _FIRST_LOOK)
+        while True:
+            try:
+                # An answer stays in the buffer, so that no exception can lose it.
+                head = HEAD.unpack_from(self._buffer)
+                if head[1] == seq:
+                    return head
+                if self._take(child, self._poll.poll(wait)) and not self._answered():
+                    self.drain()
+                    return None
+                now = time.monotonic()
+                if now >= self._due and not self._answered():
+                    self._due = now + _LOOK
+                    if not self._look(child, now, began, deadline):
+                        return None
+                wait = max(1, int(1000 * (self._due - now)))
+            except ConnectionError:
+                self.drain()
+                return None
+            except KeyboardInterrupt:
+                if self.stop is None:
+                    self.interrupt_now("")
+
+    def payload(self) -> bytes:
+        """What followed the last answer's head."""
+        return bytes(self._buffer[HEAD.size : self._received])
+
+    def _answered(self) -> bool:
+        return bool(HEAD.unpack_from(self._buffer)[1] == self._seq)
+
+    def _take(self, child: Spawned, events: Sequence[tuple[int, int]]) -> bool:
+        """Take in what has come; True when the process has ended."""
+        ended = False
+        for fd, _ in events:
+            if fd == self._socket:
+                self._received = child.socket.recv_into(self._buffer)
+                if not self._received:
+                    # The cell closed it, or the process is about to end: its descriptor tells.
+                    self._poll.unregister(fd)
+                    self._cut = True
+                elif HEAD.unpack_from(self._buffer)[0] == HELLO:
+                    self._greet(child)
+            elif fd == self._wake:
+                os.eventfd_read(fd)
+                if self._asked and self.stop is None:
+                    self.interrupt_now("")
+            elif fd == child.pidfd:
+                ended = True
+            else:
+                self._read(fd)
+        return ended
+
+    def _greet(self, child: Spawned) -> None:
+        """The process says that it is ready, or why it never will be."""
+        status = HEAD.unpack_from(self._buffer)[3]
+        self._buffer[: HEAD.size] = _NOTHING
+        if status:
+            self.detach(0.5)
+            words = self.payload().decode("utf-8", "replace")
+            raise JitError(f"the executor cannot start: {words}")
+        child.ready = True
+        self.on_ready(child)
+
+    def _look(self, child: Spawned, now: float, began: float, deadline: float) -> bool:
+        """The request takes its time: see what it waits for; False to give it up."""
+        self._looks += 1
+        if not child.ready:
+            return now - began < _START
+        if deadline:
+            # Slow because the machine is busy is not the same as blocked for ever.
+            return now < deadline or (now < deadline + 1.0 and not procfs.all_asleep(child.pid))
+        if self.stop is not None:
+            alive = self.stop.step(now)
+            self._due = self.stop.due
+            return alive
+        limit = self.settings.cell_timeout
+        if limit and now - began >= limit:
+            self.interrupt_now("timeout")
+            return True
+        if (self._cut or self._looks % 32 == 0) and child.ended():
+            return False
+        if not self.pipes.unread():
+            if procfs.waits_for_input(procfs.family(child.pid), self.pipes.stdin_name):
+                self._serve_input(child)
+        return True
+
+    # -- stopping ------------------------------------------------------------------------------
+
+    def interrupt(self) -> bool:
+        """Ask for the request in progress to be stopped; False where there is none.
+
+        May be called from any thread and from a signal handler; returns at once.
+        """
+        if not self.busy:
+            return False
+        self._asked = True
+        try:
+            os.eventfd_write(self._wake, 1)
+        except OSError:
+            return False
+        return True
+
+    def interrupt_now(self, cause: str) -> None:
+        """Begin to stop the request, in the loop's own thread."""
+        if self.child is None:
+            return
+        now = time.monotonic()
+        grace = self.settings.interrupt_grace
+        self.stop = Interruption(self.child.pid, self._seq, self._put, grace, cause, now)
+        self.stop.step(now)
+        self._due = self.stop.due
+
+    def _fail(self, error: BaseException) -> None:
+        """A callback raised: remember that, and stop the cell."""
+        if not self.busy:
+            raise error
+        self.failure = self.failure or error
+        if self.stop is None:
+            self.interrupt_now("")
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Hand on what has been written by now."""
+        if not self.closed:
+            for fd in (self.pipes.stdout, self.pipes.stderr):
+                while self._read(fd) == _PIECE:
+                    pass
+
+    def _read(self, fd: int) -> int:
+        """Hand on one piece of output; its size."""
+        try:
+            data = os.read(fd, _PIECE)
+        except BlockingIOError:
+            return 0
+        name = "stderr"
+        if fd == self.pipes.stdout:
+            name = "stdout"
+            self._line = (self._line + data[-1000:]).rpartition(b"\n")[2][-1000:]
+        if self.on_output is not None and self.failure is None:
+            try:
+                self.on_output(name, data)
+            except BaseException as error:
+                self._fail(error)
+        return len(data)
+
+    def _serve_input(self, child: Spawned) -> None:
+        """The program waits for a line: get one, or stop it."""
+        self.drain()
+        line: str | None = None
+        try:
+            if self.on_input is not None:
+                line = self.on_input(self._line.decode("utf-8", "replace"))
+        except BaseException as error:
+            self._fail(error)
+            return
+        if line is None:
+            self.interrupt_now("stdin")
+            return
+        self._fed, self._line = True, b""
+        data = line.encode("utf-8", "surrogateescape") + b"\n"
+        while data and not self._asked and not child.ended():
+            try:
+                data = data[os.write(self.pipes.stdin, data) :]
+            except BlockingIOError:
+                # More than a pipe holds: the reader needs time, and may print meanwhile.
+                time.sleep(0.001)
+                self.drain()
