@@ -63,7 +63,8 @@ def with_locations(source: str, first_line: int = 1) -> str:
         name = plain_name(match[1]).replace("\\", "\\5C").replace('"', "\\22")
         metadata.append(
             f'{scope} = distinct !DISubprogram(name: "{name}", scope: {file}, file: {file}, '
-            f"line: {max(line, 1)}, type: {type_}, spFlags: DISPFlagDefinition, unit: {unit})"
+            f"line: {max(line, 1)}, scopeLine: {max(line, 1)}, type: {type_}, "
+            f"spFlags: DISPFlagDefinition, unit: {unit})"
         )
         body_line = source.count("\n", 0, brace) + 2 - first_line
         body, number = _body_with_locations(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,9 @@ __all__ = ["CompilerPool"]
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
 _SHORT = 4096  # bytes of a request that may be one
 _LAYOUTS_KEPT = 2000
-_SPARE_DELAY = 0.25  # seconds after a worker is in use: its start must not compete with the cell
+# Seconds after a worker is in use: the start of a spare must not compete with the first cells.
+_FIRST_SPARE_DELAY = 1.0
+_SPARE_DELAY = 0.25
 
 
 class CompilerPool:
@@ -50,7 +53,8 @@ class CompilerPool:
         self._count = max(1, workers)
         self._wants_spare = spare
         self._lock = threading.RLock()  # one call at a time
-        self._state = threading.Lock()  # guards the lists below
+        # Guards what follows; `interrupt` may come in a signal handler of the thread that holds it.
+        self._state = threading.RLock()
         self._workers: list[WorkerProcess] = []
         self._spare: WorkerProcess | None = None
         self._busy: set[WorkerProcess] = set()
@@ -90,12 +94,16 @@ class CompilerPool:
         self.close()
 
     def interrupt(self) -> bool:
-        """End the compiles in progress, which then raise Interrupted; whether there was one."""
+        """End the compiles in progress, which then raise Interrupted; whether there was one.
+
+        Callable from any thread and from a signal handler.
+        """
         with self._state:
-            for worker in self._busy:
+            busy = tuple(self._busy)
+            for worker in busy:
                 worker.condemned = "interrupted"
                 worker.kill()
-            return bool(self._busy)
+        return bool(busy)
 
     def lend(self, index: int) -> WorkerProcess:
         """A worker fit for use, until `give_back`."""
@@ -130,7 +138,8 @@ class CompilerPool:
         with self._state:
             self._timer = None
             if not self._closed and not self._spare:
-                self._spare = WorkerProcess("spare")
+                with suppress(OSError):  # a worker is then started when it is needed
+                    self._spare = WorkerProcess("spare")
 
     # -- one request
 
@@ -179,7 +188,8 @@ class CompilerPool:
             if worker.condemned:
                 self._fit(index)
             if self._wants_spare and not self._spare and not self._timer:
-                self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
+                delay = _SPARE_DELAY if self.restarts else _FIRST_SPARE_DELAY
+                self._timer = threading.Timer(delay, self._start_spare)
                 self._timer.daemon = True
                 self._timer.start()
 

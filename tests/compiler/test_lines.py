@@ -64,7 +64,7 @@ def test_the_line_of_each_instruction(pool: CompilerPool, level: int) -> None:
     assert hot is not None
     divide = hot.data().index(b"\xf7")  # div r/m32
     assert at(table, ".text.hot", divide) == 33
-    assert at(table, ".text.hot", 0) in (0, 31)  # the load may be the first instruction
+    assert at(table, ".text.hot", 0) in (30, 31)  # the load may be the first instruction
 
 
 def test_the_table_as_another_reader_sees_it(pool: CompilerPool) -> None:
@@ -87,7 +87,7 @@ def test_the_table_as_another_reader_sees_it(pool: CompilerPool) -> None:
 def test_lines_count_from_the_cell(pool: CompilerPool) -> None:
     source = "%pt = type { i32 }\n; generated\n" + "define void @f() {\n  ret void\n}"
     table = pool.lines(Request(source, first_line=3))
-    assert {line for _, _, line in table} == {0, 1, 2} or {line for _, _, line in table} == {0, 2}
+    assert {line for _, _, line in table} in ({0, 2}, {0, 1, 2})
 
 
 def test_debug_information_of_its_own_is_used(pool: CompilerPool) -> None:
