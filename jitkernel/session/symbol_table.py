@@ -89,10 +89,18 @@ class SymbolTable(Mapping[str, Symbol]):
         self._linker = linker
 
     def __getitem__(self, name: str) -> Symbol:
-        return Symbol(self._linker.symbols[name.removeprefix("@")])
+        symbol = self._linker.symbols[name.removeprefix("@")]
+        if not _known(symbol):
+            raise KeyError(name)
+        return Symbol(symbol)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._linker.symbols))
+        return iter([name for name, symbol in self._linker.symbols.items() if _known(symbol)])
 
     def __len__(self) -> int:
-        return len(self._linker.symbols)
+        return sum(map(_known, self._linker.symbols.values()))
+
+
+def _known(symbol: LinkedSymbol) -> bool:
+    """Not one whose entry is only kept so that an undo finds it where it was."""
+    return symbol.state != SymbolState.MISSING or bool(symbol.users)

@@ -81,8 +81,9 @@ def wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None) 
             "keep it in a global or behind a pointer: `@g` alone shows a global of any size",
         )
     head = f"define {type} @{quote_name(name)}() {{"
-    if block.statements[0].kind is not Kind.LABEL:
-        head += f" {_entry(block)}"
+    head += f" {_entry(block)}"
+    if block.statements[0].kind is Kind.LABEL:  # a loop may lead back to it, not to an entry block
+        head += f" br label %{block.statements[0].text.partition(':')[0].strip()}"
     naming, tail = "", " }"
     if not ended:
         value = ""
