@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jupyter_client.session
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
 from traitlets import Any as AnyTrait
-from traitlets import Bool, Type, Unicode, default
+from traitlets import Bool, DottedObjectName, Type, Unicode, default
 from traitlets.config import Application, Config
 
 from jitkernel._version import __version__
@@ -76,6 +76,8 @@ class JITKernelApp(IPKernelApp):
     )
     # What the process itself writes to descriptors 1 and 2 would carry a wrong parent header.
     capture_fd_output = Bool(False)
+    # Nor do this process's own sys.stdout and sys.stderr belong to any cell.
+    outstream_class = DottedObjectName(None, allow_none=True)
 
     # The session that was started before this module was imported; None: start it here.
     jit_session: Any = AnyTrait(None)

@@ -59,6 +59,7 @@ class Frontend:
         self.history = history if history is not None else History(None)
         self.number: int | None = None  # what the client counts the cell that runs
         self.running = False
+        self.runs = 0  # how many cells began
         self._command: ShellCommand | None = None
         # Plain values: a signal handler reads and sets them.
         self._interrupted = False
@@ -92,6 +93,7 @@ class Frontend:
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""
         self._interrupted = False
+        self.runs += 1
         self.running = True
 
     def end(self) -> None:
@@ -105,7 +107,8 @@ class Frontend:
         self._interrupted = True
         command = self._command
         if command is not None:
-            command.interrupt()
+            if not command.interrupted:
+                command.interrupt()
         else:
             self.session.interrupt()
 

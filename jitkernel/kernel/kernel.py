@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
 from jupyter_core.paths import jupyter_data_dir
 from traitlets import Any as AnyTrait
@@ -41,6 +42,9 @@ LANGUAGE_INFO = {
 HELP_LINKS = [
     {"text": "LLVM language reference", "url": "https://llvm.org/docs/LangRef.html"},
 ]
+
+
+PRESS_AGAIN = 0.1  # seconds
 
 
 class JITKernel(JITKernelSettings, Kernel):
@@ -85,10 +89,17 @@ class JITKernel(JITKernelSettings, Kernel):
 
     @property
     def kernel_info(self) -> dict[str, Any]:
-        info = super().kernel_info
-        # The base class offers a debugger that this kernel does not have: no reply ever comes.
-        features = [f for f in info["supported_features"] if f != "debugger"]
-        return {**info, "supported_features": features}
+        # Not the base class's: that offers a debugger which this kernel does not have (no reply
+        # would ever come), and imports debugpy to find out whether it could.
+        return {
+            "protocol_version": kernel_protocol_version,
+            "implementation": self.implementation,
+            "implementation_version": self.implementation_version,
+            "language_info": self.language_info,
+            "banner": self.banner,
+            "help_links": self.help_links,
+            "supported_features": ["kernel subshells"] if self._supports_kernel_subshells else [],
+        }
 
     # -- execute_request -------------------------------------------------------------------
 
@@ -276,9 +287,19 @@ class JITKernel(JITKernelSettings, Kernel):
         """As above."""
 
     def interrupt(self) -> None:
-        """End the cell that runs.  From a signal handler or another thread."""
-        self.wire.interrupt()
-        self.frontend.interrupt()
+        """End the cell that runs; called on the control thread.
+
+        Pressed again until the cell has ended: it may have been between two things that can be
+        interrupted, such as reading the cell and compiling it.
+        """
+        if self.frontend.running:
+            self._press(self.frontend.runs)
+
+    def _press(self, run: int) -> None:
+        if self.frontend.running and self.frontend.runs == run:
+            self.wire.interrupt()
+            self.frontend.interrupt()
+            self.control_thread.io_loop.call_later(PRESS_AGAIN, self._press, run)
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """On the control thread, so it is read while a cell runs."""

@@ -26,7 +26,7 @@ def memory(session: Session, arena_only: bool = False) -> View:
         "Arena (bytes)",
         ("zone", "#used", "#padding", "#extents", "#capacity"),
         zones,
-        f"{account['cells']} cells",
+        f"{account['cells']} cell{'s' * (account['cells'] != 1)}",
     )
     if arena_only:
         return arena

@@ -70,7 +70,7 @@ def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Sym
         symbol
         for symbol in session.symbols.values()
         if fnmatchcase(symbol.name, wanted)
-        and (everything or symbol.cell or symbol.state == "missing")
+        and (everything or symbol.cell or (symbol.state == "missing" and symbol.users))
     ]
 
 

@@ -15,14 +15,14 @@ SLOW_COMPILE = (
     + "".join(
         f"  %a{i} = load volatile i64, ptr null\n  %b{i} = mul i64 %a{i}, %a{max(i - 1, 0)}\n"
         f"  %c{i} = xor i64 %b{i}, %b{max(i - 2, 0)}\n"
-        for i in range(60_000)
+        for i in range(12_000)
     )
     + "  ret void\n}"
 )
 
 WORK = {
     "endless loop": SPIN,
-    "endless output": "again:\n  %n = call i32 @puts(ptr @text)\n  br label %again",
+    "endless output": "start:\n  br label %again\nagain:\n  %n = call i32 @puts(ptr @text)\n  br label %again",
     "sleep in libc": "@sleep(1000)",
     "shell command": "!sleep 1000",
     "a shell command that ignores SIGINT": "!trap '' INT; sleep 1000",
