@@ -3,6 +3,7 @@
 import pytest
 
 from jitkernel.languages.llvm.instructions import (
+    call_declaration,
     instruction_type,
     is_terminator,
     read_instruction,
@@ -27,7 +28,8 @@ declare i32 @__gxx_personality_v0(...)
 """
 # What the instructions below take their operands from.
 ARGUMENTS = (
-    "i32 %i, i64 %l, float %f, double %d, i1 %c, ptr %p, <4 x i32> %vi, <4 x float> %vf, <4 x ptr> %vp,"
+    "i32 %i, i64 %l, float %f, double %d, i1 %c, ptr %p,"
+    " <4 x i32> %vi, <4 x float> %vf, <4 x ptr> %vp,"
     ' %pt %s, { i32, { i8, [3 x half] } } %n, [4 x i16] %a, ptr addrspace(1) %p1, %"a b" %ab, i8 %b'
 )
 INSTRUCTIONS = r"""
@@ -126,12 +128,13 @@ call void asm "nop ; } (", ""()
 %r = call { i32, i1 } @llvm.sadd.with.overflow.i32(i32 1, i32 2)
 %r = call <2 x double> @llvm.fabs.v2f64(<2 x double> <double 1.0, double 2.0>)
 """
-CASES = [line for line in INSTRUCTIONS.strip().split("\n")]
+CASES = INSTRUCTIONS.strip().split("\n")
 
 
 @pytest.mark.parametrize("text", CASES)
 def test_type_is_llvms(text, llvm):
-    module = f"{GLOBALS}define void @f({ARGUMENTS}) {{\nentry:\n{text}\nret void\n}}\nattributes #0 = {{ nounwind }}\n"
+    function = f"define void @f({ARGUMENTS}) {{\nentry:\n{text}\nret void\n}}\n"
+    module = f"{GLOBALS}{function}attributes #0 = {{ nounwind }}\n"
     line, column, words = llvm.error(module)
     assert not words, (line, column, words)
     assert (
@@ -181,6 +184,24 @@ u:
 )
 def test_what_llvm_would_refuse_has_no_type(text):
     assert instruction_type(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "declaration"),
+    [
+        ("%x = call i32 @f(i32 7, ptr @g)", "declare i32 @f(i32, ptr)"),
+        ("call void @f()", "declare void @f()"),
+        (
+            'tail call fastcc { i32, i8 } @f([2 x i8] c"ab", <2 x i1> %v)',
+            "declare { i32, i8 } @f([2 x i8], <2 x i1>)",
+        ),
+        ("%x = call i32 (ptr, ...) @f(ptr %p, i32 1)", "declare i32 @f(ptr, ...)"),
+        ("store i32 1, ptr @f", "declare void @f()"),
+        ("%x = call i32 @f(", "declare void @f()"),
+    ],
+)
+def test_declaration_for_a_call(text, declaration):
+    assert call_declaration(text, "f") == declaration
 
 
 def test_heads():

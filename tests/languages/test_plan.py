@@ -153,7 +153,8 @@ def test_too_many_scalars_are_refused():
 
 
 def test_error_places_in_a_block_are_the_cells(llvm):
-    cell = "; one\ndefine i32 @f() { ret i32 1 } ; two\n  %x = add i32 1, 2\n\n  call i32 @nope(i32 %x)"
+    cell = "; one\ndefine i32 @f() { ret i32 1 } ; two\n  %x = add i32 1, 2\n\n"
+    cell += "  call i32 @nope(i32 %x)"
     found = assemble(parse_cell(cell))
     line, column, words = llvm.error(found.source)
     assert (line - found.first_line + 1, column) == (5, 12)
@@ -171,7 +172,13 @@ def test_block_function_alone(llvm):
 
 
 def test_declarations_and_types_of_earlier_cells(llvm):
-    cell = 'define i32 @f(ptr %p) {\n  %v = load %pt, ptr @origin\n  %r = call i32 @norm(%pt %v)\n  call i32 @puts(ptr @"a b")\n  ret i32 %r\n}\n'
+    cell = """define i32 @f(ptr %p) {
+  %v = load %pt, ptr @origin
+  %r = call i32 @norm(%pt %v)
+  call i32 @puts(ptr @"a b")
+  ret i32 %r
+}
+"""
     known = {
         "origin": "@origin = external global %pt",
         "norm": "declare i32 @norm(%pt)",
@@ -195,7 +202,12 @@ def test_declarations_and_types_of_earlier_cells(llvm):
 
 
 def test_own_declarations_and_types_come_first(llvm):
-    cell = "declare i64 @puts(ptr)\n%pt = type { i64 }\ndefine i64 @f(%pt %p) {\n %x = call i64 @puts(ptr null)\n ret i64 %x\n}"
+    cell = """declare i64 @puts(ptr)
+%pt = type { i64 }
+define i64 @f(%pt %p) {
+  %x = call i64 @puts(ptr null)
+  ret i64 %x
+}"""
     found = assemble(parse_cell(cell), {"puts": "declare i32 @puts(ptr)"}.get, {"pt": "{ i32 }"})
     assert llvm.error(found.source)[2] == ""
     assert found.declared == frozenset()
@@ -317,8 +329,9 @@ def test_names(line, defines, declares, local):
 
 def test_truncated_constants_are_warned_of():
     plan = parse_cell(
-        "@a = global i32 4294967296\n@b = global i1 2\n@c = global i32 4294967295\n@d = global i8 -128\n"
-        "@e = global i8 -129\n%x = add i8 %q, 256 ; i8 999\n%y = icmp eq i1 3, 0\n%i5 = add i8 1, 2\n"
+        "@a = global i32 4294967296\n@b = global i1 2\n@c = global i32 4294967295\n"
+        "@d = global i8 -128\n@e = global i8 -129\n%x = add i8 %q, 256 ; i8 999\n"
+        "%y = icmp eq i1 3, 0\n%i5 = add i8 1, 2\n"
         '@s = constant [6 x i8] c"i1 222"'
     )
     found = [(w.line, w.column, w.message) for w in plan.warnings]

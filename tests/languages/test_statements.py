@@ -130,7 +130,15 @@ def test_a_cell_magic_takes_the_cell_and_comes_first():
 
 
 def test_lines_columns_and_comments():
-    source = '; head (\n\n  @a(1) ; tail {\n@s = constant [3 x i8] c"a;b" ; x\ndefine void @f() ; y\n{ ; }\n  ret void\n} ; z\n@b()'
+    source = """; head (
+
+  @a(1) ; tail {
+@s = constant [3 x i8] c"a;b" ; x
+define void @f() ; y
+{ ; }
+  ret void
+} ; z
+@b()"""
     found = [(s.text, s.line, s.column, s.last_line) for s in split(source)]
     assert found == [
         ("@a(1)", 3, 3, 3),
@@ -203,7 +211,12 @@ def test_every_bad_line_is_named_up_to_ten():
 
 
 def test_megabytes_are_split_in_linear_time():
-    function = 'define i32 @f%d(i32 %%x) {\n  %%y = add i32 %%x, 1 ; (\n  ret i32 %%y\n}\n@c%d = constant [2 x i8] c";\\00"\n'
+    function = """define i32 @f%d(i32 %%x) {
+  %%y = add i32 %%x, 1 ; (
+  ret i32 %%y
+}
+@c%d = constant [2 x i8] c";\\00"
+"""
     text = "".join(function % (i, i) for i in range(40_000))
 
     def seconds(source: str) -> float:
@@ -257,7 +270,16 @@ def test_binary_garbage(data):
 
 
 def test_mutated_cells():
-    source = '%pt = type { i32 }\ndefine i32 @f(i32 %x) {\nentry:\n  ret i32 %x\n}\n%y = call i32 @f(i32 1)\n@f(2)\n@r = @f("a")\n!ls\n'
+    source = """%pt = type { i32 }
+define i32 @f(i32 %x) {
+entry:
+  ret i32 %x
+}
+%y = call i32 @f(i32 1)
+@f(2)
+@r = @f("a")
+!ls
+"""
     chance = random.Random(1)
     for _ in range(1000):
         text = list(source)

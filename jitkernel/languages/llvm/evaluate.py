@@ -158,8 +158,8 @@ class _Evaluator:
         wanted = expected
         if expr.type is not None:
             if isinstance(expected, PointerType) and _is_data(expr):
-                found = self.value(expr, None, "")
-                return self.owned(found.data, self.host.layout(found.type).align)
+                data = self.value(expr, None, "")
+                return self.owned(data.data, self.host.layout(data.type).align)
             if expected is not None and expr.type != expected:
                 raise self.fail(
                     expr, f"{expr.type} is written where {expected} is expected" + _because(why)
@@ -190,6 +190,8 @@ class _Evaluator:
                         else f"cell {expr.number} gave none, or it is no longer kept"
                     )
                     raise self.fail(expr, f"{shown} has no value: {where}")
+                if not found.is_void and len(found.data) != self.host.layout(found.type).size:
+                    raise self.fail(expr, f"{found.type} has changed since {shown} was made")
                 return self.checked(expr, found, wanted, why, shown)
             case Aggregate():
                 return self.aggregate(expr, wanted, why)

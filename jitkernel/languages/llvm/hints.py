@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
 from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.languages.llvm.types import decode_name, quote_name
 from jitkernel.languages.llvm.words import OPCODES, nearest
@@ -154,8 +155,8 @@ def _undefined(spot: _Spot) -> str:
     if cell is not None:
         return f"@{quote_name(name)} is private to cell {cell}: drop `private` there to share it"
     known = {*context.symbols, *context.own} - {name}
-    close = nearest(name, known) or nearest(name, PRELUDE)
-    declare = f"`declare` it: declare void @{quote_name(name)}()"
+    close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
+    declare = f"`declare` it: {call_declaration(spot.text, name)}"
     return f"did you mean @{quote_name(close)}? Otherwise {declare}" if close else declare
 
 
@@ -202,7 +203,8 @@ def _expected_type(spot: _Spot) -> str:
         r"\b([a-z]+)((?:\s+(?:nuw|nsw|exact|disjoint|fast|eq|ne|[us][lg][te]))*)\s*$", spot.before
     )
     rest = spot.rest.strip()
-    if opcode and opcode[1] in OPCODES and rest:
+    is_value = re.match(r"[-+\d%@]|(?:true|false|null|undef|poison|zeroinitializer)\b", rest)
+    if opcode and opcode[1] in OPCODES and is_value:
         type = "double" if opcode[1].startswith("f") else "i32"
         if rest.startswith("@"):
             type = "ptr" if opcode[1] != "call" else type

@@ -24,11 +24,19 @@ from jitkernel.languages.llvm.types import (
     TypeSyntaxError,
     VectorType,
     parse_type_at,
+    quote_name,
     resolve,
 )
 from jitkernel.languages.llvm.words import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
 
-__all__ = ["Instruction", "instruction_type", "is_terminator", "read_instruction", "return_type"]
+__all__ = [
+    "Instruction",
+    "call_declaration",
+    "instruction_type",
+    "is_terminator",
+    "read_instruction",
+    "return_type",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,31 @@ def instruction_type(text: str, named: Mapping[str, str] | None = None) -> Type 
         return rule(_Operands(text, found.operands, named or {}))
     except (TypeSyntaxError, IndexError, ValueError):
         return None
+
+
+def call_declaration(text: str, name: str) -> str:
+    """A declaration that would suit the call of `@name` in an instruction's text, as far as the
+    text tells: `declare i32 @f(i32, ptr)`."""
+    shown = quote_name(name)
+    found = read_instruction(text)
+    text = _without_comments(text)
+    at = text.find(f"@{shown}")
+    try:
+        if found is None or found.opcode not in ("call", "invoke") or at < 0:
+            raise TypeSyntaxError("no call", 0)
+        type = _Operands(text[:at], found.operands, {}).type(0)
+        if isinstance(type, FunctionType):
+            return f"declare {type.result} @{shown}{str(type)[len(str(type.result)) + 1 :]}"
+        inside = text[at + len(shown) + 1 :].lstrip()
+        end = inside.rfind(")")
+        if not inside.startswith("(") or end < 0:
+            raise TypeSyntaxError("no call", 0)
+        arguments = _Operands(inside[:end], 1, {})
+        count = len(arguments.pieces) if inside[1:end].strip() else 0
+        types = ", ".join(str(arguments.type(i)) for i in range(count))
+        return f"declare {type} @{shown}({types})"
+    except TypeSyntaxError:
+        return f"declare void @{shown}()"
 
 
 class _Operands:

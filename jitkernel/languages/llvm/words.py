@@ -60,6 +60,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     if name.lower() in by_lower:
         return by_lower[name.lower()]
     found = difflib.get_close_matches(name, names, n=5, cutoff=cutoff)
+    if not found and 1 < len(name) < 4:  # in a short name one letter is much of it
+        alike = [n for n in names if n[:1] == name[:1] and len(n) == len(name)]
+        found = difflib.get_close_matches(name, alike, n=5, cutoff=0.5)
     if not found:
         return None
     best = [
