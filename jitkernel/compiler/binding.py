@@ -208,15 +208,26 @@ def _walk(iterator: int, step: Any, dispose: Any) -> Iterator[int]:
 
 
 class Machine:
-    """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life."""
+    """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life.
 
-    def __init__(self, opt_level: int, cpu: str, reloc: str, code_model: str):
-        host = llvmlite.get_host_cpu_name()
-        native = cpu in ("native", host)
-        self.cpu = host if native else cpu
-        self.features = llvmlite.get_host_cpu_features().flatten() if native else ""
+    Without `triple`, one for this machine.
+    """
+
+    def __init__(
+        self, opt_level: int, cpu: str, reloc: str, code_model: str, triple: str | None = None
+    ):
+        if triple:
+            llvmlite.initialize_all_targets()
+            llvmlite.initialize_all_asmprinters()
+            target = llvmlite.Target.from_triple(triple)
+            self.cpu, self.features = cpu, ""
+        else:
+            host = llvmlite.get_host_cpu_name()
+            native = cpu in ("native", host)
+            target = llvmlite.Target.from_default_triple()
+            self.cpu = host if native else cpu
+            self.features = llvmlite.get_host_cpu_features().flatten() if native else ""
         self.opt_level = opt_level
-        target = llvmlite.Target.from_default_triple()
         self._machine = target.create_target_machine(
             cpu=self.cpu,
             features=self.features,

@@ -26,6 +26,7 @@ __all__ = ["CompilerPool"]
 
 _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
 _SHORT = 4096  # bytes of a request that may be one
+_NO_LIMIT = 1e6  # seconds
 _LAYOUTS_KEPT = 2000
 # Seconds after a worker is in use: the start of a spare must not compete with the first cells.
 _FIRST_SPARE_DELAY = 1.0
@@ -35,10 +36,7 @@ _SPARE_DELAY = 0.25
 class CompilerPool:
     """`workers` processes that compile, and one that waits to take the place of one that dies.
 
-    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
-    it is idle.  `timeout` (seconds) bounds one compile.  Calls from several threads wait for each
-    other; `interrupt` does not wait.
-    """
+    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, XX"""
 
     def __init__(
         self,
@@ -155,8 +153,9 @@ class CompilerPool:
         """Send one frame to a worker and wait for the answer."""
         worker = self.lend(index)
         try:
-            worker.send(data, self.timeout)
-            answer = worker.receive(self.timeout, _SPIN if len(data) < _SHORT else 0)
+            limit = self._limit()
+            worker.send(data, limit)
+            answer = worker.receive(limit, _SPIN if len(data) < _SHORT else 0)
         except TimeoutError:
             worker.condemned = "timeout"
             worker.kill()
@@ -176,6 +175,9 @@ class CompilerPool:
         if worker.condemned == "interrupted":
             raise interrupted(label)
         return answer
+
+    def _limit(self) -> float:
+        return self.timeout if self.timeout > 0 else _NO_LIMIT
 
     def give_back(self, index: int, worker: WorkerProcess) -> None:
         """After a request: replace a worker that cannot go on, and see to the spare."""
@@ -201,7 +203,7 @@ class CompilerPool:
         Each worker is given its next request before its last answer is read, so none waits.
         """
         with self._lock:
-            return compile_batch(self, self._count, requests, self.timeout)
+            return compile_batch(self, self._count, requests, self._limit())
 
     # -- other questions
 
@@ -221,6 +223,24 @@ class CompilerPool:
                 for text, row in zip(missing, header["layouts"], strict=True):
                     self._layouts[text, named] = Layout.of(row)
             return [self._layouts[text, named] for text in types]
+
+    def assembly(self, request: Request, triple: str, cpu: str = "") -> str:
+        """What the module becomes on another machine, as assembly text: `triple` names it.
+
+        Of the request's options the level counts.  Raises CompileError.
+        """
+        header = {
+            "do": "assembly",
+            "triple": triple,
+            "cpu": cpu,
+            "level": request.options.opt_level,
+            "first": request.first_line,
+        }
+        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
+        with self._lock:
+            answer, blob = self._ask(0, data, request.label, request)
+        refuse(answer)
+        return blob.decode()
 
     def lines(self, request: Request) -> LineTable:
         """Which line of the cell each stretch of its code comes from.

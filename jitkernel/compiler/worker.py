@@ -38,6 +38,7 @@ from typing import Any  # noqa: E402
 
 from jitkernel.compiler import pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
+from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox, frame  # noqa: E402
@@ -149,6 +150,15 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
                 target, pipeline.prefix(target), header["types"], blob.decode("utf-8")
             )
             return {"layouts": rows}, b""
+        case "assembly":
+            text = assembly(
+                blob.decode("utf-8", "surrogatepass"),
+                header["triple"],
+                header["cpu"],
+                header["level"],
+                header["first"],
+            )
+            return {}, text.encode()
         case other:
             return {"broken": f"unknown request {other!r}"}, b""
 

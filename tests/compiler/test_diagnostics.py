@@ -126,3 +126,32 @@ def test_what_llvm_writes_while_it_succeeds(pool: CompilerPool) -> None:
     source = 'define void @f() {\n  call void asm ".warning \\22look\\22", ""()\n  ret void\n}'
     assert "look" in pool.compile(Request(source)).warnings[0].message
     assert pool.compile(Request("define void @f() { ret void }")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "words"),
+    [
+        ("aarch64-linux-gnu", "", "mul\tw0, w0, w0"),
+        ("riscv64-linux-gnu", "sifive-u74", "mulw\ta0, a0, a0"),
+        ("x86_64-linux-gnu", "", "imull"),
+    ],
+)
+def test_assembly_for_another_machine(
+    pool: CompilerPool, triple: str, cpu: str, words: str
+) -> None:
+    source = (
+        f'target triple = "{triple}"\ndefine i32 @sq(i32 %x) {{\n'
+        "  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+    )
+    text = pool.assembly(
+        Request(source), triple, "sifive-u74" if triple.startswith("riscv") else ""
+    )
+    assert words in text
+
+
+def test_assembly_that_is_refused(pool: CompilerPool) -> None:
+    with pytest.raises(CompileError, match="no such machine: zork"):
+        pool.assembly(Request(""), "zork-linux")
+    with pytest.raises(CompileError) as caught:
+        pool.assembly(Request("\ndefine zork"), "aarch64-linux-gnu")
+    assert caught.value.diagnostics[0].line == 2
