@@ -36,7 +36,10 @@ _SPARE_DELAY = 0.25
 class CompilerPool:
     """`workers` processes that compile, and one that waits to take the place of one that dies.
 
-    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, XX"""
+    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
+    it is idle.  `timeout` (seconds, 0: none) bounds one compile.  Calls from several threads wait
+    for each other; `interrupt` does not wait.
+    """
 
     def __init__(
         self,

@@ -136,9 +136,7 @@ def test_what_llvm_writes_while_it_succeeds(pool: CompilerPool) -> None:
         ("x86_64-linux-gnu", "", "imull"),
     ],
 )
-def test_assembly_for_another_machine(
-    pool: CompilerPool, triple: str, cpu: str, words: str
-) -> None:
+def test_assembly_elsewhere(pool: CompilerPool, triple: str, cpu: str, words: str) -> None:
     source = (
         f'target triple = "{triple}"\ndefine i32 @sq(i32 %x) {{\n'
         "  %r = mul i32 %x, %x\n  ret i32 %r\n}"
