@@ -77,7 +77,9 @@ def place_frames(placing: Placing, section: int) -> None:
             placing.site(target, at + within, section, entry)
 
 
-def _function(placing: Placing, targets: list[Target | None], entry: tuple[int, int, int]) -> int | None:
+def _function(
+    placing: Placing, targets: list[Target | None], entry: tuple[int, int, int]
+) -> int | None:
     """The address an FDE's first field refers to: code of this object, never a canonical entry."""
     number = entry[1] >> 32
     target = targets[number] if number < len(targets) else None

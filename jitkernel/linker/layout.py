@@ -116,15 +116,12 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
             frames.append(index)
             places.append(None)
             continue
-        elif kind == c.SHT_INIT_ARRAY or kind == c.SHT_FINI_ARRAY or not flags & _SECTION_WRITE:
+        elif not flags & _SECTION_WRITE or kind == c.SHT_INIT_ARRAY or kind == c.SHT_FINI_ARRAY:
             zone = "rodata"
+        elif kind == c.SHT_PREINIT_ARRAY:
+            raise LinkError(f"section {obj.section_name(index)} is for programs, not for cells")
         else:
-            zone = "data"
-            if kind == c.SHT_PREINIT_ARRAY or obj.names.startswith((b".ctors", b".dtors"), name):
-                raise LinkError(
-                    f"section {obj.section_name(index)}: only .init_array and .fini_array hold "
-                    "functions that are run"
-                )
+            zone = "rodata" if obj.names.startswith((b".ctors", b".dtors"), name) else "data"
         if align & (align - 1):
             raise LinkError(
                 f"section {obj.section_name(index)}: alignment {align} is not a power of 2"
@@ -145,27 +142,35 @@ def initialisers(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Constructors and destructors of a linked object, each in the order they run.
 
-    By ascending priority, which is the number that ends a section's name, then in file order;
-    destructors the other way round (gABI "Initialization and Termination Functions").
+    Constructors run by ascending priority, destructors the other way round.  The number that ends
+    the name of an `.init_array` section is its priority, and its functions run from the first to
+    the last (gABI "Initialization and Termination Functions").  The older `.ctors`, which LLVM
+    uses unless told otherwise, count from 65535 down, and run from the last to the first.
     """
-    found: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-    for index, (_, kind, _, _, _, size, _, _, _, _) in enumerate(obj.sections):
-        if kind != c.SHT_INIT_ARRAY and kind != c.SHT_FINI_ARRAY:
+    found: dict[bool, list[tuple[int, tuple[int, ...]]]] = {}
+    for index, (name, kind, flags, _, _, size, _, _, _, _) in enumerate(obj.sections):
+        if kind == c.SHT_INIT_ARRAY or kind == c.SHT_FINI_ARRAY:
+            begins, old = kind == c.SHT_INIT_ARRAY, False
+        elif flags & _SECTION_WRITE and obj.names.startswith((b".ctors", b".dtors"), name):
+            begins, old = obj.names.startswith(b".ctors", name), True
+        else:
             continue
         place = layout.places[index]
         if place is None or not size:
             continue
-        name = obj.section_name(index)
+        text = obj.section_name(index)
         if size % 8:
-            raise LinkError(f"section {name}: {size} bytes are not a number of addresses")
-        suffix = name.rpartition(".")[2]
-        priority = int(suffix) if suffix.isdecimal() and suffix.isascii() else 1 << 16
+            raise LinkError(f"section {text}: {size} bytes are not a number of addresses")
         content = arena.read(starts[place[0]] + place[1], size)
-        found.setdefault(kind, []).append((priority, struct.unpack(f"<{size // 8}Q", content)))
+        functions = struct.unpack(f"<{size // 8}Q", content)
+        suffix, priority = text.rpartition(".")[2], 1 << 16
+        if suffix.isdecimal() and suffix.isascii():
+            priority = 65535 - int(suffix) if old else int(suffix)
+        found.setdefault(begins, []).append((priority, functions[::-1] if old else functions))
     if not found:
         return (), ()
     init, fini = (
         tuple(a for _, array in sorted(found.get(k, ()), key=lambda p: p[0]) for a in array)
-        for k in (c.SHT_INIT_ARRAY, c.SHT_FINI_ARRAY)
+        for k in (True, False)
     )
     return init, fini[::-1]

@@ -18,12 +18,12 @@ from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.image import SITE, Block, Image
-from jitkernel.linker.layout import Names, read_names
+from jitkernel.linker.layout import Names, arrange, read_names
 from jitkernel.linker.placing import Placing
 from jitkernel.linker.runtime import load_runtime
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.table import SymbolTable
-from jitkernel.linker.unwind import UnwindRegion
+from jitkernel.linker.unwind import UnwindRegion, pad, split
 
 __all__ = ["Linker"]
 
@@ -102,6 +102,22 @@ class Linker:
         for group in image.copies:
             self.copies.setdefault(group, []).append(image)
         return image
+
+    def sizes(self, data: bytes) -> dict[str, int]:
+        """The exact bytes per zone that an object takes when it is placed, before it is.
+
+        COMDAT groups that another image provides and unwind records that are shared count not.
+        """
+        obj = read_object(data)
+        layout = arrange(obj)
+        sizes = {zone: size for zone, (size, _) in layout.needs.items()}
+        for index in layout.frames:
+            relocated = sorted(entry[0] for entry in obj.relocations.get(index, ()))
+            for record in split(obj.content(index)):
+                stop = record.offset + len(record.content)
+                if any(record.offset <= at < stop for at in relocated):
+                    sizes["unwind"] = sizes.get("unwind", 0) + len(pad(record.content))
+        return sizes
 
     def unlink(self, image: Image) -> list[Symbol]:
         """Take an image out: free its extents, forget its references and definitions.
@@ -224,7 +240,7 @@ class Linker:
         return self.table.retry_missing()
 
     def renew_far(self) -> list[str]:
-        """Look all far symbols up again after the executor was replaced; the names that are gone."""
+        """Look far symbols up again after the executor was replaced; the names that are gone."""
         return self.table.renew_far()
 
     def canonical(self, symbol: Symbol) -> int:

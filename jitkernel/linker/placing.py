@@ -404,12 +404,13 @@ class Placing:
 
     def _atexit(self) -> int:
         """`atexit` of this object: it registers with the object's own `__dso_handle`."""
-        symbols, bind = self.linker.symbols, self.bind
-        register = symbols.get("__cxa_atexit")
+        bind = self.bind
+        new = "__cxa_atexit" not in self.linker.symbols
+        register = self.linker.known("__cxa_atexit", FUNCTION)
         if register is None:
-            register = symbols["__cxa_atexit"] = Symbol("__cxa_atexit", FUNCTION)
+            raise LinkError("atexit: the executor's process has no __cxa_atexit")
+        if new:
             self.new.append(register)
-            self.linker.table.find([register])
         extent = bind.arena.reserve("text", x86_64.STUB_SIZE)
         self.image.extra += (extent,)
         code, field = x86_64.atexit_stub(extent.start, self.image.dso)
@@ -521,7 +522,7 @@ class Placing:
     def _check_field(self, section: int, entry: tuple[int, int, int], size: int) -> None:
         row = TABLE.get(entry[1] & 0xFFFF_FFFF)
         if row is not None and entry[0] + row.field > size:
-            raise self._refusal(section, entry, f"the field ends outside the section of {size} bytes")
+            raise self._refusal(section, entry, f"the section ends before the field: {size} bytes")
 
     def _refusal(self, section: int, entry: tuple[int, int, int], why: str) -> LinkError:
         obj, (offset, info, addend) = self.obj, entry

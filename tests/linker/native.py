@@ -8,12 +8,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from jitkernel.arena import Arena
 
 __all__ = ["lookup", "mapped"]
 
+for _name in ("libgcc_s.so.1", "libstdc++.so.6"):
+    with suppress(OSError):
+        ctypes.CDLL(_name, ctypes.RTLD_GLOBAL)
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -40,9 +43,8 @@ def mapped(arena: Arena) -> Iterator[None]:
         for region in arena.regions:
             prot = sum(_PROT[p] for p in region.prot)
             size = region.stop - region.start
-            got = _libc.mmap(
-                region.start, size, prot, mmap.MAP_SHARED | _FIXED_NOREPLACE, arena.fd, region.start - arena.base
-            )
+            flags, offset = mmap.MAP_SHARED | _FIXED_NOREPLACE, region.start - arena.base
+            got = _libc.mmap(region.start, size, prot, flags, arena.fd, offset)
             assert got == region.start, ctypes.get_errno()
         yield
     finally:

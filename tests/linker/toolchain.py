@@ -1,4 +1,4 @@
-"""Makes relocatable objects: from LLVM IR with llvmlite, from assembly and C with the system's tools."""
+"""Makes relocatable objects: from LLVM IR with llvmlite, from assembly and C with system tools."""
 
 from __future__ import annotations
 
