@@ -24,16 +24,16 @@ class Cell:
     """A cell of the session: its number, where it came from, and its image while it has one.
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
-    has one.  `times` are nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is
+    has one.  `closed`: LLVM may have copied its functions into each other.  `times` are nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is
     what call lines of the cell left in the data zone.  Source and object are in the store.
     """
 
-    __slots__ = ("cell_id", "image", "number", "options", "state", "strings", "times")
+    __slots__ = ("cell_id", "closed", "image", "number", "state", "strings", "times")
 
-    def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
+    def __init__(self, number: int, cell_id: str | None = None):
         self.number = number
         self.cell_id = cell_id
-        self.options = options
+        self.closed = False
         self.image: Image | None = None
         self.state = CellState.LIVE
         self.strings: tuple[Block, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Layout
-from jitkernel.errors import UsageError
+from jitkernel.errors import UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type, scalar_layout
 from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, parse_type
@@ -52,8 +52,9 @@ class SessionHost:
     def full_signature(self, name: str) -> Signature | None:
         """The same with everything that calling it depends on."""
         symbol = self._program.symbol(name)
-        if symbol is not None and isinstance(symbol.info, Signature):
-            return symbol.info
+        known = symbol.info if symbol is not None else self._program.declared.get(name)
+        if isinstance(known, Signature):
+            return known
         if self._prelude and (symbol is None or symbol.info is None):
             type = prelude_type(name)
             if type is not None:
@@ -63,6 +64,11 @@ class SessionHost:
     def variable(self, name: str) -> tuple[Type, int, bool] | None:
         """Type, address and constancy of a variable that has storage."""
         symbol = self._program.symbol(name)
+        declared = self._program.declared.get(name)
+        if symbol is None and isinstance(declared, Variable):
+            symbol = self._engine.linker.known(name, SymbolKind.DATA)
+            if symbol is not None:
+                symbol.info = declared
         if symbol is None or not isinstance(symbol.info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
@@ -77,8 +83,10 @@ class SessionHost:
     def known(self, name: str) -> Symbol | None:
         """The symbol, looked up in the executor's process where the session lacks it."""
         symbol = self._program.symbol(name)
-        if symbol is None and self.full_signature(name) is not None:
+        if symbol is None and (signature := self.full_signature(name)) is not None:
             symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
+            if symbol is not None:
+                symbol.info = signature
         return symbol
 
     def nearest(self, name: str) -> str | None:
@@ -93,7 +101,7 @@ class SessionHost:
         signature = self.full_signature(name)
         symbol = self.known(name)
         if signature is None or symbol is None:
-            raise UsageError(f"@{name} is no function that this session knows")
+            raise UndefinedSymbol(f"call of @{name}, which nobody defines", symbol=name)
         entry = self._engine.linker.entry(symbol)
         types = tuple([self._type(a.type) for a in arguments])
         target = self._engine.target(signature, types)

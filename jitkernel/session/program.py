@@ -37,6 +37,7 @@ class Removed:
     cell_id: str | None
     text: tuple[int, int, int, list[str]]
     linked: bool
+    ghosts: tuple[Symbol, ...] = ()
 
 
 @dataclass(slots=True)
@@ -44,11 +45,14 @@ class Change:
     """What one run or eviction did to the program, so that it can be taken back.
 
     `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
-    what was known of its type.  `pages` are bytes of the data zone as they were before.
+    what was known of its type.  `replaced` is the cell that had the notebook cell's id before (0:
+    none).  `ghosts` stand for symbols of another type, see `_retype`.  `pages` are bytes of the
+    data zone as they were before.
     """
 
     title: str
     added: Cell | None = None
+    replaced: int = 0
     removed: list[Removed] = field(default_factory=list)
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
@@ -56,6 +60,7 @@ class Change:
     pages: list[tuple[int, bytes]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
+    ghosts: list[Symbol] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -72,6 +77,8 @@ class Program:
         self.by_id: dict[str, int] = {}
         self.types: dict[str, str] = {}
         self.running: Image | None = None
+        # What cells declared and did not use: the object does not mention it.
+        self.declared: dict[str, Signature | Variable] = {}
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -216,19 +223,31 @@ class Program:
         }
         if old is not None:
             owned_before[old.number] = frozenset(old.names)
-        image = linker.place(
-            compiled.object, cell.number, kinds=kinds, weak=frozenset(weak) if known else None,
-            pins=pins or None, write_data=not (keep_data and pins),
-        )  # fmt: skip
+        arena = linker.arena
+        kept = [(at, arena.read(at, symbols[n].size)) for n, at in pins.items()]
+        try:
+            image = linker.place(
+                compiled.object, cell.number, kinds=kinds,
+                weak=frozenset(weak) if known else None, pins=pins or None,
+            )  # fmt: skip
+        except BaseException:
+            for at, data in kept:
+                arena.write(at, data)
+            raise
+        if keep_data:
+            for at, data in kept:
+                arena.write(at, data)
         cell.image = image
         self.cells[cell.number] = cell
         change.added = cell
+        change.replaced = old.number if old is not None else 0
         exported = {s.name for s, _, _ in image.exports}
         for name in retype:
-            self._retype(symbols[name], image, before[name][1])
+            self._retype(symbols[name], image, before[name], change)
         for name, info in known:
             symbol = symbols.get(name)
             if symbol is None:
+                self.declared[name] = info
                 continue
             if name in exported:
                 change.moved[name] = before.get(name, (0, None))
@@ -248,12 +267,15 @@ class Program:
 
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
+        change.added, change.replaced = cell, old.number
         self._retire(old, cell, old, frozenset(old.names), change)
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
         self.cells[cell.number] = cell
-        change.added = change.added or cell
+        if change.added is None:
+            change.added = cell
+            change.replaced = self.by_id.get(cell.cell_id, 0) if cell.cell_id else 0
         if cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
 
@@ -287,22 +309,56 @@ class Program:
             return
         self.remove(other, CellState.SUPERSEDED, owned, change)
 
-    def _retype(self, symbol: Symbol, new: Image, was: Any) -> None:
-        """Give the users of a symbol's old type a stub that raises until they are run again."""
-        users = symbol.users or {}
-        ghost = Symbol(symbol.name, SymbolKind.FUNCTION)
+    def _retype(
+        self, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
+    ) -> None:
+        """Give the users of a symbol's old type a ghost of it, until they are run again.
+
+        The ghost has the symbol's name but is in no table.  It takes the canonical entry with it:
+        pointers to the old function that the program stored raise as well.  Nothing defines it,
+        so a call raises and a variable is where nothing is mapped.
+        """
+        was = before[1]
+        ghost = Symbol(symbol.name, symbol.kind)
+        if isinstance(was, Signature):
+            ghost.kind = SymbolKind.FUNCTION
+        elif isinstance(was, Variable):
+            ghost.kind = SymbolKind.DATA
         ghost.info = was
-        ghost.why = f"@{symbol.name} was {was} when this caller was compiled; it is another type now"
-        ghost.users = {i: packed for i, packed in users.items() if i is not new and i is not symbol.image}
-        for image in ghost.users:
-            del users[image]
+        ghost.why = f"@{symbol.name} was {was} when this cell was compiled; it is another type now"
+        users = symbol.users or {}
+        moving = [i for i in users if i is not new and i is not symbol.image and i.cell]
+        if ghost.kind is SymbolKind.FUNCTION and symbol.stub:
+            ghost.stub, symbol.stub = symbol.stub, 0
+            self.linker.rebind(ghost, ghost.stub)
+        self._haunt(symbol, ghost, moving)
+        self.linker.hold(ghost)
+        change.symbols.append(ghost)
+        change.ghosts.append(ghost)
+        if symbol.users or symbol.slot:
+            self.linker.rebind(symbol, symbol.address)
+
+    def _haunt(self, symbol: Symbol, ghost: Symbol, images: Iterable[Image]) -> None:
+        """Make images refer to one symbol instead of another, a ghost of it or the other way."""
+        users = symbol.users or {}
+        images = [i for i in images if i in users]
+        was = self.linker.bind.held_value(symbol.definition, ghost.stub or symbol.stub)
+        for image in images:
+            if ghost.users is None:
+                ghost.users = {}
+            ghost.users[image] = users.pop(image)
             image.refs = tuple(ghost if s is symbol else s for s in image.refs)
         symbol.users = users or None
-        if symbol.stub:  # pointers to the old function that the program stored raise as well
-            ghost.stub, symbol.stub = symbol.stub, 0
-        self.linker.rebind(ghost, 0)
-        if symbol.users:
-            self.linker.rebind(symbol, symbol.address)
+        if images:
+            self.linker.rebind(ghost, was)
+
+    def ghost_of(self, image: Image) -> Symbol | None:
+        """A variable of another type by now that an image still refers to."""
+        symbols = self.linker.symbols
+        for symbol in image.refs:
+            if not symbol.is_function and symbols.get(symbol.name) is not symbol:
+                return symbol
+        return None
 
     def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
         for name, body in types.items():
@@ -341,8 +397,12 @@ class Program:
             Removed(
                 cell, owned, image.rodata if image else None, image.data if image else None,
                 image.pins if image else (), held, cell.cell_id, _text(cell), image is not None,
+                self._ghosts(image),
             )
         )  # fmt: skip
+        for ghost in change.removed[-1].ghosts:
+            self.linker.hold(ghost)
+            change.symbols.append(ghost)
         if image is not None:
             self.linker.unlink(image)
         for block in cell.strings:
@@ -352,6 +412,19 @@ class Program:
         self.cells.pop(cell.number, None)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             del self.by_id[cell.cell_id]
+
+    def _ghosts(self, image: Image | None) -> tuple[Symbol, ...]:
+        symbols = self.linker.symbols
+        return tuple(
+            s for s in (image.refs if image else ()) if s.name and symbols.get(s.name) is not s
+        )
+
+    def _bind_ghosts(self, image: Image, ghosts: Iterable[Symbol]) -> None:
+        """An image that was linked again goes on referring to what it was compiled for."""
+        for ghost in ghosts:
+            symbol = self.linker.symbols.get(ghost.name)
+            if symbol is not None:
+                self._haunt(symbol, ghost, [image])
 
     def closure(self, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
         """`cells` with everything that depends on them, dependents first; and who those are."""
@@ -441,6 +514,8 @@ class Program:
             pins=dict(image.pins) or None, at=at if takeover == frozenset() else {"data": at["data"]}
             if "data" in at else None, write_data=False, takeover=takeover | frozenset(image.groups),
         )  # fmt: skip
+        ghosts = self._ghosts(image)
+        self._bind_ghosts(fresh, ghosts)
         self.linker.unlink(image)
         cell.image = fresh
 
@@ -471,6 +546,7 @@ class Program:
                 record.object, cell.number, weak=_Except(removed.owned), pins=dict(removed.pins) or None, at=at or None, write_data=False,
             )  # fmt: skip
             cell.image = image
+            self._bind_ghosts(image, removed.ghosts)
         self.cells = dict(sorted(self.cells.items())) if change.removed else self.cells
         for name, (owner, info) in change.moved.items():
             symbol = symbols.get(name)
@@ -486,13 +562,15 @@ class Program:
                             linker.redefine(
                                 symbol, (SymbolState.DEFINED, address, size, owned, symbol.kind, "")
                             )
+        for ghost in change.ghosts:
+            self._lay(ghost)
         for name, body in change.types.items():
             if body is None:
                 self.types.pop(name, None)
             else:
                 self.types[name] = body
         added = change.added
-        if added is not None:
+        if added is not None and added.number in self.cells:
             if added.image is not None:
                 linker.unlink(added.image)
             for block in added.strings:
@@ -502,7 +580,21 @@ class Program:
             self.cells.pop(added.number, None)
             if added.cell_id and self.by_id.get(added.cell_id) == added.number:
                 del self.by_id[added.cell_id]
+        if added is not None and added.cell_id and change.replaced in self.cells:
+            self.by_id[added.cell_id] = change.replaced
         self.forget(change)
+
+    def _lay(self, ghost: Symbol) -> None:
+        """The symbol has the ghost's type again: its users and its entry return to it."""
+        symbol = self.linker.symbols.get(ghost.name)
+        if symbol is None:
+            return
+        images = list(ghost.users or ())
+        if ghost.stub:
+            fresh, symbol.stub = symbol.stub, ghost.stub
+            ghost.stub = fresh  # of the other type's users, who are gone
+            self.linker.rebind(symbol, fresh or symbol.address)
+        self._haunt(ghost, symbol, images)
 
     def forget(self, change: Change) -> None:
         """Give up what was kept so that a change could be taken back."""

@@ -44,6 +44,7 @@ from jitkernel.session.faults import error_of
 from jitkernel.session.program import Change
 from jitkernel.session.result import Result, Sink
 from jitkernel.session.signatures import Signature, Variable
+from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record
 
@@ -89,6 +90,7 @@ class Runner:
         self.engine, self.program = session.engine, session.program
         wanted = session.number + 1
         self.cell = Cell(number if number is not None and number >= wanted else wanted, cell_id)
+        self.cell.closed = options.closed
         self.result = Result()
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
@@ -306,9 +308,7 @@ class Runner:
                 continue
             users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
             calls = sum(1 for packed in users.values() for _ in sites(packed))
-            same = cell.cell_id is not None and any(
-                r.cell.number == owner and r.cell_id == cell.cell_id for r in self.change.removed
-            )
+            same = owner == self.change.replaced
             what = f"@{quote_name(name)} {'replaced' if same else f'moved from cell {owner} to cell {cell.number}'}"
             if users:
                 kind = "call" if isinstance(info, Signature) else "use"
@@ -317,6 +317,9 @@ class Runner:
                     f"; {len(users)} {who}{'s' * (len(users) != 1)} ({calls} {kind}{'s' * (calls != 1)})"
                     f" now use{'s' * (len(users) == 1)} it"
                 )
+            other = program.cells.get(owner)
+            if other is not None and other.closed:
+                what += f"; cell {owner} was compiled closed: its own uses of it may be the old one still"
             self.note(what)
         for note in self.change.notes:
             self.note(note)
@@ -575,6 +578,9 @@ class Runner:
 
     def _error(self, outcome: Outcome) -> Fault:
         kept = self._kept()
+        if outcome.respawned and (words := far_words(self.engine.arena)):
+            stale = f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
+            outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
         return error_of(outcome, self.session.places, self.program.linker, find, kept)
 

@@ -62,6 +62,15 @@ class DataShadow:
         return heap
 
 
+def far_words(arena: Arena) -> int:
+    """How many words of all live data look like pointers into the executor's own memory."""
+    total = 0
+    for start, size in arena.zones["data"].list.live.items():
+        offset = start - arena.base
+        total += count_far_words(start, arena.view[offset : offset + min(size, 1 << 20)])
+    return total
+
+
 def count_far_words(address: int, data: bytes | memoryview) -> int:
     """How many aligned words look like pointers beyond the arena, into the process itself."""
     skip = -address % 8
