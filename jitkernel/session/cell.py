@@ -24,20 +24,26 @@ class Cell:
     """A cell of the session: its number, where it came from, and its image while it has one.
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
-    has one.  `closed`: LLVM may have copied its functions into each other.  `times` are nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is
-    what call lines of the cell left in the data zone.  Source and object are in the store.
+    has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
+    nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is what call lines of the
+    cell left in the data zone.  Source and object are in the store.
     """
 
-    __slots__ = ("cell_id", "closed", "image", "number", "state", "strings", "times")
+    __slots__ = ("cell_id", "image", "number", "options", "state", "strings", "times")
 
-    def __init__(self, number: int, cell_id: str | None = None):
+    def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
         self.number = number
         self.cell_id = cell_id
-        self.closed = False
+        self.options = options
         self.image: Image | None = None
         self.state = CellState.LIVE
         self.strings: tuple[Block, ...] = ()
         self.times: tuple[int, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        """Whether LLVM may have copied its functions into each other."""
+        return "closed" in self.options
 
     @property
     def exports(self) -> list[Symbol]:

@@ -75,6 +75,7 @@ class Engine:
         self._layouts: dict[str, Layout] = {}
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
+        self.notices: list[str] = []  # what the user is still to be told
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class Engine:
                 ),
                 on_output=self._output, on_input=self._input,
             )  # fmt: skip
-            executor.on_respawn = self.renew
+            executor.on_respawn = self._replaced
             executor.start()
             self._linker, self._executor = linker, executor
 
@@ -152,6 +153,8 @@ class Engine:
         outcome = executor.call(thunk, function, arguments, result)
         if outcome.respawned:
             self.renew()
+            if outcome.kind == "ok":
+                self.notices.append(outcome.lost)
         return outcome
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
@@ -168,6 +171,14 @@ class Engine:
         if self._executor is not None and self._executor.generation != self._generation:
             self._generation = self._executor.generation
             self.gone = self.linker.renew_far()
+
+    def _replaced(self) -> None:
+        """The executor was found dead before a call, which goes on in another one."""
+        self.renew()
+        self.notices.append(
+            "the executor had ended and was started again: memory from malloc, open files and threads "
+            "are lost; functions and globals in the arena are as they were"
+        )
 
     def layout(self, type: str) -> Layout:
         """Sizes and offsets of a type without names, from LLVM's data layout."""

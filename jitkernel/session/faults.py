@@ -141,7 +141,9 @@ def error_of(
     record = outcome.record
     lost = outcome.lost
     if record is None:
-        message = f"The cell's process ended without a word{': ' + lost if lost else ''}."
+        ended, _, rest = lost.partition("; ")
+        message = ended or "the executor ended without a word"
+        lost = rest or lost
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
     frames = _frames(record, pc, places, linker)

@@ -294,14 +294,14 @@ class Program:
             return
         remaining = other.exports
         if other is old:
-            kept = {
-                s.name: sorted({i.cell for i in others}) for s, others in self.linker.dependents(image).items()
-            }
-            for name, cells in kept.items():
+            kept = self.linker.dependents(image)
+            for symbol, others in kept.items():
+                cells = sorted({i.cell for i in others})
+                verb = "call" if symbol.is_function else "use"
                 change.notes.append(
-                    f"cell {cell.number} no longer defines @{name}; {_cells(cells)} still "
-                    f"{'uses' if len(cells) == 1 else 'use'} the old one. "
-                    f"%evict @{name} --cascade removes them."
+                    f"cell {cell.number} no longer defines @{symbol.name}; {_cells(cells)} still "
+                    f"{verb}{'s' * (len(cells) == 1)} the old one. "
+                    f"%evict @{symbol.name} --cascade removes them."
                 )
             if kept:
                 return

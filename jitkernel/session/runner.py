@@ -74,6 +74,12 @@ class CellOptions:
     retype: bool = False
     keep_data: bool = False
 
+    @property
+    def words(self) -> str:
+        """What differs from the session's settings: `-O0, closed`."""
+        level = "" if self.opt_level is None else f"-O{self.opt_level}"
+        return ", ".join(filter(None, (level, self.cpu, "closed" * self.closed)))
+
 
 class Runner:
     """One run of one cell in a session whose lock is held."""
@@ -89,8 +95,8 @@ class Runner:
         self.session, self.sink, self.options = session, sink, options
         self.engine, self.program = session.engine, session.program
         wanted = session.number + 1
-        self.cell = Cell(number if number is not None and number >= wanted else wanted, cell_id)
-        self.cell.closed = options.closed
+        number = number if number is not None and number >= wanted else wanted
+        self.cell = Cell(number, cell_id, options.words)
         self.result = Result()
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
@@ -154,6 +160,8 @@ class Runner:
                 if ran and isinstance(error, Fault):
                     error.args = (f"{error}\n{ran[0].upper()}{ran[1:]}.",)
                 raise
+            while self.engine.notices:
+                self.note(self.engine.notices.pop(0))
             if value is not None:
                 if values:
                     self._show(*values.pop())
