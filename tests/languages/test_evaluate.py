@@ -266,7 +266,7 @@ SYNTAX = [
         "@sq(add i32 1, 2)",
         5,
         "an instruction (add) is no expression",
-        "an instruction's result is kept by its name: `%x = ...`; its value then is `_`",
+        "an instruction's result has a name of its own: `%x = ...`",
     ),
     (
         "call i32 @sq(i32 7)",
@@ -278,7 +278,7 @@ SYNTAX = [
         "@sq(%x)",
         5,
         "%x has no value here: it ended with the instructions",
-        "the last instruction's value is `_`; keep it with `@name = _`",
+        "the last instruction's value is `_` in the next cell, and `@name = _` keeps it",
     ),
     ("@sq(load g)", 10, "expected a global behind `load`", "write `load @name`"),
     (

@@ -97,7 +97,7 @@ CASES = [
     (
         "%y = add i32 %x, 1",
         "use of undefined value '%x'",
-        "%x ended with cell 2; keep a value with `@x = ...` there",
+        "%x ended with cell 2, keep it with `@x = ...`",
         (1, 14),
     ),
     (

@@ -121,9 +121,7 @@ def assemble(
     if part != "block":
         own = plan.defines | plan.declares
     uses = plan.uses if part == "all" else mentioned([text])
-    wanted = sorted(
-        n for n in uses - own - {block_name} if not n.startswith("llvm.") and not n.isdigit()
-    )
+    wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     after, declared = declarations(wanted, known, prelude)
     before = type_definitions("\n".join((text, after)), named_types, plan.types)
     return Assembled(

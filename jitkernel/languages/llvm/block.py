@@ -22,6 +22,7 @@ from jitkernel.languages.llvm.statements import Kind, Statement
 from jitkernel.languages.llvm.types import (
     VOID,
     ArrayType,
+    NamedType,
     StructType,
     Type,
     VectorType,
@@ -116,13 +117,23 @@ def _entry(block: BlockAction) -> str:
 
 def scalar_count(type: Type, named: Mapping[str, str]) -> int:
     """How many scalars a value holds; a vector is one."""
-    type = resolve(type, named)
-    match type:
-        case StructType(members, _):
-            return sum(scalar_count(m, named) for m in members)
-        case ArrayType(count, element):
-            return count * scalar_count(element, named)
-    return 1
+    counts: dict[str, int] = {}
+
+    def count(type: Type) -> int:
+        if isinstance(type, NamedType):
+            if type.name not in counts:
+                counts[type.name] = 0  # a struct that holds itself is LLVM's to refuse
+                body = resolve(type, named)
+                counts[type.name] = 1 if isinstance(body, NamedType) else count(body)
+            return counts[type.name]
+        match type:
+            case StructType(members, _):
+                return sum(count(m) for m in members)
+            case ArrayType(number, element):
+                return number * count(element)
+        return 1
+
+    return count(type)
 
 
 def _complaint(statement: Statement, message: str, hint: str) -> CompileError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jitkernel.compiler.layout import Layout
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, UsageError
 from jitkernel.languages.llvm import floats, literals
 from jitkernel.languages.llvm.expressions import (
     Aggregate,
@@ -285,7 +285,10 @@ class _Evaluator:
     def sized(self, expr: Expr, type: Type) -> Layout:
         if isinstance(type, (VoidType, FunctionType, OtherType)):
             raise self.fail(expr, f"{type} has no values")
-        return self.host.layout(type)
+        try:
+            return self.host.layout(type)
+        except (CompileError, UsageError) as error:
+            raise self.fail(expr, str(error)) from None
 
     def text(self, expr: Text, type: Type | None, why: str) -> TypedValue:
         data = expr.data + b"\0" * expr.terminated

@@ -312,7 +312,7 @@ class _Parser:
     def local(self, name: str, at: int) -> CompileError:
         return self.fail(
             f"{name} has no value here: it ended with the instructions",
-            "the last instruction's value is `_`; keep it with `@name = _`",
+            "the last instruction's value is `_` in the next cell, and `@name = _` keeps it",
             at,
         )
 
@@ -334,7 +334,7 @@ class _Parser:
         if word in ("undef", "poison"):
             raise self.fail(f"{word} is no value to call with", "zeroinitializer gives zeros")
         if word in OPCODES:
-            hint = "an instruction's result is kept by its name: `%x = ...`; its value then is `_`"
+            hint = "an instruction's result has a name of its own: `%x = ...`"
             if word == "call":
                 hint = "a call is written without `call`: @f(...)"
             raise self.fail(f"an instruction ({word}) is no expression", hint)

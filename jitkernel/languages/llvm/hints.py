@@ -143,7 +143,10 @@ def _undefined(spot: _Spot) -> str:
         cell = context.ended_locals.get(name)
         if cell is not None:
             shown = quote_name(name)
-            return f"%{shown} ended with cell {cell}; keep a value with `@{shown} = ...` there"
+            return (
+                f"%{shown} ended with cell {cell}, keep it with `@{shown} = ...` "
+                f"(`_{cell}` is the value of cell {cell})"
+            )
         locals_ = {decode_name(n) for n in re.findall(r"%([-\w$.]+)", spot.source)} - {name}
         labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
         if "label" in spot.before.rsplit(",", 1)[-1]:

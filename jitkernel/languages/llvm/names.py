@@ -1,4 +1,7 @@
-"""Which symbols an entity defines, declares and mentions.  Start from `entity_names`."""
+"""Which symbols an entity defines, declares and mentions.  Start from `entity_names`.
+
+Globals without a name (`@0`) are their module's own and no symbols.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +37,17 @@ def entity_names(statement: Statement, into: Names) -> None:
     text = statement.text
     if text.startswith("define"):
         define = _DEFINE.match(text)
-        if define:
+        if define and not define[2].isdigit():
             name = decode_name(define[2])
             into.defines.add(name)
             if re.search(r"\b(?:private|internal)\b", define[1]):
                 into.local.add(name)
     elif text.startswith("declare"):
-        into.declares.update(decode_name(m) for m in _DECLARE.findall(text))
+        into.declares.update(decode_name(m) for m in _DECLARE.findall(text) if not m.isdigit())
     elif text.startswith("@"):
         for match in _VARIABLE.finditer(text):
+            if match[1].isdigit():
+                continue
             name, words = decode_name(match[1]), match[2].split()
             if "external" in words or "extern_weak" in words:
                 into.declares.add(name)
@@ -58,7 +63,7 @@ def mentioned(texts: Iterable[str]) -> frozenset[str]:
     for text in texts:
         found.update(_MENTION.findall(text))
     found.discard("")
-    return frozenset([decode_name(name) for name in found])
+    return frozenset([decode_name(name) for name in found if not name.isdigit()])
 
 
 def type_body(text: str) -> tuple[str, str] | None:

@@ -179,7 +179,7 @@ def place(statements: tuple[Statement, ...]) -> str:
 
 
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
-_TRAILING_COMMENT = re.compile(r"""^((?:"[^"]*"|'[^']*'|[^"';]|(?<![ \t]);)*?)[ \t]+;.*$""")
+_COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
 _ASSIGN = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._0-9]+)[ \t]*=')
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
 
@@ -236,9 +236,9 @@ def _magic(statement: Statement) -> MagicAction:
     match = _MAGIC.match(statement.text)
     assert match is not None  # the scanner saw it
     rest = match[2]
-    comment = _TRAILING_COMMENT.match(" " + rest)
+    comment = next((m for m in _COMMENT.finditer(rest) if not m[1]), None)
     if comment:
-        rest = comment[1]
+        rest = rest[: comment.start()]
     return MagicAction(match[1], rest.strip(), statement.line, statement.text)
 
 

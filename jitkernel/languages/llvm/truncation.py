@@ -16,7 +16,7 @@ __all__ = ["check"]
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
 _CONSTANT = re.compile(
     r'"[^"]*"|;[^\n]*'
-    r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+)*)\s+i(\d+)\s+"
+    r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})\s+i(\d+)\s+"
     r"(-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*(-?\d+)(?![\w.])"
     r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
 )

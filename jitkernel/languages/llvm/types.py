@@ -118,6 +118,8 @@ class NamedType:
     name: str
 
     def __str__(self) -> str:
+        if self.name.isascii() and self.name.isdigit():
+            return f"%{self.name}"  # an unnamed type, by its number
         return "%" + quote_name(self.name)
 
 
@@ -167,7 +169,7 @@ _WORDS: dict[str, Type] = {
     **{name: OtherType(name) for name in ("label", "metadata", "token", "x86_amx", "opaque")},
 }
 MAX_INT_BITS = (1 << 23) - 1  # LLVM's own limit (IntegerType::MAX_INT_BITS)
-_MAX_DEPTH = 200
+_MAX_DEPTH = 100
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|;[^\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -179,7 +181,7 @@ _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 
 def quote_name(name: str) -> str:
     """A symbol's name as IR text writes it after its `@` or `%`: quoted where it must be."""
-    if _PLAIN.match(name) or (name.isascii() and name.isdigit()):
+    if _PLAIN.match(name):
         return name
     data = name.encode("utf-8", "surrogateescape")
     return (
@@ -382,12 +384,15 @@ def parse_type(text: str) -> Type:
 def resolve(type: Type, named: Mapping[str, str]) -> Type:
     """`type`, or what it names: `named` maps a name to its body's text (`{ i32, i32 }`).
 
-    A name that the table lacks, or an opaque one, stays as it is.
+    A name that the table lacks, an opaque one, or one whose body is no type stays as it is.
     """
     seen = set()
     while isinstance(type, NamedType) and type.name in named and type.name not in seen:
         seen.add(type.name)
-        body = parse_type(named[type.name])
+        try:
+            body = parse_type(named[type.name])
+        except TypeSyntaxError:
+            break
         if isinstance(body, OtherType):
             break
         type = body

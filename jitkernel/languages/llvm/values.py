@@ -138,7 +138,9 @@ def _python(type: Type, data: bytes, at: int, layouts: Layouts) -> Any:
             raw = read_int(data, at, layout.bits)
             return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
         case "float":
-            return floats.to_double(read_int(data, at, layout.bits), _format(type))
+            raw = read_int(data, at, layout.bits)
+            form = floats.FORMATS.get(str(type))
+            return floats.to_double(raw, form) if form else raw
         case "pointer":
             return Pointer(read_int(data, at, layout.size * 8))
         case "struct":
