@@ -11,6 +11,7 @@ what goes back is plain bytes that the parent takes apart itself.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # without the enums of the module signal
 import ctypes
 import marshal
 import os
@@ -26,6 +27,7 @@ HEAD = struct.Struct("<8Q")
 RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
 MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
 F_DUPFD_CLOEXEC = 1030
+LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
 SIG_DFL = 0
 #: glibc picks these by CPU at load time; their names are not where their code is.
@@ -86,6 +88,13 @@ def map_arena(fd: int, base: int, regions: list[tuple[int, int, str]]) -> None:
             map_pages(start, stop - start, PROT[prot], flags, fd, start - base)
         except OSError as error:
             fail(f"address range {start:#x}-{stop:#x} cannot be mapped: {error}")
+
+
+def current(resource: int) -> int:
+    """A soft resource limit."""
+    pair = (ctypes.c_ulong * 2)()
+    libc.getrlimit(resource, pair)
+    return pair[0]
 
 
 def limit(resource: int, value: int) -> None:
@@ -222,13 +231,16 @@ def declare() -> None:
 def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
     global control_socket, fields, entry
-    first = int(sys.argv[1])
+    first, stack_size = int(sys.argv[1]), int(sys.argv[2])
     control_socket = first
+    if stack_size != current(RLIMIT_STACK):
+        limit(RLIMIT_STACK, stack_size)
+        if stack_size > LARGE_STACK and current(RLIMIT_STACK) == stack_size:
+            # Where mappings begin was decided when this program started: start it again.
+            os.execv(sys.executable, [sys.executable, "-I", "-S", *sys.argv])
     setup = marshal.loads(os.read(first, 1 << 20))
     fields, entry = setup["fields"], setup["entry"]
-    soft = (ctypes.c_ulong * 2)()
-    libc.getrlimit(RLIMIT_NOFILE, soft)
-    high = max(min(soft[0], 1024) - 16, 16)
+    high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
     map_arena(setup["memory"], setup["base"], setup["regions"])
     for name, value in setup["control"].items():
@@ -238,7 +250,6 @@ def main() -> NoReturn:
     os.close(first)
 
     limit(RLIMIT_CORE, 0)
-    limit(RLIMIT_STACK, setup["stack_size"])
     for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
         handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
         if handle:
@@ -250,6 +261,7 @@ def main() -> NoReturn:
             handles.append(handle)
         else:
             lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     # What Python does with signals is not what a C program expects.
     for number in (2, 13, 25):  # SIGINT, SIGPIPE, SIGXFSZ
         libc.signal(number, SIG_DFL)
@@ -258,18 +270,18 @@ def main() -> NoReturn:
 
     for name in (
         "exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
-        "pthread_create pthread_join"
+        "fopencookie fclose pthread_attr_init pthread_attr_setstacksize pthread_create "
+        "pthread_join stdin stdout stderr"
     ).split():
         put(f"libc_{name}", symbol(name))
     put("libc_stack_chk_fail", symbol("__stack_chk_fail"))
     put("libc_fpurge", symbol("__fpurge"))
     put("libc_register_frame", symbol("__register_frame"))
     put("libc_deregister_frame", symbol("__deregister_frame"))
-    put("libc_stdin", symbol("stdin"))
     put("libc_files", symbol("_IO_list_all") if symbol("gnu_get_libc_version") else 0)
     put("pid", os.getpid())
     put("tid", os.getpid())  # cells run on the first thread
-    put("stack_size", setup["stack_size"])
+    put("stack_size", stack_size)
     put("socket", control_socket)
     put("socket_inode", os.fstat(control_socket).st_ino)
     for fd in (0, 1, 2):

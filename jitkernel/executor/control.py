@@ -84,10 +84,16 @@ _CONTROL = (
     "libc_on_exit",
     "libc_fflush",
     "libc_fpurge",
-    "libc_stdin",  # address of the variable
+    "libc_stdin",  # addresses of the variables
+    "libc_stdout",
+    "libc_stderr",
     "libc_files",  # address of _IO_list_all, 0 where there is none
     "libc_malloc",
     "libc_free",
+    "libc_fopencookie",
+    "libc_fclose",
+    "libc_pthread_attr_init",
+    "libc_pthread_attr_setstacksize",
     "libc_pthread_create",
     "libc_pthread_join",
     "libc_register_frame",
@@ -95,6 +101,7 @@ _CONTROL = (
     # what happened
     "record_taken",  # somebody writes or wrote the record of this request
     "record_kept",  # it must not be overwritten
+    "fresh_tid",  # of the thread that a health check started
     "progress",  # calls finished by `jk_each`
     "done_seq",  # the last request answered, and the answer
     "done_stopped",

@@ -27,17 +27,23 @@ HEAD = struct.Struct("<8Q")
 _NOTHING = bytes(HEAD.size)
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
+_SLOW = 1.0  # seconds more for a check whose threads do run
 _START = 20.0  # seconds for a process to say hello
 
 
 class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
-    `put` writes a control word.  `stop` is the interruption in progress, `failure` what a callback
-    raised during this request.
+    `get` and `put` read and write control words.  `stop` is the interruption in progress,
+    `failure` what a callback raised during this request.
     """
 
-    def __init__(self, settings: ExecutorSettings, put: Callable[[str, int], None]):
+    def __init__(
+        self,
+        settings: ExecutorSettings,
+        get: Callable[[str], int],
+        put: Callable[[str, int], None],
+    ):
         self.settings = settings
         self.on_output: Callable[[str, bytes], object] | None = None
         self.on_input: Callable[[str], str | None] | None = None
@@ -47,12 +53,12 @@ class Conversation:
         self.busy = False
         self.stop: Interruption | None = None
         self.failure: BaseException | None = None
-        self._put = put
+        self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asked = False  # somebody wants the request stopped
         self._buffer, self._received = bytearray(_PIECE), 0
         self._seq = 0
-        self._due, self._looks = 0.0, 0
+        self._due, self._looks, self._stuck = 0.0, 0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
 
@@ -110,7 +116,7 @@ class Conversation:
         self._buffer[: HEAD.size] = _NOTHING
         self._seq = seq
         began = time.monotonic()
-        self._due, self._looks = began + _FIRST_LOOK, 0
+        self._due, self._looks, self._stuck = began + _FIRST_LOOK, 0, 0
         wait = int(1000 * _FIRST_LOOK)
         while True:
             try:
@@ -125,7 +131,9 @@ class Conversation:
                 if now >= self._due and not self._answered():
                     self._due = now + _LOOK
                     if not self._look(child, now, began, deadline):
-                        return None
+                        self._take(child, self._poll.poll(0))  # it may have come just now
+                        if not self._answered():
+                            return None
                 wait = max(1, int(1000 * (self._due - now)))
             except ConnectionError:
                 self.drain()
@@ -181,7 +189,9 @@ class Conversation:
             return now - began < _START
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
-            return now < deadline or (now < deadline + 1.0 and not procfs.all_asleep(child.pid))
+            asleep = procfs.asleep(child.pid, self._get("fresh_tid"))
+            self._stuck = self._stuck + 1 if asleep else 0
+            return now < deadline + (0.0 if asleep else _SLOW) and self._stuck < 2
         if self.stop is not None:
             alive = self.stop.step(now)
             self._due = self.stop.due

@@ -67,7 +67,7 @@ class Executor:
         data = next(r for r in arena.regions if r.name == "runtime.data")
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
-        self._talk = Conversation(settings or ExecutorSettings(), self._put)
+        self._talk = Conversation(settings or ExecutorSettings(), self._get, self._put)
         self._talk.on_output, self._talk.on_input = on_output, on_input
         self._talk.on_ready = self._ready
         self._mark = secrets.token_hex(8)
@@ -137,14 +137,11 @@ class Executor:
             "entry": self._entry,
             "frame": self._address + control.FRAME_AT,
             "reaper_area": self._address + control.REAPER_AT,
-            "stack_size": self.settings.stack_size,
             "memory_limit": self.settings.memory_limit,
             "libraries": self._libraries,
         }
-        memory = self._arena.fd
-        self._talk.attach(
-            Spawned(self._talk.pipes, memory, setup, self._mark, self._env, self._cwd)
-        )
+        talk, memory, size = self._talk, self._arena.fd, self.settings.stack_size
+        talk.attach(Spawned(talk.pipes, memory, setup, self._mark, self._env, self._cwd, size))
 
     def respawn(self) -> None:
         """Replace the process by a new one at the same addresses."""
@@ -247,7 +244,8 @@ class Executor:
         kind, record = self._record(seq, cause)
         done = self._get("progress")
         sick = bool(answer[3]) or record is None
-        if not sick and record is not None and record.library:
+        if record is not None and not sick and (record.library or self._left_library(record)):
+            record = replace(record, library=True)
             sick = not self._healthy()
         if not sick:
             return Outcome(kind, record=record, done=done)
@@ -286,6 +284,15 @@ class Executor:
         at = self._data + control.STACK_AT
         stack = bytes(self._view[at : at + control.STACK_SIZE])
         return decode_record(words, stack, self.generation, cause)
+
+    def _left_library(self, record: FaultRecord) -> bool:
+        """Whether the stack may hold frames of a library: it may own locks that are never freed."""
+        codes = [m.code for m in self._spans.get(self.generation, [])]
+        if not codes:
+            return True
+        low, high = min(c.start for c in codes), max(c.stop for c in codes)
+        words = struct.unpack(f"<{len(record.stack) // 8}Q", record.stack[: len(record.stack) & -8])
+        return any(low <= w < high and any(w in c for c in codes) for w in words)
 
     def _healthy(self) -> bool:
         """Whether the library still works for the cell's thread and for a fresh one."""
@@ -370,10 +377,10 @@ class Executor:
 
     def _moved(self, address: int, generation: int) -> int:
         """Where an address of an earlier process's library is in the present one."""
-        new = {path: low for low, _, path in self._spans.get(self.generation, [])}
-        for low, high, path in self._spans.get(generation, []):
-            if low <= address < high and path in new:
-                return address - low + new[path]
+        new = {m.path: m.start for m in self._spans.get(self.generation, [])}
+        for m in self._spans.get(generation, []):
+            if m.start <= address < m.stop and m.path in new:
+                return address - m.start + new[m.path]
         return 0
 
     # -- streams and memory --------------------------------------------------------------------

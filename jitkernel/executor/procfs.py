@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 __all__ = [
     "Mapped",
-    "all_asleep",
+    "asleep",
     "family",
     "libraries",
     "marked",
@@ -24,7 +25,14 @@ __all__ = [
 READ, READV, POLL, PPOLL, SELECT, PSELECT6 = 0, 19, 7, 271, 23, 270
 _POLLIN = 1
 
-Mapped = tuple[int, int, str]  # start, stop, path
+
+class Mapped(NamedTuple):
+    """A file mapped from `start` to `stop`, its code in the addresses `code`."""
+
+    start: int
+    stop: int
+    path: str
+    code: range
 
 
 def _text(path: str) -> str:
@@ -86,15 +94,9 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def all_asleep(pid: int) -> bool:
-    """Whether no thread of the process runs or is about to."""
-    states = [_stat(pid, f"/task/{t}")[:1] for t in _names(f"/proc/{pid}/task")]
-    return bool(states) and all(s and s[0] in "SZX" for s in states)
-
-
-def asleep(pid: int) -> bool:
-    """Whether the first thread of the process sleeps."""
-    return _stat(pid, f"/task/{pid}")[:1] == ["S"]
+def asleep(pid: int, *threads: int) -> bool:
+    """Whether the first thread of the process and some others sleep; 0 stands for no thread."""
+    return all(_stat(pid, f"/task/{t}")[:1] == ["S"] for t in (pid, *threads) if t)
 
 
 def first_thread_ended(pid: int) -> bool:
@@ -103,15 +105,16 @@ def first_thread_ended(pid: int) -> bool:
 
 
 def libraries(pid: int) -> list[Mapped]:
-    """Where each file is mapped in a process: from its lowest to its highest page."""
-    spans: dict[str, tuple[int, int]] = {}
+    """Where each library is mapped in a process."""
+    spans: dict[str, Mapped] = {}
     for line in _text(f"/proc/{pid}/maps").splitlines():
         parts = line.split(maxsplit=5)
-        if len(parts) == 6 and parts[5].startswith("/"):
+        if len(parts) == 6 and parts[5].startswith("/") and parts[1][3] == "p":
             low, high = (int(n, 16) for n in parts[0].split("-"))
-            old = spans.get(parts[5], (low, high))
-            spans[parts[5]] = (min(old[0], low), max(old[1], high))
-    return [(low, high, path) for path, (low, high) in spans.items()]
+            old = spans.get(parts[5], Mapped(low, high, parts[5], range(0)))
+            code = range(low, high) if parts[1][2] == "x" else old.code
+            spans[parts[5]] = Mapped(min(old.start, low), max(old.stop, high), parts[5], code)
+    return list(spans.values())
 
 
 def waits_for_input(pids: Iterable[int], pipe: str) -> bool:

@@ -104,6 +104,7 @@ class Spawned:
         mark: str,
         env: Mapping[str, str],
         cwd: str,
+        stack_size: int,
     ):
         pipes.reset()
         self.mark = f"{MARK}={mark}"
@@ -113,7 +114,7 @@ class Spawned:
         arguments = [sys.executable, "-I", "-S", "-c", reaper]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _CHILD, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", _CHILD, str(theirs.fileno()), str(stack_size)],
                 stdin=pipes.stdin_read,
                 stdout=pipes.stdout_write,
                 stderr=pipes.stderr_write,
@@ -127,7 +128,6 @@ class Spawned:
             os.close(lifeline)
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
-        self.libraries: list[procfs.Mapped] = []
         self.ready = False
         self.socket.send(
             marshal.dumps({**setup, "memory": memory, "lifeline": lifeline, "reaper": arguments})

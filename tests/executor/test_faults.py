@@ -296,3 +296,64 @@ def test_recovery_is_fast(lab: Lab) -> None:
             lab.executor.call(at, 0)
             times.append(time.perf_counter() - began)
         assert sorted(times)[10] < bound
+
+
+COOKIE = """
+%functions = type { ptr, ptr, ptr, ptr }
+declare ptr @fopencookie(ptr, ptr, ptr byval(%functions))
+@times = global i64 0
+@mode = private constant [2 x i8] c"w\\00"
+define i64 @sink(ptr %cookie, ptr %data, i64 %size) {
+  %v = load i64, ptr @times
+  %w = add i64 %v, 1
+  store i64 %w, ptr @times
+  %first = icmp eq i64 %v, 0
+  br i1 %first, label %fault, label %fine
+fault:
+  %x = load volatile i64, ptr null
+  ret i64 0
+fine:
+  ret i64 %size
+}
+"""
+
+
+def test_a_fault_below_library_frames_that_hold_a_lock(fresh: Lab) -> None:
+    """fflush(NULL) holds the lock of the list of streams while it calls session code."""
+    ir = program(
+        """  %io = alloca %functions
+  store %functions { ptr null, ptr @sink, ptr null, ptr null }, ptr %io
+  %f = call ptr @fopencookie(ptr null, ptr @mode, ptr byval(%functions) %io)
+  %p = call i32 @fputs(ptr @mode, ptr %f)
+  %r = call i32 @fflush(ptr null)""",
+        COOKIE,
+        "declare i32 @fputs(ptr, ptr)",
+    )
+    began = time.monotonic()
+    outcome = fresh.run(ir)
+    assert outcome.kind == "fault" and outcome.record is not None
+    assert outcome.record.library and outcome.respawned
+    assert fresh.square(4) == 16
+    assert elapsed(began) < 0.3
+    fresh.assert_sound(heap=False)
+
+
+def test_a_callback_of_a_library_may_fault(lab: Lab) -> None:
+    ir = program(
+        "  %a = call ptr @malloc(i64 800)\n  call void @qsort(ptr %a, i64 100, i64 8, ptr @bad)",
+        "define i32 @bad(ptr %a, ptr %b) {\n  %v = load volatile i32, ptr null\n  ret i32 %v\n}",
+    )
+    outcome = lab.run(ir)
+    assert outcome.kind == "fault" and outcome.record is not None
+    assert outcome.record.library and not outcome.respawned
+    assert outcome.record.pc in lab.cache[ir][1]
+    lab.assert_sound()
+
+
+def test_a_return_address_overwritten(lab: Lab) -> None:
+    for target in (0, 0x1234, 0x123456789000, 0x4141414141414141):
+        ir = program(f'  call void asm sideeffect "movq $0, (%rsp); retq", "r"(i64 {target})')
+        outcome = lab.run(ir)
+        assert outcome.kind == "fault" and outcome.record is not None
+        assert outcome.record.signal == "SIGSEGV" and not outcome.respawned
+        lab.assert_sound()

@@ -332,3 +332,58 @@ def test_default_settings() -> None:
     settings = ExecutorSettings()
     assert (settings.interrupt_grace, settings.cell_timeout) == (2.0, 0.0)
     assert signal.SIGRTMIN < 62 <= signal.SIGRTMAX
+
+
+def test_a_large_stack() -> None:
+    lab = Lab(stack_size=300 << 20)
+    try:
+        ir = program(
+            """  %p = alloca i8, i64 250000000
+  store volatile i8 1, ptr %p
+  store i8 7, ptr %ret"""
+        )
+        outcome = lab.run(ir, ret_size=1)
+        assert (outcome.kind, outcome.result) == ("ok", b"\7")
+    finally:
+        lab.close()
+
+
+def test_the_unwinder_knows_session_code(lab: Lab) -> None:
+    """Tables that have changed since the last call are registered again before the next one."""
+    frames = program(
+        "  %r = call i64 @level1(ptr %ret)",
+        """
+define i64 @level1(ptr %to) noinline uwtable {
+  %r = call i64 @level2(ptr %to)
+  %s = add i64 %r, 1
+  ret i64 %s
+}
+define i64 @level2(ptr %to) noinline uwtable {
+  %r = call i64 @_Unwind_Backtrace(ptr @step, ptr %to)
+  %s = add i64 %r, 1
+  ret i64 %s
+}
+define i32 @step(ptr %context, ptr %to) uwtable {
+  %n = load i64, ptr %to
+  %m = add i64 %n, 1
+  store i64 %m, ptr %to
+  %at = getelementptr i64, ptr %to, i64 %m
+  %ip = call i64 @_Unwind_GetIP(ptr %context)
+  store i64 %ip, ptr %at
+  ret i32 0
+}
+declare i64 @_Unwind_GetIP(ptr)
+""",
+    )
+    head = "define void @go(ptr %fn, ptr %args, ptr %ret)"
+    frames = frames.replace(f"{head} {{", f"{head} uwtable {{\n  store i64 0, ptr %ret")
+    for i in range(3):
+        lab.place(frames + f"\n; {i}")
+        unwind = lab.linker.unwind
+        lab.executor.unwind = (unwind.start, unwind.generation)
+        outcome = lab.run(frames + f"\n; {i}", ret_size=88)
+        count, *ips = struct.unpack("<11Q", outcome.result)
+        assert count >= 3
+        span = lab.cache[frames + f"\n; {i}"][1]
+        assert [ip in span for ip in ips[:3]] == [True] * 3
+        lab.executor.respawn()

@@ -235,3 +235,26 @@ def test_calls_from_different_threads(lab: Lab) -> None:
     thread.start()
     thread.join()
     assert found == [144]
+
+
+def test_a_thread_that_waits_for_input_holds_nobody_up(fresh: Lab) -> None:
+    """It owns stdin's lock; cells end all the same, and faults in libraries are recovered from."""
+    ir = program(
+        "  %id = call i64 @start(ptr @reader)\n  %u = call i32 @usleep(i32 10000)",
+        p.THREAD,
+        """
+define ptr @reader(ptr %x) {
+  %c = call i32 @getchar()
+  %n = call i32 @putchar(i32 %c)
+  ret ptr null
+}""",
+    )
+    fresh.run(p.KEEP)
+    assert fresh.run(ir).kind == "ok"
+    began = time.monotonic()
+    for i in range(20):
+        assert fresh.square(i) == i * i
+    assert time.monotonic() - began < 0.1
+    outcome = fresh.run(program("  %n = call i64 @strlen(ptr null)\n  store i64 %n, ptr %ret"))
+    assert outcome.kind == "fault" and not outcome.respawned
+    assert fresh.square(9) == 81
