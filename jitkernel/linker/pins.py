@@ -49,6 +49,8 @@ def pinned_sections(obj: ElfObject, moved: Mapping[int, list[Piece]]) -> frozens
     }  # fmt: skip
     whole: set[int] = set()
     for index, ranges in moved.items():
+        if sum(1 for s in obj.symbols if s[3] == index and s[1] >> 4) > len(ranges):
+            continue  # another variable is there, perhaps in a gap
         at = 0
         for start, stop, _ in ranges:
             if start > at + _GAP:

@@ -15,6 +15,7 @@ from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import OutOfRange, Target
+from jitkernel.linker.exceptions import through_slots
 from jitkernel.linker.frames import place_frames
 from jitkernel.linker.image import SITE, Block, Image
 from jitkernel.linker.layout import Names, arrange, initialisers
@@ -374,7 +375,7 @@ class Placing:
             content = self.obj.content(index)
             for offset, info, _ in entries:
                 type = info & 0xFFFF_FFFF
-                if type in x86_64.BRANCHES or (
+                if index in self.layout.frames or type in x86_64.BRANCHES or (
                     type == GOTPCRELX and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
                 ):
                     called.add(info >> 32)
@@ -430,7 +431,9 @@ class Placing:
             if place is None and moved is None:
                 continue
             start = self.starts.get(place[0], 0) + place[1] - base if place is not None else 0
-            size = sections[index][5]
+            name, _, _, _, _, size, _, _, _, _ = sections[index]
+            if frames and self.obj.names.startswith(b".gcc_except_table", name):
+                entries = through_slots(self, index, start + base, entries)
             for entry in entries:
                 offset, info, _ = entry
                 if offset + 8 > size:

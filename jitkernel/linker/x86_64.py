@@ -18,6 +18,9 @@ __all__ = [
     "REFUSED",
     "RELAXABLE",
     "REX_GOTPCRELX",
+    "R_32",
+    "R_32S",
+    "SLOT32",
     "STUB_SIZE",
     "TABLE",
     "Relocation",
@@ -33,8 +36,11 @@ STUB_SIZE: Final = 16
 PC32: Final = 2
 BRANCH: Final = 4  # R_X86_64_PLT32: all branches are kept under this type
 GOTPCREL: Final = 9
+R_32: Final = 10
+R_32S: Final = 11
 GOTPCRELX: Final = 41
 REX_GOTPCRELX: Final = 42
+SLOT32: Final = 250  # ours, in no object: the address of the GOT slot, where R_X86_64_32 was
 
 
 class Relocation(NamedTuple):
@@ -57,7 +63,14 @@ class Relocation(NamedTuple):
 
 
 def _row(
-    number: int, name: str, formula: str, base: str, field: int, sign: str, pc: int = 0, got: int = 0
+    number: int,
+    name: str,
+    formula: str,
+    base: str,
+    field: int,
+    sign: str,
+    pc: int = 0,
+    got: int = 0,
 ) -> Relocation:
     bits = 8 * field
     low = 0 if sign == "unsigned" else -(1 << bits - 1)
@@ -92,6 +105,7 @@ TABLE: Final[dict[int, Relocation]] = {
         _row(41, "GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
         _row(42, "REX_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
         _row(43, "CODE_4_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
+        _row(SLOT32, "32 through its GOT slot", "G + A", "G", 4, "unsigned"),
     )
 }
 
