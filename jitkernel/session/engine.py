@@ -148,6 +148,8 @@ class Engine:
     def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         linker, executor = self.linker, self.executor
+        if executor.generation != self._generation:  # it was found dead by a look-up
+            self._replaced()
         unwind = linker.unwind
         executor.unwind = (unwind.start, unwind.generation)
         outcome = executor.call(thunk, function, arguments, result)

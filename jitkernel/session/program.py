@@ -30,6 +30,7 @@ class Removed:
 
     cell: Cell
     owned: frozenset[str]
+    names: tuple[str, ...]
     rodata: Block | None
     data: Block | None
     pins: tuple[tuple[str, int], ...]
@@ -395,7 +396,7 @@ class Program:
             block.holders += 1
         change.removed.append(
             Removed(
-                cell, owned, image.rodata if image else None, image.data if image else None,
+                cell, owned, _names(image), image.rodata if image else None, image.data if image else None,
                 image.pins if image else (), held, cell.cell_id, _text(cell), image is not None,
                 self._ghosts(image),
             )
@@ -509,18 +510,37 @@ class Program:
             raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
         owned = frozenset(cell.names)
         at = {z: b for z, b in (("data", image.data), ("rodata", image.rodata)) if b is not None}
-        fresh = self.linker.place(
-            record.object, cell.number, weak=self._not_owned(image, owned),
-            pins=dict(image.pins) or None, at=at if takeover == frozenset() else {"data": at["data"]}
-            if "data" in at else None, write_data=False, takeover=takeover | frozenset(image.groups),
+        if takeover:
+            at.pop("rodata", None)  # there is more of it now
+        fresh = self._place_again(
+            record.object, cell.number, _names(image), owned, image.pins, at,
+            takeover | frozenset(image.groups),
         )  # fmt: skip
         ghosts = self._ghosts(image)
         self._bind_ghosts(fresh, ghosts)
         self.linker.unlink(image)
         cell.image = fresh
 
-    def _not_owned(self, image: Image, owned: frozenset[str]) -> frozenset[str]:
-        return frozenset(s.name for s, _, _ in image.exports if s.name not in owned)
+    def _place_again(
+        self,
+        object: bytes,
+        number: int,
+        names: Iterable[str],
+        owned: frozenset[str],
+        pins: Iterable[tuple[str, int]],
+        at: Mapping[str, Block],
+        takeover: frozenset[str] = frozenset(),
+    ) -> Image:
+        """Link an object where it has been before; only the names it owned are its own again."""
+        symbols = self.linker.symbols
+        others = {s: s.definition for n in names if n not in owned and (s := symbols.get(n))}
+        image = self.linker.place(
+            object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
+            write_data=False, takeover=takeover,
+        )  # fmt: skip
+        for symbol, was in others.items():
+            self.linker.redefine(symbol, was)
+        return image
 
     # -- coming back ---------------------------------------------------------------------------
 
@@ -542,10 +562,9 @@ class Program:
             if record is None:
                 raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
             at = {z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None}
-            image = linker.place(
-                record.object, cell.number, weak=_Except(removed.owned), pins=dict(removed.pins) or None, at=at or None, write_data=False,
-            )  # fmt: skip
-            cell.image = image
+            cell.image = image = self._place_again(
+                record.object, cell.number, removed.names, removed.owned, removed.pins, at
+            )
             self._bind_ghosts(image, removed.ghosts)
         self.cells = dict(sorted(self.cells.items())) if change.removed else self.cells
         for name, (owner, info) in change.moved.items():
@@ -618,11 +637,8 @@ def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
     return image.text.start, image.text.size, cell.number, names
 
 
-class _Except(frozenset):  # type: ignore[type-arg]
-    """Every name but these: what gives way when a cell returns that no longer owned all it defines."""
-
-    def __contains__(self, name: object) -> bool:
-        return not super().__contains__(name)
+def _names(image: Image | None) -> tuple[str, ...]:
+    return tuple(s.name for s, _, _ in image.exports) if image is not None else ()
 
 
 def _cells(numbers: Sequence[int]) -> str:

@@ -426,6 +426,9 @@ class Runner:
             if signature is None or self.program.symbol(name) is None and not host.known(name):
                 near = host.nearest(name)
                 raise UsageError(f"no function @{name}" + (f"; did you mean @{near}?" if near else ""))
+            symbol = self.program.symbol(name)
+            if symbol is not None and symbol.state == SymbolState.MISSING:
+                raise UsageError(f"@{name} is not defined: {symbol.why or 'nobody defines it yet'}")
             function = signature.function
             wanted = len(function.parameters)
             if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):

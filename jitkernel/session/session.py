@@ -539,11 +539,13 @@ class VariableHandle:
     def __init__(self, session: Session, name: str):
         self._session, self.name = session, name
 
-    def _place(self) -> tuple[Any, int, SessionHost]:
+    def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
         host = self._session.host(lambda block: None, lambda outcome: JitError(outcome.kind))
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"@{self.name} is not defined any more")
+        if writing and found[2]:
+            raise UsageError(f"@{self.name} is a constant")
         return found[0], found[1], host
 
     @property
@@ -559,7 +561,7 @@ class VariableHandle:
 
     @value.setter
     def value(self, new: Any) -> None:
-        type, address, host = self._place()
+        type, address, host = self._place(writing=True)
         host.store(address, from_python(type, new, host).data)
 
     @property
