@@ -132,7 +132,9 @@ class Arena:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
         z = self.zones[zone]
         if not z.list.take_at(start, size):
-            raise ArenaFull(f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size)
+            raise ArenaFull(
+                f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
+            )
         if start > z.high:
             self._fill(z, z.high, start)
         z.high = max(z.high, start + size + -size % z.list.granule)
@@ -154,7 +156,9 @@ class Arena:
         """
         z = self.zones[extent.zone]
         start, stop = z.list.give(extent.start)
-        own_stop = extent.start + (extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule)
+        own_stop = extent.start + (
+            extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
+        )
         if z.poison is None:
             return start, stop
         self._fill(z, extent.start, own_stop)
@@ -270,7 +274,9 @@ class Arena:
                 if (at + self.base) // PAGE not in z.punched:
                     piece = self.view[at:page_end]
                     if piece != fill * (page_end - at):
-                        raise AssertionError(f"{z.name}: freed bytes near {at + self.base:#x} were written")
+                        raise AssertionError(
+                            f"{z.name}: freed bytes near {at + self.base:#x} were written"
+                        )
                 at = page_end
 
     def _fill(self, z: Zone, start: int, stop: int) -> None:
@@ -314,4 +320,3 @@ def _memfd(capacity: int) -> int:
         os.close(fd)
         raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error
     return fd
-

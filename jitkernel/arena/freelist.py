@@ -137,11 +137,15 @@ class FreeList:
         at = self.start
         granule = self.granule
         ranges = [(s, e, True) for s, e in self._stop_of.items()]
-        ranges += [(s, s + ((n + granule - 1) & -granule or granule), False) for s, n in self.live.items()]
+        ranges += [
+            (s, s + ((n + granule - 1) & -granule or granule), False) for s, n in self.live.items()
+        ]
         previous_free = False
         for start, stop, free in sorted(ranges):
             if start != at:
-                raise AssertionError(f"{at:#x} to {start:#x} is {'counted twice' if start < at else 'nowhere'}")
+                raise AssertionError(
+                    f"{at:#x} to {start:#x} is {'counted twice' if start < at else 'nowhere'}"
+                )
             if free and previous_free:
                 raise AssertionError(f"free ranges meet at {start:#x}")
             previous_free, at = free, stop

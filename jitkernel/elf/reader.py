@@ -1,8 +1,8 @@
 """Bytes of an ELF64 relocatable file to records.  Start from `read_object`.
 
 It reads tables and checks that they lie inside the file and point into each other; what
-relocations mean is the linker's business.  Layouts: System V gABI, chapter 4 (object files).  The path is plain,
-`iter_unpack` over the tables, because every cell goes through it.
+relocations mean is the linker's business.  Layouts: System V gABI, chapter 4 (object files).  The
+path is plain, `iter_unpack` over the tables, because every cell goes through it.
 """
 
 from __future__ import annotations

@@ -47,11 +47,12 @@ def through_slots(placing: Placing, section: int, address: int, entries: Entries
         if index < 0:
             continue
         found = _types(content, starts[index])
-        if found is None or not found[0] < offset < found[1] or content[found[0]] & 0x7F not in (3, 11):
+        if found is None or found in changed or not found[0] < offset < found[1]:
             continue
-        if found not in changed:
+        encoding = content[found[0]]
+        if encoding & 0x7F in (0x03, 0x0B):  # udata4, sdata4
             changed.append(found)
-            placing.view[address - placing.base + found[0]] = content[found[0]] | _INDIRECT
+            placing.view[address - placing.base + found[0]] = encoding | _INDIRECT
     return [
         (offset, info & ~0xFFFF_FFFF | SLOT32, addend)
         if info & 0xFFFF_FFFF in (R_32, R_32S) and any(a < offset < b for a, b in changed)

@@ -19,6 +19,7 @@ from jitkernel.linker.exceptions import through_slots
 from jitkernel.linker.frames import place_frames
 from jitkernel.linker.image import SITE, Block, Image
 from jitkernel.linker.layout import Names, arrange, initialisers
+from jitkernel.linker.naming import define, drop_groups, place_commons, resolve
 from jitkernel.linker.pins import Piece, pieces, pinned_sections
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, GOTPCREL, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
@@ -85,12 +86,12 @@ class Placing:
         Raises LinkError or ArenaFull; `abort` then.
         """
         obj = self.obj
-        dropped = self._drop_groups(takeover) if obj.groups else frozenset()
+        dropped = drop_groups(self, takeover) if obj.groups else frozenset()
         if self.pins:
             self.pieces = pieces(self.names, self.pins)
             dropped |= pinned_sections(obj, self.pieces)
         self.layout = arrange(obj, dropped)
-        tentative = self._place_commons()
+        tentative = place_commons(self)
         self._reserve()
         if self.pins:
             self._adopt()
@@ -98,9 +99,9 @@ class Placing:
         for index, size in tentative:
             self.bind.arena.zero(self.starts["data"] + self.commons[index], size)
         self.find_locals()
-        self._define()
+        define(self)
         if self.names.imports:
-            self._import()
+            resolve(self)
         if obj.relocations or self.layout.frames:
             self.relocate()
         if "rodata" in self.starts:
@@ -140,56 +141,6 @@ class Placing:
         linker.release(image)
 
     # -- the steps -------------------------------------------------------------------------------
-
-    def _drop_groups(self, takeover: frozenset[str]) -> frozenset[int]:
-        """Sections of COMDAT groups that another image provides."""
-        obj, image, groups = self.obj, self.image, self.linker.groups
-        dropped: set[int] = set()
-        forced: set[int] = set()
-        provided: list[str] = []
-        copies: list[str] = []
-        private = self.names.private
-        for signature, members in obj.groups:
-            if signature in private:
-                continue
-            name = obj.symbol_name(signature)
-            provider = groups.get(name)
-            if name in takeover:
-                forced.update(members)
-            if provider is not None and name not in takeover and provider.cell != image.cell:
-                dropped.update(members)
-                copies.append(name)
-            else:
-                provided.append(name)
-        image.groups, image.copies = tuple(provided), tuple(copies)
-        self.forced = frozenset(forced)
-        return frozenset(dropped)
-
-    def _place_commons(self) -> list[tuple[int, int]]:
-        """Room for tentative definitions that nobody has made yet: symbol index and size."""
-        found: list[tuple[int, int]] = []
-        for index, name, _, _, section, align, size in self.names.exports:
-            if section not in _COMMON or name in self.pins:
-                continue
-            known = self.linker.symbols.get(name)
-            if known is not None and known.state is DEFINED and self._gives_way(name, c.STB_WEAK):
-                if known.size < size:
-                    raise LinkError(
-                        f"@{name} has {known.size} bytes in the session and {size} here"
-                    )
-                continue
-            if align & (align - 1):
-                raise LinkError(f"@{name}: alignment {align} is not a power of 2")
-            used, most = self.layout.needs.get("data", (0, 1))
-            offset = (used + align - 1) & -align
-            self.layout.needs["data"] = (offset + size, max(most, align))
-            self.commons[index] = offset
-            found.append((index, size))
-        return found
-
-    def _gives_way(self, name: str, binding: int) -> bool:
-        """Whether an existing definition is kept instead of the object's own."""
-        return binding == c.STB_WEAK if self.weak is None else name in self.weak
 
     def _reserve(self) -> None:
         image, arena, starts = self.image, self.bind.arena, self.starts
@@ -273,153 +224,6 @@ class Placing:
             _, _, _, section, value, _ = self.obj.symbols[index]
             if section < c.SHN_LORESERVE and (place := places[section]) is not None:
                 targets[index] = starts.get(place[0], 0) + place[1] + value
-
-    def _define(self) -> None:
-        """Make the session's symbols lead to the object's definitions, not yet their users."""
-        exports: list[tuple[Symbol, int, int]] = []
-        symbols, places, image = self.linker.symbols, self.layout.places, self.image
-        targets, pins, starts = self.targets, self.pins, self.starts
-        for index, name, binding, elf_type, section, value, size in self.names.exports:
-            symbol = symbols.get(name)
-            state, zone = DEFINED, ""
-            if name in pins:
-                address = pins[name]
-            elif section < c.SHN_LORESERVE:
-                place = places[section]
-                if place is None:  # in a COMDAT group that another image provides
-                    targets[index] = symbol
-                    continue
-                zone = place[0]
-                address = starts.get(zone, 0) + place[1] + value
-                if address not in self.bind.arena:
-                    raise LinkError(f"@{name} lies outside the object")
-            elif section == c.SHN_ABS:
-                address, state = value, FIXED
-            elif index in self.commons:
-                address = starts["data"] + self.commons[index]
-            elif section in _COMMON:  # defined already
-                targets[index] = symbol
-                continue
-            else:
-                raise LinkError(f"@{name} lies in section {section:#x}, which is not known")
-            if symbol is None:
-                symbol = symbols[name] = Symbol(name)
-                self.new.append(symbol)
-            else:
-                if (
-                    symbol.state is DEFINED
-                    and self._gives_way(name, binding)
-                    and section not in self.forced
-                    and index not in self.commons
-                ):
-                    targets[index] = symbol
-                    continue
-                self.saved.append((symbol, symbol.definition))
-            if elf_type == c.STT_FUNC or (elf_type == c.STT_NOTYPE and zone == "text"):
-                symbol.kind = FUNCTION
-            else:
-                symbol.kind = DATA
-            symbol.state, symbol.address, symbol.size = state, address, size
-            symbol.image, symbol.why = image, ""
-            targets[index] = symbol
-            exports.append((symbol, address, size))
-        image.exports = tuple(exports)
-
-    def _import(self) -> None:
-        """Resolve what the object asks for; what nobody defines is looked up in the process."""
-        symbols, targets = self.linker.symbols, self.targets
-        new: list[Symbol] = []
-        asked: list[tuple[Symbol, bool]] = []
-        for index, name, weak in self.names.imports:
-            symbol = symbols.get(name)
-            if symbol is None or symbol.state is not DEFINED:
-                special = self._special(name)
-                if special is not None:
-                    targets[index] = special
-                    continue
-            if symbol is None:
-                symbol = symbols[name] = Symbol(name)
-                new.append(symbol)
-                self.new.append(symbol)
-            targets[index] = symbol
-            if symbol.state is MISSING or symbol.state is NULL:
-                asked.append((symbol, weak))
-            if symbol.kind is UNKNOWN:
-                kind = self.kinds.get(name) if self.kinds else None
-                if kind is not None:
-                    symbol.kind = FUNCTION if kind == "function" else DATA
-        for symbol in new:
-            if symbol.kind is UNKNOWN:
-                self._guess_kinds()
-                break
-        if new:
-            self.linker.table.find(new)
-        for symbol, weak in asked:
-            if symbol.state is MISSING and weak and not symbol.users:
-                symbol.state = NULL
-            elif symbol.state is NULL and not weak and symbol not in new:
-                self.saved.append((symbol, symbol.definition))
-                symbol.state = MISSING
-            elif symbol.state is NULL and not weak:
-                symbol.state = MISSING
-            if symbol.state is MISSING and symbol.kind is DATA:
-                raise LinkError(
-                    f"cell {self.image.cell} reads @{symbol.name}, which nobody defines; define it "
-                    "in this cell or an earlier one, or load the library that has it"
-                )
-
-    def _guess_kinds(self) -> None:
-        """Imports of unknown kind are functions if the object ever branches to them."""
-        called: set[int] = set()
-        for index, entries in self.obj.relocations.items():
-            content = self.obj.content(index)
-            for offset, info, _ in entries:
-                type = info & 0xFFFF_FFFF
-                if index in self.layout.frames or type in x86_64.BRANCHES or (
-                    type == GOTPCRELX and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
-                ):
-                    called.add(info >> 32)
-        for index, _, _ in self.names.imports:
-            symbol = self.targets[index]
-            if isinstance(symbol, Symbol) and symbol.kind is UNKNOWN:
-                symbol.kind = FUNCTION if index in called else DATA
-
-    def _special(self, name: str) -> int | None:
-        """The address of what only the linker can supply; None for all other names."""
-        if name[0] not in "_a":
-            return None
-        image = self.image
-        if name == "_GLOBAL_OFFSET_TABLE_":
-            return self.bind.got
-        if name == "__dso_handle" or name == "atexit":
-            if not image.dso:
-                image.dso = min(self.starts.values(), default=self.base)
-            return image.dso if name == "__dso_handle" else self._atexit()
-        for prefix, at_end in (("__start_", False), ("__stop_", True)):
-            if name.startswith(prefix):
-                for index, place in enumerate(self.layout.places):
-                    if place and self.obj.section_name(index) == name.removeprefix(prefix):
-                        size = self.obj.sections[index][5] if at_end else 0
-                        return self.starts.get(place[0], 0) + place[1] + size
-        return None
-
-    def _atexit(self) -> int:
-        """`atexit` of this object: it registers with the object's own `__dso_handle`."""
-        bind = self.bind
-        new = "__cxa_atexit" not in self.linker.symbols
-        register = self.linker.known("__cxa_atexit", FUNCTION)
-        if register is None:
-            raise LinkError("atexit: the executor's process has no __cxa_atexit")
-        if new:
-            self.new.append(register)
-        extent = bind.arena.reserve("text", x86_64.STUB_SIZE)
-        self.image.extra += (extent,)
-        code, field = x86_64.atexit_stub(extent.start, self.image.dso)
-        bind.arena.write(extent.start, code)
-        at = extent.start + field - self.base
-        bind.apply(register, at, BRANCH, 0, 0, 0, -4)
-        self.uses.setdefault(register, bytearray()).extend(SITE.pack(at, BRANCH, 0, 0, 0, -4))
-        return extent.start
 
     def relocate(self) -> None:
         """Apply every relocation, and remember those that refer to a symbol as its sites."""

@@ -45,7 +45,10 @@ def test_best_fit_and_alignment():
     f.check()
 
 
-@given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from([1, 16, 64, 256])), max_size=60), st.randoms())
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.sampled_from([1, 16, 64, 256])), max_size=60),
+    st.randoms(),
+)
 @settings(max_examples=60, deadline=None)
 def test_random_walk_tiles_exactly(asks, rng):
     f = FreeList(0, 8192, 16)
@@ -165,7 +168,9 @@ def test_random_walk_with_writes_against_a_shadow(rng):
                 arena.trim()
             else:
                 size = rng.choice([1, 6, 16, 100, 5000, 30_000])
-                e = arena.reserve(rng.choice(["text", "data", "rodata"]), size, rng.choice([16, 64, 4096]))
+                e = arena.reserve(
+                    rng.choice(["text", "data", "rodata"]), size, rng.choice([16, 64, 4096])
+                )
                 content = bytes([step + 1]) * size
                 arena.write(e.start, content)
                 shadow[e] = content

@@ -247,6 +247,7 @@ def _compare_got(obj, linker, index, address, entry, value, ours, judged, theirs
     span = slice(first, offset + row.field)
     if ours[span] == judged[span]:
         return
+
     def slot(content: bytearray) -> int:
         field = int.from_bytes(content[offset : offset + row.field], "little", signed=True)
         return field - addend + (address + offset if row.relative else linker.bind.got)

@@ -68,7 +68,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("reloc, model", [("static", "small"), ("pic", "small"), ("static", "large")])
+@pytest.mark.parametrize(
+    "reloc, model", [("static", "small"), ("pic", "small"), ("static", "large")]
+)
 @pytest.mark.parametrize("level", [0, 2])
 def test_thrown_in_one_cell_and_caught_in_another(arena, level, reloc, model):
     linker = Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
