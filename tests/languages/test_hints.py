@@ -83,6 +83,13 @@ CASES = [
         (2, 16),
     ),
     (
+        body(" ret i32 0") + "\ndefine i32 @caller() {\n %x = call i32 @fn(i32 1)\n ret i32 %x\n}"
+        "\n@fm = global i32 0",
+        "use of undefined value '@fn'",
+        "did you mean @fm?",
+        (5, 16),
+    ),
+    (
         body(" %x = call i32 @put(ptr null)", " ret i32 %x"),
         "use of undefined value '@put'",
         "did you mean @puts?",
@@ -233,6 +240,12 @@ CASES = [
         "defined with type 'ptr' but expected 'i32'",
         "`load i32, ptr ...` first",
         (2, 15),
+    ),
+    (
+        "define i32 @f(ptr %p) {\n %x = load i32, i64 %p, align 4\n ret i32 %x\n}",
+        "defined with type 'ptr' but expected 'i64'",
+        "an address has the type ptr: write ptr %p",
+        (2, 21),
     ),
     (
         body(" %0 = add i32 1, 2", " ret i32 %0"),

@@ -360,44 +360,6 @@ def test_llvm_does_truncate_them(llvm):
         assert line in text
 
 
-@pytest.mark.parametrize(
-    ("triple", "refused"),
-    [
-        ("x86_64-unknown-linux-gnu", ""),
-        ("x86_64-pc-linux-gnu", ""),
-        ("x86_64-redhat-linux-gnu", ""),
-        ("x86_64-linux-gnu", ""),
-        ("x86_64-unknown-linux", ""),
-        ("aarch64-unknown-linux-gnu", "code for aarch64"),
-        ("arm64-apple-macosx13.0", "code for arm64"),
-        ("x86_64-apple-macosx13.0.0", "code for macosx13.0.0"),
-        ("x86_64-pc-windows-msvc", "code for windows-msvc"),
-        ("x86_64-unknown-linux-musl", "code for linux-musl"),
-        ("i686-pc-linux-gnu", "code for i686"),
-        ("wasm32", "code for wasm32"),
-        ("", "code for no architecture"),
-    ],
-)
-def test_target_triples(triple, refused):
-    cell = f'source_filename = "a.c"\ntarget triple = "{triple}"\n@g = global i32 5'
-    if refused:
-        with pytest.raises(CompileError, match=refused) as caught:
-            parse_cell(cell)
-        assert f"%asm --target={triple}" in caught.value.diagnostics[0].hint
-        assert caught.value.diagnostics[0].line == 2
-    else:
-        assert "target" not in parse_cell(cell).module
-
-
-def test_data_layout_and_optnone(llvm):
-    layout = llvm.machine.target_data
-    same = parse_cell(f'target datalayout = "{layout}"\n@g = global i32 5')
-    assert same.warnings == ()
-    other = parse_cell('target datalayout = "e-m:o"\n@g = global i32 5')
-    assert [(w.severity, w.line) for w in other.warnings] == [("note", 1)]
-    assert "datalayout" not in other.module
-    plan = parse_cell(
-        "define void @f() #0 {\n ret void\n}\nattributes #0 = { noinline optnone } ; x"
-    )
-    assert [w.hint for w in plan.warnings] == ["--ignore-optnone drops it"]
-    assert parse_cell('@s = constant [7 x i8] c"optnone"').warnings == ()
+def test_target_lines_are_the_compilers_to_judge():
+    cell = 'target triple = "aarch64-linux-gnu"\n@g = global i32 5'
+    assert parse_cell(cell).module == cell

@@ -48,10 +48,6 @@ class Assembled:
     declared: frozenset[str]
     missing: frozenset[str]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        """`source, first_line = assemble(...)`."""
-        return iter((self.source, self.first_line))
-
 
 class Builder:
     """Puts statements on the lines and columns that they have in the cell.

@@ -23,12 +23,11 @@ __all__ = ["Context", "explain", "hint"]
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the session knows: its symbols; the locals of instruction blocks that have ended and
-    the private symbols, each with its cell's number; the names the cell itself defines."""
+    the private symbols, each with its cell's number."""
 
     symbols: Collection[str] = ()
     ended_locals: Mapping[str, int] = field(default_factory=dict)
     private: Mapping[str, int] = field(default_factory=dict)
-    own: Collection[str] = ()
 
 
 def explain(diagnostic: Diagnostic, source: str, context: Context | None = None) -> Diagnostic:
@@ -86,6 +85,7 @@ class _Spot:
 
 _TYPE_BEFORE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\s+$")
 _TYPE_ANYWHERE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\b")
+_OWN = re.compile(r'(?m)^\s*(?:define|declare)\b[^@"\n]*@("[^"]*"|[-\w$.]+)|^\s*@([-\w$.]+)\s*=')
 _NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
 
 
@@ -157,7 +157,8 @@ def _undefined(spot: _Spot) -> str:
     cell = context.private.get(name)
     if cell is not None:
         return f"@{quote_name(name)} is private to cell {cell}: drop `private` there to share it"
-    known = {*context.symbols, *context.own} - {name}
+    own = {decode_name(m[1] or m[2]) for m in _OWN.finditer(spot.source)}
+    known = {*context.symbols, *own} - {name}
     close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
     declare = f"`declare` it: {call_declaration(spot.text, name)}"
     return f"did you mean @{quote_name(close)}? Otherwise {declare}" if close else declare
@@ -254,6 +255,9 @@ def _operand_type(spot: _Spot) -> str:
     if all(bits):
         opcode = "trunc" if bits[0] > bits[1] else "sext (or zext)"
         return f"convert it first: {opcode} {got} ... to {wanted}"
+    access = re.search(r"\b(load|store|getelementptr|atomicrmw|cmpxchg)\b", spot.before)
+    if got == "ptr" and access and not spot.before.rstrip().endswith(f"store {wanted}"):
+        return f"an address has the type ptr: write ptr {spot.rest.split(',')[0].strip()}"
     if got == "ptr":
         return f"that is an address: for the value there, `load {wanted}, ptr ...` first"
     return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm import pasted, truncation
+from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
 from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
@@ -196,7 +196,6 @@ def parse_cell(source: str) -> Plan:
     entities = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[leading:], problems)
-    warnings, entities = pasted.check(entities, problems)
     if problems:
         raise CompileError(problems[:10])
     names = Names()
@@ -204,7 +203,7 @@ def parse_cell(source: str) -> Plan:
         entity_names(statement, names)
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     uses = mentioned(s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE)
-    warnings += truncation.check(entities) + truncation.check(instructions)
+    warnings = truncation.check(entities) + truncation.check(instructions)
     types = [type_body(s.text) for s in entities if s.kind is Kind.TYPE]
     return Plan(
         source,
