@@ -1,0 +1,74 @@
+"""Pieces of programs that several tests use, and what a session's whole state is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitkernel import Session
+
+SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+CUBE = (
+    "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  %q = mul i32 %r, %x\n  ret i32 %q\n}"
+)
+
+
+def constant(name: str, value: int) -> str:
+    """A function that answers a number."""
+    return f"define i32 @{name}() {{\n  ret i32 {value}\n}}"
+
+
+def caller(name: str, of: str, plus: int = 0) -> str:
+    """A function that calls another one without arguments and adds a number."""
+    return (
+        f"define i32 @{name}() {{\n  %a = call i32 @{of}()\n  %b = add i32 %a, {plus}\n"
+        "  ret i32 %b\n}"
+    )
+
+
+def state(s: Session) -> dict[str, Any]:
+    """All that a failed cell must leave as it was: books, symbols, cells, types, data, results.
+
+    Symbols of libraries are left out: looking one up is no change.
+    """
+    arena = s.arena
+    linker = s.program.linker
+    live = {
+        zone: dict(arena.zones[zone].list.live) for zone in ("text", "rodata", "unwind", "data")
+    }
+    far = {
+        at
+        for y in linker.symbols.values()
+        if y.state.name in ("FAR", "FIXED")
+        for at in (y.stub, y.slot, y.far_slot)
+    }
+    for extents in live.values():
+        for at in far:
+            extents.pop(at, None)
+    for target in s.engine._thunks.values():
+        if target.image.text is not None:
+            live["text"].pop(target.image.text.start, None)
+    return {
+        "extents": {z: e for z, e in live.items() if z != "unwind"},
+        "bytes": {
+            zone: {at: arena.read(at, size) for at, size in live[zone].items()}
+            for zone in ("text", "rodata", "data")
+        },
+        "symbols": {
+            n: (y.state.name, y.kind.name, y.address, y.stub, y.slot, y.size, str(y.info), y.held,
+                y.image.cell if y.image else 0, sorted(i.cell for i in y.users or ()))
+            for n, y in linker.symbols.items()
+            if y.state.name not in ("FAR", "FIXED")
+        },
+        "cells": {n: (c.cell_id, c.state, c.names) for n, c in s.program.cells.items()},
+        "ids": dict(s.program.by_id),
+        "types": dict(s.program.types),
+        "results": dict(s.results),
+        "last": s.last,
+    }  # fmt: skip
+
+
+def text_of(value: str) -> str:
+    """IR text of a C string constant's initialiser."""
+    data = value.encode() + b"\0"
+    body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
+    return f'[{len(data)} x i8] c"{body}"'

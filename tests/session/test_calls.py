@@ -1,0 +1,276 @@
+"""Running cells and calling functions: what comes back, and what a handle is."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from programs import CUBE, SQ, caller, constant
+
+from jitkernel import Session
+from jitkernel.errors import CompileError, JitError, TypeMismatch, UsageError
+
+
+def test_a_cell_gives_its_last_value(s):
+    r = s.run(SQ + "\n@sq(7)")
+    assert (r.value, r.text, r.stdout, r.stderr) == (49, "i32 49", "", "")
+    assert r.cell is s.cells[0] and r.cell.names == ["sq"]
+    assert "<pre>i32 49</pre>" == r.html
+
+
+def test_the_status_line_says_type_size_and_times(s):
+    note = s.run(SQ).notes[0]
+    number = s.cells[0].number
+    assert note.startswith(f"cell {number}: @sq i32 (i32), {s.symbols['sq'].size} bytes, compiled in ")
+    assert " ms, linked in " in note and note.endswith(" ms")
+
+
+def test_calls_by_name_and_by_handle(s):
+    s.run(SQ)
+    assert s.call("sq", 8) == s.call("@sq", 8) == s["sq"](8) == s["@sq"](8) == 64
+    assert "sq" in s and "@sq" in s and "nothing" not in s
+
+
+def test_a_handle_follows_redefinition_undo_and_respawn(s):
+    s.run(SQ)
+    f = s["sq"]
+    s.run(CUBE)
+    assert f(3) == 27
+    s.undo()
+    assert f(3) == 9
+    s.respawn()
+    assert f(3) == 9
+    s.evict("sq")
+    with pytest.raises(UsageError, match="sq"):
+        f(3)
+    with pytest.raises(UsageError, match="not defined any more"):
+        _ = f.address
+    with pytest.raises(KeyError):
+        s["sq"]
+    s.undo()
+    assert f(3) == 9
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "new"),
+    [
+        ("i32", 41, -5),
+        ("i128", 1 << 100, -(1 << 127)),
+        ("double", 0.5, -1e300),
+        ("{ i8, [2 x i16] }", (1, (2, 3)), (-1, (-2, 4))),
+        ("<4 x float>", (1.0, 2.0, 3.0, 4.0), (0.5, 0.25, -1.0, 0.0)),
+    ],
+)
+def test_a_variable_is_read_and_written_by_its_handle(s, type, value, new):
+    s.run(f"@counter = global {type} zeroinitializer")
+    g = s["counter"]
+    for wanted in (value, new):
+        g.value = wanted
+        assert g.value == wanted
+    s.run(f"define {type} @get() {{\n  %v = load {type}, ptr @counter\n  ret {type} %v\n}}")
+    assert s.call("get") == new
+    assert g.typed.python == new and g.address == s.symbols["counter"].address
+
+
+def test_a_variable_handle_refuses_what_does_not_fit(s):
+    s.run("@b = global i8 3")
+    with pytest.raises(UsageError, match="does not fit i8"):
+        s["b"].value = 256
+    with pytest.raises(UsageError, match="cannot be i8"):
+        s["b"].value = "x"
+    assert s["b"].value == 3
+
+
+def test_a_variable_handle_ends_with_the_variable(s):
+    s.run("@g = global i32 1")
+    g = s["g"]
+    s.evict("g")
+    with pytest.raises(UsageError, match="@g is not defined any more"):
+        _ = g.value
+    s.undo()
+    assert g.value == 1
+
+
+def test_a_constant_is_not_written(s):
+    s.run("@k = constant i32 9")
+    assert s["k"].value == 9
+    with pytest.raises(JitError, match="constant"):
+        s["k"].value = 10
+    with pytest.raises(CompileError, match="constant"):
+        s.run("@k = 10")
+    assert s["k"].value == 9
+
+
+def test_a_variable_is_seen_while_the_cell_that_changes_it_runs(s):
+    s.run(
+        "@n = global i64 0\ndefine void @count() {\nentry:\n  br label %l\nl:\n"
+        "  %v = load volatile i64, ptr @n\n  %w = add i64 %v, 1\n  store volatile i64 %w, ptr @n\n"
+        "  %c = icmp ult i64 %w, 1000000000\n  br i1 %c, label %l, label %d\nd:\n  ret void\n}"
+    )
+    seen = []
+
+    def watch() -> None:
+        while not seen or seen[-1] < 100:
+            seen.append(s["n"].value)
+        s.interrupt()
+
+    thread = threading.Timer(0.05, watch)
+    thread.start()
+    with pytest.raises(JitError):
+        s.call("count")
+    thread.join()
+    assert seen[-1] >= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "takes 1 arguments"),
+        ((1, 2), "takes 1 arguments"),
+        (("x",), "cannot be i32"),
+        ((1.5,), "cannot be i32"),
+        ((1 << 32,), "does not fit i32"),
+        ((-(1 << 31) - 1,), "does not fit i32"),
+        ((None,), "cannot be i32"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_runs(s, arguments, words):
+    s.run(SQ)
+    with pytest.raises(UsageError, match=words):
+        s.call("sq", *arguments)
+    assert s.call("sq", 2) == 4
+
+
+def test_calling_what_is_no_function(s):
+    s.run("@g = global i32 1\n" + SQ)
+    with pytest.raises(UsageError, match="g"):
+        s.call("g")
+    with pytest.raises(UsageError, match="did you mean @sq"):
+        s.call("sqq", 1)
+
+
+def test_functions_of_libraries_are_called_by_name(s):
+    assert s.call("strlen", "hello") == 5
+    assert s.call("abs", -3) == 3
+    assert s.call("sqrt", 2) == pytest.approx(2**0.5)
+
+
+def test_arguments_of_text_are_released_after_the_call(s):
+    s.call("strlen", "hello")
+    used = s.memory()["zones"]["data"]["used"]
+    for n in range(20):
+        assert s.call("strlen", "x" * n) == n
+    assert s.memory()["zones"]["data"]["used"] == used
+
+
+def test_results_by_number(s):
+    first = s.run(SQ + "\n@sq(7)").cell.number
+    second = s.run("@sq(_)").cell.number
+    assert s.run(f"@sq(_{first})").value == 49**2
+    assert s.run(f"@sq(_{second})").value == 49**4 - (1 << 32) * ((49**4 + (1 << 31)) >> 32)
+    with pytest.raises(CompileError, match=r"_999"):
+        s.run("@sq(_999)")
+
+
+def test_values_before_the_last_are_shown(s):
+    shown = []
+
+    class Sink:
+        def output(self, name, data): ...
+        def input(self, prompt): ...
+        def note(self, text): ...
+        def shown(self, label, text, html):
+            shown.append((label, text))
+
+    r = s.run(SQ + "\n@sq(2)\n@sq(3)\n@sq(4)", sink=Sink())
+    assert shown == [("@sq(2)", "i32 4"), ("@sq(3)", "i32 9")]
+    assert r.text == "i32 16"
+
+
+def test_statements_run_in_order_and_an_error_says_how_far(s):
+    s.run("@g = global i32 0\n" + SQ)
+    with pytest.raises(JitError) as caught:
+        s.run("@g = 1\n@g = 2\n@sq(load @nothing)\n@g = 3")
+    assert "nothing" in str(caught.value)
+    assert s["g"].value in (0, 2)
+
+
+def test_a_block_runs_once_and_leaves_no_code(s):
+    s.run("@g = global i32 0")
+    before = s.memory()["zones"]["text"]["used"]
+    for _ in range(5):
+        s.run("%v = load i32, ptr @g\n%w = add i32 %v, 1\nstore i32 %w, ptr @g")
+    assert s["g"].value == 5
+    thunk = 32
+    assert s.memory()["zones"]["text"]["used"] <= before + thunk
+
+
+def test_settings_are_checked():
+    with pytest.raises(UsageError, match="no setting 'capcity'"):
+        Session(capcity=1)
+
+
+def test_a_closed_session_says_so(fresh):
+    session = fresh()
+    session.run(SQ)
+    session.close()
+    session.close()
+    with pytest.raises(JitError, match="closed"):
+        session.run(SQ)
+    with pytest.raises(JitError, match="closed"):
+        session.call("sq", 1)
+    session.interrupt()
+
+
+def test_symbols_tell_what_is_known(s):
+    number = s.run(SQ).cell.number
+    user = s.run(caller("use", "one").replace("@one()", "@sq(i32 3)")).cell.number
+    y = s.symbols["sq"]
+    assert (y.name, y.kind, y.type, y.cell, y.users) == ("sq", "function", "i32 (i32)", number, (user,))
+    assert y.defined and y.state == "defined" and y.size > 0 and y.address in s.arena
+    s.run("@g = constant [3 x i8] zeroinitializer")
+    g = s.symbols["@g"]
+    assert (g.kind, g.type, g.constant, g.size) == ("variable", "[3 x i8]", True, 3)
+
+
+def test_by_value_aggregates_are_limited_to_64_scalars(s):
+    fits = "[64 x i8]"
+    s.run(f"define i8 @f({fits} %a) {{\n  %r = extractvalue {fits} %a, 63\n  ret i8 %r\n}}")
+    assert s.call("f", bytes(range(64))) == 63
+    s.run("define i8 @h([65 x i8] %a) {\n  %r = extractvalue [65 x i8] %a, 64\n  ret i8 %r\n}")
+    with pytest.raises(TypeMismatch, match="65 scalars.*[Pp]ointer"):
+        s.call("h", bytes(65))
+
+
+def test_many_signatures_reuse_their_thunks(s):
+    s.run(SQ + "\n" + constant("one", 1))
+    s.call("sq", 1)
+    s.call("one")
+    before = s.memory()["thunks"]
+    for n in range(10):
+        s.run(f"define i32 @f{n}(i32 %x) {{\n  ret i32 %x\n}}\n@f{n}({n})")
+    assert s.memory()["thunks"] == before
+
+
+def test_the_thunks_of_many_signatures_do_not_pile_up(s, monkeypatch):
+    monkeypatch.setattr("jitkernel.session.engine._THUNKS", len(s.engine._thunks) + 3)
+    for bits in range(3, 13):
+        s.run(f"define i{bits} @w{bits}(i{bits} %x) {{\n  ret i{bits} %x\n}}")
+        assert s.call(f"w{bits}", 3) == 3
+    assert len(s.engine._thunks) <= s.engine._THUNKS if hasattr(s.engine, "_THUNKS") else True
+    s.check()
+    assert s.call("w3", 2) == 2
+
+
+def test_the_kernel_process_never_loads_llvm():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\nfrom jitkernel import Session\nwith Session(capacity=64 << 20) as s:\n"
+        "    s.run('define i32 @f() {\\n  ret i32 1\\n}\\n@f()')\n    s.undo()\n"
+        "print(sorted(m for m in sys.modules if m.startswith('llvmlite')))\n"
+        "print('libLLVM' in open('/proc/self/maps').read() or 'llvmlite' in open('/proc/self/maps').read())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["[]", "False"], done.stderr
