@@ -69,14 +69,6 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ABISizeOfType": (c_longlong, (_REF, _REF)),
     "ABIAlignmentOfType": (c_longlong, (_REF, _REF)),
     "OffsetOfElement": (c_longlong, (_REF, _REF, c_int)),
-    # instructions
-    "FunctionBlocksIter": (_REF, (_REF,)),
-    "BlocksIterNext": (_REF, (_REF,)),
-    "DisposeBlocksIter": (None, (_REF,)),
-    "BlockInstructionsIter": (_REF, (_REF,)),
-    "InstructionsIterNext": (_REF, (_REF,)),
-    "DisposeInstructionsIter": (None, (_REF,)),
-    "GetOpcodeName": (_REF, (_REF,)),
     # passes
     "CreatePipelineTuningOptions": (_REF, ()),
     "CreatePassBuilder": (_REF, (_REF, _REF)),
@@ -187,16 +179,6 @@ def variables(module: int) -> Iterator[int]:
 def elements(type_: int) -> list[int]:
     """The member types of a struct, the parameter types of a function."""
     return list(_walk(lib.ElementIter(type_), lib.ElementIterNext, lib.DisposeElementIter))
-
-
-def instructions(function: int) -> Iterator[int]:
-    """The instructions of a defined function."""
-    for block in _walk(lib.FunctionBlocksIter(function), lib.BlocksIterNext, lib.DisposeBlocksIter):
-        yield from _walk(
-            lib.BlockInstructionsIter(block),
-            lib.InstructionsIterNext,
-            lib.DisposeInstructionsIter,
-        )
 
 
 def _walk(iterator: int, step: Any, dispose: Any) -> Iterator[int]:

@@ -22,7 +22,7 @@ from jitkernel.compiler.text import (
 __all__ = ["Call", "expand", "find_calls", "suspects"]
 
 _CALL = re.compile(r"\b(?:call|invoke|callbr)\b")
-_STEP = re.compile(r'"[^"\n]*"|;|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
+_STEP = re.compile(r'"[^"\n]*"|;[^\n]*|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
 _STRUCT = re.compile("%(" + NAME + ")")
 
 
@@ -53,7 +53,7 @@ class Call:
 def find_calls(text: str) -> Iterable[Call]:
     """The direct calls in `text`, except to intrinsics, which LLVM checks itself."""
     for start in _CALL.finditer(text):
-        depth, begin = 0, start.end()
+        depth, begin, closed = 0, start.end(), False
         if text[start.start() - 1 : start.start()] in ("%", "@", "."):
             continue
         for match in _STEP.finditer(text, begin):
@@ -76,8 +76,9 @@ def find_calls(text: str) -> Iterable[Call]:
                 depth += 1
             elif token in ")]}>":
                 depth -= 1
-            elif token == "asm" or (depth == 0 and token in "\n;"):
-                break
+                closed = closed or token == ")"
+            elif token == "asm" or (token == "\n" and depth == 0 and closed):
+                break  # not a call of a symbol: its arguments have gone by
 
 
 def _argument_type(text: str) -> str:

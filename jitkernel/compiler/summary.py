@@ -185,27 +185,18 @@ def _calls(
         line = source.count("\n", 0, call.offset) + 2 - first_line
         lines.setdefault(call.callee, []).append(max(line, 0))
 
-    def body(name: str) -> str | None:
-        if name not in types:
-            text = _body(module, name)
-            types_seen[name] = text
-            return text
-        return types[name]
+    def body(name: str) -> str:
+        return types[name] if name in types else _body(module, name)
 
-    types_seen: dict[str, str] = {}
     rows = []
     for function in binding.functions(module):
         if lib.IsDeclaration(function):
             continue
-        for instruction in binding.instructions(function):
-            if binding.take(lib.GetOpcodeName(instruction)) not in ("call", "invoke", "callbr"):
+        for call, actual in suspects(find_calls(binding.print_value(function)), signatures):
+            expected, convention = signatures[call.callee]
+            if call.convention == convention and expand(actual, body) == expand(expected, body):
                 continue
-            printed = binding.print_value(instruction)
-            for call, actual in suspects(find_calls(printed), signatures):
-                expected, convention = signatures[call.callee]
-                if call.convention == convention and expand(actual, body) == expand(expected, body):
-                    continue
-                shown = f"{call.convention} {actual}" if call.convention != convention else actual
-                at = lines.get(call.callee) or [0]
-                rows.append([call.callee, shown.strip(), at.pop(0) if len(at) > 1 else at[0]])
+            shown = f"{call.convention} {actual}" if call.convention != convention else actual
+            at = lines.get(call.callee) or [0]
+            rows.append([call.callee, shown.strip(), at.pop(0) if len(at) > 1 else at[0]])
     return rows
