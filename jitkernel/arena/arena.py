@@ -44,7 +44,7 @@ class Region(NamedTuple):
 
 
 class Zone:
-    """One zone's free list, its poison and its high-water mark (all addresses are the executor's)."""
+    """One zone's free list, poison and high-water mark; all addresses are the executor's."""
 
     def __init__(self, name: str, start: int, stop: int, granule: int, poison: int | None):
         self.name, self.poison = name, poison
@@ -75,8 +75,8 @@ class Arena:
         capacity &= -PAGE
         if not RUNTIME + 64 * PAGE <= capacity <= HIGHEST - LOWEST:
             raise JitError(
-                f"Arena.capacity is {capacity} bytes; it must lie between {RUNTIME + 64 * PAGE} and "
-                f"{HIGHEST - LOWEST} (1776 MiB), so that any two addresses are within 2 GiB"
+                f"Arena.capacity is {capacity} bytes; it must lie between {RUNTIME + 64 * PAGE} "
+                f"and {HIGHEST - LOWEST} (1776 MiB), so that any two addresses are within 2 GiB"
             )
         if base % PAGE or base < 0:
             raise JitError(f"Arena.base {base:#x} is not a multiple of the page size, {PAGE}")
@@ -310,8 +310,8 @@ def _memfd(capacity: int) -> int:
             fd = os.memfd_create("jitkernel", os.MFD_CLOEXEC)
         else:
             raise JitError(
-                f"no executable shared memory: memfd_create says {error.strerror}. Where the sysctl "
-                "vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
+                f"no executable shared memory: memfd_create says {error.strerror}. Where the "
+                "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
             ) from error
     try:
         os.fchmod(fd, 0o700)

@@ -1,4 +1,4 @@
-"""Which bytes of a range are taken: best fit with both neighbours coalesced.  Start from `FreeList`.
+"""Which bytes of a range are taken: best fit, neighbours coalesced.  Start from `FreeList`.
 
 Pure bookkeeping: it never touches memory.  Two dictionaries, start to stop and stop to start, make
 coalescing constant time and the invariant visible; a third one, size to starts, with the sorted
@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = ["Extent", "FreeList"]
+
+#: How many holes are tried for an aligned request before a larger one is cut.
+_TRIES = 32
 
 
 class Extent(NamedTuple):
@@ -47,7 +50,7 @@ class FreeList:
         self.padding = 0
         self._stop_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
-        self._starts: dict[int, list[int]] = {}
+        self._starts: dict[int, dict[int, None]] = {}
         self._sizes: list[int] = []
         self._add(start, stop)
 
@@ -77,7 +80,7 @@ class FreeList:
             index = bisect_left(self._sizes, need)
             if index == len(self._sizes):
                 return None
-            hole = at = self._starts[self._sizes[index]][-1]
+            hole = at = next(reversed(self._starts[self._sizes[index]]))
         else:
             found = self._aligned(need, align)
             if found is None:
@@ -163,11 +166,19 @@ class FreeList:
             raise AssertionError("the list of sizes disagrees with its index")
 
     def _aligned(self, need: int, align: int) -> tuple[int, int] | None:
+        """A hole, and where in it `need` bytes aligned to `align` begin; smaller holes first."""
+        tries = _TRIES
         for size in self._sizes[bisect_left(self._sizes, need) :]:
             for hole in self._starts[size]:
                 at = (hole + align - 1) & -align
                 if at + need <= hole + size:
                     return hole, at
+                tries -= 1
+                if tries == 0:  # do not search many: cut one that is large enough anyway
+                    index = bisect_left(self._sizes, need + align - self.granule)
+                    if index < len(self._sizes):
+                        hole = next(iter(self._starts[self._sizes[index]]))
+                        return hole, (hole + align - 1) & -align
         return None
 
     def _add(self, start: int, stop: int) -> None:
@@ -176,10 +187,10 @@ class FreeList:
         size = stop - start
         starts = self._starts.get(size)
         if starts is None:
-            self._starts[size] = [start]
+            self._starts[size] = {start: None}
             insort(self._sizes, size)
         else:
-            starts.append(start)
+            starts[start] = None
 
     def _remove(self, start: int, stop: int) -> None:
         del self._stop_of[start]
@@ -189,7 +200,5 @@ class FreeList:
         if len(starts) == 1:
             del self._starts[size]
             del self._sizes[bisect_left(self._sizes, size)]
-        elif starts[-1] == start:
-            starts.pop()
         else:
-            starts.remove(start)
+            del starts[start]

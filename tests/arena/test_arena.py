@@ -180,7 +180,7 @@ def test_random_walk_with_writes_against_a_shadow(rng):
         arena.close()
 
 
-@pytest.mark.parametrize("bad", [dict(capacity=1 << 33), dict(capacity=0), dict(base=0x1000_0001)])
+@pytest.mark.parametrize("bad", [{"capacity": 1 << 33}, {"capacity": 0}, {"base": 0x1000_0001}])
 def test_bad_parameters_are_refused(bad):
     with pytest.raises(JitError):
         Arena(**bad)
