@@ -23,6 +23,7 @@ __all__ = ["Call", "expand", "find_calls", "suspects"]
 
 _CALL = re.compile(r"\b(?:call|invoke|callbr)\b")
 _STEP = re.compile(r'"[^"\n]*"|;[^\n]*|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
+_PARENTHESIS = re.compile(r"\s*\(")
 _STRUCT = re.compile("%(" + NAME + ")")
 
 
@@ -59,14 +60,15 @@ def find_calls(text: str) -> Iterable[Call]:
         for match in _STEP.finditer(text, begin):
             token = match[0]
             if token[0] == "@":
-                if depth or text[match.end() : match.end() + 1] != "(":
+                opening = None if depth else _PARENTHESIS.match(text, match.end())
+                if opening is None:
                     continue
                 if token.startswith("@llvm."):
                     break
-                end = closing(text, match.end())
+                end = closing(text, opening.end() - 1)
                 if end < 0:
                     return
-                inside = text[match.end() + 1 : end - 1]
+                inside = text[opening.end() : end - 1]
                 arguments = [_argument_type(part) for part in split_at_commas(inside)]
                 yield Call(
                     plain_name(token[1:]), text[begin : match.start()], arguments, start.start()

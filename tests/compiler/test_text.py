@@ -117,6 +117,7 @@ CALLS = [
     ("  %r = call i32 %f(i32 1)\n  %q = load i32, ptr @f", "i32 (i64)", True),
     ('  call void asm "x", ""()\n  store ptr @f, ptr %p', "i32 (i64)", True),
     ("  ; call i32 @f(i64 1)", "i32 (i64)", True),
+    ("  %r = call i32 @f (i64 1)", "i32 (i32)", False),
     ("  %r = call\n    ; a comment\n    i32 @f(i64 1)", "i32 (i32)", False),
     ("  %r = call fastcc i32 @f(i32 1)", "i32 (i32)", False),
 ]
