@@ -70,6 +70,7 @@ class Linker:
         write_data: bool = True,
         takeover: frozenset[str] = frozenset(),
         names: Names | None = None,
+        text_was: int = 0,
     ) -> Image:
         """Link an object and make its definitions the session's.
 
@@ -77,7 +78,8 @@ class Linker:
         way to an existing definition (None: those the object binds weakly).  `pins` puts data
         symbols at given addresses, `at` whole zones into blocks; `write_data` False leaves the
         variables as they are there.  `takeover` names COMDAT groups to provide although another
-        image has them.
+        image has them.  `text_was` is where the object's code was before: it goes there again if
+        that is free; otherwise variables that still point into it there are written.
 
         Raises LinkError or ArenaFull; then nothing of the object stays.
         """
@@ -89,6 +91,7 @@ class Linker:
         placing = Placing(
             self, obj, names or read_names(obj), cell, kinds, weak, pins, at, write_data
         )
+        placing.text_was = text_was
         try:
             placing.link(takeover)
             if placing.saved or placing.pins:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
-from jitkernel.errors import LinkError
+from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import OutOfRange, Target
 from jitkernel.linker.exceptions import through_slots
@@ -43,8 +43,8 @@ class Placing:
 
     __slots__ = (
         "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "names",
-        "new", "new_cies", "obj", "pieces", "pins", "private", "saved", "starts", "targets", "uses",
-        "view", "weak", "write_data", "written",
+        "new", "new_cies", "obj", "pieces", "pins", "private", "saved", "starts", "targets",
+        "text_was", "uses", "view", "weak", "write_data", "written",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class Placing:
         self.view, self.base = linker.bind.view, linker.bind.base
         self.image = Image(cell)
         self.forced: frozenset[int] = frozenset()
+        self.text_was = 0
         self.pieces: dict[int, list[Piece]] = {}
         self.commons: dict[int, int] = {}
         self.starts: dict[str, int] = {}
@@ -146,7 +147,7 @@ class Placing:
         image, arena, starts = self.image, self.bind.arena, self.starts
         for zone, (size, align) in self.layout.needs.items():
             if zone == "text":
-                image.text = extent = arena.reserve(zone, size, align)
+                image.text = extent = self._reserve_text(size, align)
                 starts[zone] = extent[1]
                 continue
             block = self.at.get(zone) if self.at else None
@@ -163,6 +164,16 @@ class Placing:
             else:
                 image.data = block
             starts[zone] = block.extent[1]
+
+    def _reserve_text(self, size: int, align: int) -> Extent:
+        """Room for the code, where it was before if it can be."""
+        arena = self.bind.arena
+        if self.text_was and self.text_was & (align - 1) == 0:
+            try:
+                return arena.reserve_at("text", self.text_was, size)
+            except ArenaFull:
+                pass
+        return arena.reserve("text", size, align)
 
     def _adopt(self) -> None:
         """Hold the blocks that pinned symbols lie in."""
@@ -310,8 +321,21 @@ class Placing:
                 elif row is not None and row.base == "Z":
                     addend += self.obj.symbols[info >> 32][5]
                 self.bind.apply(target, at, type, opcode, modrm, rex, addend)
+            elif self.text_was and self._led_to_text(target, at, type, addend):  # type: ignore[arg-type]
+                self.bind.apply(target, at, type, opcode, modrm, rex, addend)
         except (OutOfRange, LinkError) as error:
             raise self._refusal(section, entry, str(error)) from None
+
+    def _led_to_text(self, target: int, at: int, type: int, addend: int) -> bool:
+        """Whether a field in a variable still holds an address of the code where that was."""
+        text, row = self.image.text, TABLE.get(type)
+        if text is None or not text.start <= target <= text.start + text.size:
+            return False
+        if row is None or row.base != "S" or row.relative:
+            return False
+        was = target - text.start + self.text_was + addend
+        stands = int.from_bytes(self.view[at : at + row.field], "little")
+        return stands == was & (1 << 8 * row.field) - 1
 
     def _is_fixed(self, at: int) -> bool:
         """Whether a field lies outside writable data."""
