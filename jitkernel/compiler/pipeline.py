@@ -12,6 +12,7 @@ from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, Machine, lib
+from jitkernel.compiler.contexts import Contexts, Throwaway
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
@@ -22,7 +23,7 @@ __all__ = ["compile_module", "machine", "prefix", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _prefixes: dict[str, bytes] = {}
-_context: list[int] = []  # the next compile's, made ahead
+_contexts: Contexts = Throwaway()
 _remains: list[Callable[[], None]] = []
 
 
@@ -53,8 +54,8 @@ def compile_module(
     target = machine(options)
     front = prefix(target)
     ready = prepare(source, options, target.triple, front, first_line)
-    context = _context.pop() if _context else lib.ContextCreate()
-    _remains.append(lambda: lib.ContextDispose(context))
+    context = _contexts.take()
+    _remains.append(lambda: _contexts.give_back(context))
     try:
         start = perf_counter_ns()
         module = binding.parse(context, ready.text)
@@ -102,5 +103,3 @@ def tidy() -> None:
     """Dispose what the last compile left, latest first, and prepare for the next."""
     while _remains:
         _remains.pop()()
-    if not _context:
-        _context.append(lib.ContextCreate())

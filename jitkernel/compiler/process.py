@@ -193,7 +193,9 @@ class WorkerProcess:
 
 
 def _without_noise(text: str) -> str:
-    """LLVM's sentences without the stack dump and the pass list after them."""
+    """LLVM's sentences without the stack dump after them; of a Python traceback, its last line."""
+    if text.startswith("Traceback"):
+        text = text.rstrip().rpartition("\n")[2]
     lines = []
     for line in text.replace("\0", "").splitlines():
         if line.startswith(("PLEASE submit a bug report", "Stack dump", " #", "#0 ")):

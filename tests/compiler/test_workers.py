@@ -292,6 +292,12 @@ def test_this_process_never_loads_llvm() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jitkernel.compiler.process._paths", lambda: ("/nowhere",))
+    with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):
+        pool.compile(Request(SQUARE))
+
+
 def test_many_keep_their_order_and_their_errors() -> None:
     sources = [SQUARE.replace("@sq", f"@f{i}") for i in range(40)]
     sources[3] = "define zork"
