@@ -64,6 +64,11 @@ class Change:
     ghosts: list[Symbol] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the program or its data is different since."""
+        return not (self.added or self.removed or self.moved or self.types or self.pages)
+
 
 class Program:
     """All cells by number, and the linker that holds them together.

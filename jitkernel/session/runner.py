@@ -81,6 +81,15 @@ class CellOptions:
         return ", ".join(filter(None, (level, self.cpu, "closed" * self.closed)))
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedBlock:
+    """An instruction block that is compiled and waits for its turn."""
+
+    assembled: Assembled
+    request: Request
+    compiled: Compiled
+
+
 class Runner:
     """One run of one cell in a session whose lock is held."""
 
@@ -100,6 +109,7 @@ class Runner:
         self.result = Result()
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
+        self.entry = 0  # of the instruction block, where it is part of the cell's module
         self.out, self.err = bytearray(), bytearray()
 
     # -- whole cells -----------------------------------------------------------------------------
@@ -125,29 +135,39 @@ class Runner:
                 self._magic(action)
             return self.result
         for warning in plan.warnings:
-            self.note("warning: " + warning.render())
+            self.note(f"{warning.severity}: {warning.render()}")
         self.session.number = self.cell.number
         title = source.strip().partition("\n")[0]
         shown = title if len(title) <= 50 else title[:47] + "..."
         self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
         self.change.results = (self.session.last,)
         together = plan.block is not None and not stands_alone(plan)
-        block: Assembled | None = None
+        block: Assembled | PreparedBlock | None = None
         try:
             if plan.entities:
-                block = self._define(plan, "all" if together else "entities")
+                assembled = self._define(plan, "all" if together else "entities")
+                block = assembled if together else None
             else:
                 self._replace_undefined()
+            try:
+                if plan.block is not None and not together:
+                    block = self._prepare_block(plan)
+                self._construct()
+            except BaseException:
+                self.session.history.cancel(self.change)
+                raise
         except BaseException:
             self.cell.state = CellState.FAILED
             raise
         self.session.history.keep(self.change)
         self.session.remember_names(plan, self.cell.number)
         self.result.cell = self.cell
-        self._statements(plan, block if together else None)
+        if self.cell.image is not None and (self.change.moved or self.change.notes):
+            self._status(self.cell.image)
+        self._statements(plan, block)
         return self.result
 
-    def _statements(self, plan: Plan, block: Assembled | None) -> None:
+    def _statements(self, plan: Plan, block: Assembled | PreparedBlock | None) -> None:
         values: list[tuple[str, TypedValue]] = []
         host = self._host()
         for action in plan.actions:
@@ -174,13 +194,18 @@ class Runner:
             self.result.html = value.html(self.session.describe)
 
     def _act(
-        self, action: Action, plan: Plan, host: SessionHost, block: Assembled | None
+        self,
+        action: Action,
+        plan: Plan,
+        host: SessionHost,
+        block: Assembled | PreparedBlock | None,
     ) -> TypedValue | None:
         match action:
             case CallAction(expr):
                 value = evaluate(expr, None, host, plan.source)
                 return None if value.is_void else value
             case BlockAction():
+                assert block is not None
                 return self._block(plan, block, host)
             case AssignAction(name, expr):
                 found = assign(name, expr, host, plan.source)
@@ -245,7 +270,7 @@ class Runner:
         except CompileError as error:
             raise self.explained(error, source) from None
         for warning in compiled.warnings:
-            self.note("warning: " + warning.render())
+            self.note(f"{warning.severity}: {warning.render()}")
         return compiled
 
     def explained(self, error: CompileError, source: str) -> CompileError:
@@ -276,15 +301,27 @@ class Runner:
         )  # fmt: skip
         for removed in change.removed:
             self.session.graves.add(*removed.text)
-        if image.init:
-            outcome = self.engine.call_many(image.init)
-            if outcome.kind != "ok":
-                error = self._error(outcome)
-                program.revert(change)
-                error.args = (f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",)
-                raise error
-        if change.moved or change.notes:
-            self._status(compiled, image)
+        self._hide_block(image)
+
+    def _construct(self) -> None:
+        """Run the constructors of what was placed."""
+        image = self.cell.image
+        if image is None or not image.init:
+            return
+        outcome = self.engine.call_many(image.init)
+        if outcome.kind != "ok":
+            error = self._error(outcome)
+            error.args = (f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",)
+            raise error
+
+    def _hide_block(self, image: Image) -> None:
+        """The function of the cell's instructions is reached by its address, not by name."""
+        block = self.program.linker.symbols.get(_BLOCK)
+        if block is not None and block.image is image:
+            self.entry = block.address
+            del self.program.linker.symbols[_BLOCK]
+            self.change.moved.pop(_BLOCK, None)
+            image.exports = tuple([e for e in image.exports if e[0] is not block])
 
     def _replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
@@ -295,7 +332,7 @@ class Runner:
             for note in self.change.notes:
                 self.note(note)
 
-    def _status(self, compiled: Compiled, image: Image) -> None:
+    def _status(self, image: Image) -> None:
         cell, program = self.cell, self.program
         words = []
         for symbol, _, size in image.exports:
@@ -305,7 +342,7 @@ class Runner:
             words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
         if words:
             more = f" and {len(words) - 4} more" if len(words) > 4 else ""
-            compile_ms = sum(compiled.times.values()) / 1e6
+            compile_ms = sum(cell.times[:-1]) / 1e6
             self.note(
                 f"cell {cell.number}: {'; '.join(words[:4])}{more}, compiled in {compile_ms:.1f} ms, "
                 f"linked in {cell.times[-1] / 1e6:.2f} ms"
@@ -351,18 +388,22 @@ class Runner:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _block(self, plan: Plan, together: Assembled | None, host: SessionHost) -> TypedValue | None:
-        """Run the instruction block: a function of its own that is called once."""
-        linker = self.program.linker
-        if together is not None:
-            entry = next(a for s, a, _ in self.cell.image.exports if s.name == _BLOCK)  # type: ignore[union-attr]
-            return self._call_block(together, entry, host)
-        options = replace(self.session.options(self.options), opt_level=0)
-        if self.options.opt_level is not None:
-            options = replace(options, opt_level=self.options.opt_level)
+    def _prepare_block(self, plan: Plan) -> PreparedBlock:
+        """Compile the instruction block, before any statement of the cell runs."""
+        options = replace(self.session.options(self.options), opt_level=self.options.opt_level or 0)
         assembled, request = self.request(plan, "block", options)
         compiled = self._compile(request, plan.source)
         self.program.check_types(compiled.summary, self.cell, None)
+        return PreparedBlock(assembled, request, compiled)
+
+    def _block(
+        self, plan: Plan, block: Assembled | PreparedBlock, host: SessionHost
+    ) -> TypedValue | None:
+        """Run the instruction block: a function of its own that is called once."""
+        linker = self.program.linker
+        if isinstance(block, Assembled):
+            return self._call_block(block, self.entry, host)
+        request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
         image = linker.place(compiled.object, self.cell.number, kinds=kinds, weak=frozenset())
@@ -378,13 +419,13 @@ class Runner:
                 symbol = linker.symbols.get(info.name)
                 if symbol is not None and symbol.info is None:
                     self.program.learn(symbol, info, compiled.summary.types)
-            return self._call_block(assembled, entry, host)
+            return self._call_block(block.assembled, entry, host)
         finally:
             self.running = self.program.running = None
             self.session.graves_of(image)
-            for block in image.blocks:  # constants may be pointed to: they are the cell's now
-                block.holders += 1
-                self._own(block)
+            for held in image.blocks:  # constants may be pointed to: they are the cell's now
+                held.holders += 1
+                self._own(held)
             linker.unlink(image)
 
     def _call_block(self, assembled: Assembled, entry: int, host: SessionHost) -> TypedValue | None:
@@ -406,6 +447,10 @@ class Runner:
         signature = host.full_signature(name)
         if signature is None:
             near = host.nearest(name)
+            if name in self.session.private:
+                raise CompileError(
+                    f"@{quote_name(name)} is private to cell {self.session.private[name]}"
+                )
             raise CompileError(
                 f"@{quote_name(name)} is not defined" + (f"; did you mean @{near}?" if near else "")
             )
@@ -498,7 +543,14 @@ class Runner:
             self.session.number = self.cell.number
             self.change = self.session.history.begin(f"cell {self.cell.number}")
             self._place(request, compiled, source)
+            try:
+                self._construct()
+            except BaseException:
+                self.session.history.cancel(self.change)
+                raise
             self.session.history.keep(self.change)
+            if self.cell.image is not None:
+                self._status(self.cell.image)
             self.result.cell = self.cell
             return self.result
         finally:

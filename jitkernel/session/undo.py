@@ -49,6 +49,13 @@ class UndoHistory:
         while len(self._changes) > self.depth:
             self._program.forget(self._changes.popleft())
 
+    def cancel(self, change: Change) -> None:
+        """Take back at once what a run that failed has changed, data too."""
+        pages = self._shadow.changes()
+        self._program.revert(change)
+        self._shadow.restore(pages)
+        self._shadow.forget()
+
     def trim(self) -> None:
         """Forget what is beyond the depth now."""
         while len(self._changes) > self.depth:
@@ -57,11 +64,14 @@ class UndoHistory:
     def undo(self) -> tuple[Change, int]:
         """Take the last change back; it, and how many restored words point into the heap.
 
-        Raises UsageError when there is none.
+        Runs that changed nothing are passed over.  Raises UsageError when there is none left.
         """
+        if self._changes:
+            self._changes[-1].pages.extend(self._shadow.changes())
+        while self._changes and self._changes[-1].is_empty:
+            self._program.forget(self._changes.pop())
         if not self._changes:
             raise UsageError("there is nothing to undo")
-        self._changes[-1].pages.extend(self._shadow.changes())
         change = self._changes.pop()
         self._program.revert(change)
         # Later pages first: the oldest bytes of an address win.
