@@ -109,12 +109,14 @@ class Conversation:
 
         None: the process has ended or has to, or was silent until `deadline` (monotonic seconds).
         """
+        self._buffer[: HEAD.size] = _NOTHING
+        self._seq = seq
         try:
             child.socket.send(message)
         except OSError:
+            if not child.ready:
+                self._take(child, self._poll.poll(0))  # it may have said why it ended
             return None
-        self._buffer[: HEAD.size] = _NOTHING
-        self._seq = seq
         began = time.monotonic()
         self._due, self._looks, self._stuck = began + _FIRST_LOOK, 0, 0
         wait = int(1000 * _FIRST_LOOK)
@@ -154,7 +156,11 @@ class Conversation:
         ended = False
         for fd, _ in events:
             if fd == self._socket:
-                self._received = child.socket.recv_into(self._buffer)
+                try:
+                    self._received = child.socket.recv_into(self._buffer)
+                except ConnectionResetError:
+                    # Told once, before what the process said last, where it left a request unread.
+                    self._received = child.socket.recv_into(self._buffer)
                 if not self._received:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)

@@ -79,19 +79,27 @@ def session_members(leader: int) -> list[int]:
     return found
 
 
-def marked(mark: str) -> list[int]:
-    """Every process that was started with `mark` (NAME=value) in its environment."""
-    wanted, found = mark.encode(), []
+def marked(mark: str, since: int) -> tuple[list[int], bool]:
+    """Every process that was started with `mark` (NAME=value) in its environment.
+
+    The flag says that there may be more: a process younger than `since` (clock ticks after boot)
+    shows no environment while it is in the middle of execve().
+    """
+    wanted, found, unsure = mark.encode(), [], False
     for name in _names("/proc"):
         if not name.isdigit():
             continue
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    found.append(int(name))
+                variables = file.read()
         except OSError:
             continue
-    return found
+        if wanted in variables.split(b"\0"):
+            found.append(int(name))
+        elif not variables:
+            fields = _stat(name)
+            unsure |= len(fields) > 19 and fields[0] not in "ZX" and int(fields[19]) >= since
+    return found, unsure
 
 
 def asleep(pid: int, *threads: int) -> bool:

@@ -31,18 +31,20 @@ _CHILD = str(Path(__file__).with_name("child.py"))
 #: What the process becomes when the kernel process is gone: end all that carries the mark, and
 #: the process group with itself in it.
 REAPER = """
-import os
+import os, time
 def kill(pid):
     try: os.kill(pid, 9)
     except OSError: pass
 def marked(name):
     try: return MARK in open("/proc/" + name + "/environ", "rb").read().split(b"\\0")
     except OSError: return False
-for again in range(5):
+clean = 0
+while clean < 3:
     found = [n for n in os.listdir("/proc") if n.isdigit() and marked(n)]
     found = [int(n) for n in found if int(n) != os.getpid()]
     for pid in found: kill(pid)
-    if not found: break
+    clean = 0 if found else clean + 1
+    time.sleep(0.002)
 os.killpg(0, 9)
 """
 
@@ -108,6 +110,8 @@ class Spawned:
     ):
         pipes.reset()
         self.mark = f"{MARK}={mark}"
+        ticks = os.sysconf("SC_CLK_TCK")
+        self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         lifeline = os.pidfd_open(os.getpid())
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
@@ -146,11 +150,16 @@ class Spawned:
         except OSError:
             pass  # nobody is left in its group
         status = self._process.wait()
-        for pid in procfs.marked(self.mark):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+        for _ in range(25):  # it may be forking as fast as it is killed
+            found, unsure = procfs.marked(self.mark, self._since)
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            if not found and not unsure:
+                break
+            time.sleep(0.001)
         self.socket.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)

@@ -247,8 +247,11 @@ def test_a_range_that_is_taken() -> None:
         for r in lab.arena.regions
     )
     try:
-        with pytest.raises(JitError, match="cannot be mapped"):
-            lab.square(1)
+        for pause in (0.0, 0.2):
+            lab.executor.start()
+            time.sleep(pause)
+            with pytest.raises(JitError, match="cannot be mapped"):
+                lab.executor.call(0, 0)
     finally:
         lab.close()
 
