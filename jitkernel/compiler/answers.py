@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from jitkernel.compiler.diagnose import fatal_error
 from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
@@ -52,6 +51,8 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
 
 def died(how: str, words: str, label: str, request: Request | None = None) -> WorkerDied:
     """What a compile raises whose worker ended, in LLVM's words and at their place if they tell."""
+    from jitkernel.compiler.diagnose import fatal_error  # not needed to start
+
     after = (
         f"this ended the compiler ({how}) while it compiled {label}; the session is as it was, "
         "and the next cell has a new compiler"

@@ -15,8 +15,6 @@ from typing import Any
 from jitkernel.compiler.answers import compiled, died, interrupted, refuse, request_frame, timed_out
 from jitkernel.compiler.batch import compile_batch
 from jitkernel.compiler.layout import Layout
-from jitkernel.compiler.lines import line_table, same_code
-from jitkernel.compiler.locations import has_locations, with_locations
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Compiled, LineTable, Request, WorkerMemory
 from jitkernel.compiler.wire import frame
@@ -252,6 +250,10 @@ class CompilerPool:
         table.  A module with debug information of its own is read as it is: then the lines are
         those of the file it names.  Empty where the lines cannot be told.
         """
+        # not needed to start
+        from jitkernel.compiler.lines import line_table, same_code
+        from jitkernel.compiler.locations import has_locations, with_locations
+
         try:
             plain = self.compile(request)
             if has_locations(request.source):
