@@ -179,8 +179,12 @@ class Bindings:
         if row.relative:
             value -= base + at
         if not row.low <= value <= row.high:
-            sign = "signed " if row.low < 0 and row.high < 1 << 8 * row.field - 1 else ""
-            raise OutOfRange(f"{row.formula} = {value:#x} does not fit {8 * row.field} {sign}bits")
+            value = (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)  # addresses wrap
+            if not row.low <= value <= row.high:
+                sign = "signed " if row.high < 1 << 8 * row.field - 1 else ""
+                raise OutOfRange(
+                    f"{row.formula} = {value:#x} does not fit {8 * row.field} {sign}bits"
+                )
         _PACK[row.field, value < 0].pack_into(self.view, at, value)
 
     def _relax(self, target: Target, at: int, opcode: int, modrm: int, rex: int) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Arena
-from jitkernel.elf import ElfObject
+from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 
-__all__ = ["Export", "Layout", "Names", "arrange", "initialisers", "read_names"]
+__all__ = ["Export", "Layout", "Names", "arrange", "initialisers", "read_names", "same_places"]
 
 #: Indirect pointers to personality routines: every object has its own copy, in a COMDAT group.
 #: Sharing them would make cells depend on each other that have nothing in common.
@@ -174,3 +174,23 @@ def initialisers(
         for k in (True, False)
     )
     return init, fini[::-1]
+
+
+def same_places(one: bytes, other: bytes) -> frozenset[str]:
+    """The zones of data that two objects lay out alike, so that one can use the other's extents."""
+    pictures: list[dict[str, list[tuple[object, ...]]]] = []
+    for data in (one, other):
+        obj = read_object(data)
+        read_names(obj)
+        picture: dict[str, list[tuple[object, ...]]] = {"data": [], "rodata": []}
+        places = arrange(obj).places
+        for index, place in enumerate(places):
+            if place is not None and place[0] in picture:
+                size = obj.sections[index][5]
+                picture[place[0]].append((obj.section_name(index), place[1], size))
+        for index, (_, info, _, section, value, size) in enumerate(obj.symbols):
+            place = places[section] if section < c.SHN_LORESERVE else None
+            if place is not None and place[0] in picture and info & 15 != c.STT_SECTION:
+                picture[place[0]].append((obj.symbol_name(index), info, place[1] + value, size))
+        pictures.append(picture)
+    return frozenset(z for z in ("data", "rodata") if pictures[0][z] == pictures[1][z])

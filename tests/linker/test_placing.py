@@ -1,0 +1,423 @@
+"""What an object becomes: symbols of every kind, groups, constructors; nothing where it fails."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+import pytest
+from books import state
+from corpus import IR, KINDS
+from native import lookup, mapped
+from toolchain import assemble, compile_c, compile_ir, needs
+
+from jitkernel.errors import ArenaFull, LinkError
+from jitkernel.linker import Linker, SymbolState
+
+
+@pytest.fixture
+def linker(arena):
+    arena.reserve("rodata", 48)
+    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
+    arena.check()
+
+
+def _call(linker, name: str, *arguments: int) -> int:
+    types = [ctypes.c_int64] * (1 + len(arguments))
+    return ctypes.CFUNCTYPE(*types)(linker.symbols[name].address)(*arguments)
+
+
+# -- failing ---------------------------------------------------------------------------------------
+
+#: field, what it refers to, the value of `absolute`, the words of the error
+OUT_OF_RANGE = [
+    (".byte absolute", "R_X86_64_8 against absolute+0x0", 256),
+    (".byte absolute", "R_X86_64_8 against absolute+0x0", -129),
+    (".short absolute + 1", "R_X86_64_16 against absolute+0x1", 0xFFFF),
+    (".long absolute", "R_X86_64_32 against absolute+0x0", 1 << 32),
+    (".long absolute", "R_X86_64_32 against absolute+0x0", -1),
+    ("movq $absolute, %rax", "R_X86_64_32S against absolute+0x0", 1 << 31),
+    (".byte absolute - .", "R_X86_64_PC8 against absolute+0x0", 0),
+    (".short absolute - .", "R_X86_64_PC16 against absolute+0x0", 0),
+    (".long absolute - .", "R_X86_64_PC32 against absolute+0x0", 1 << 40),
+    ("leaq absolute+7(%rip), %rax", "R_X86_64_PC32 against absolute+0x3", 1 << 40),
+    (".long near@SIZE - 100", "R_X86_64_SIZE32 against near-0x64", 0),
+    (".reloc ., R_X86_64_GOT32, near + 0x7fffffff; .long 0", "GOT32 against near", 0),
+    (".reloc ., R_X86_64_GOTPCREL, near + 0x7fffffff; .long 0", "GOTPCREL against near", 0),
+    (".reloc ., R_X86_64_PLT32, near + 0x7fffffff; .long 0", "PLT32 against near", 0),
+    (".reloc ., R_X86_64_GOTPC32, near + 0x7fffffff; .long 0", "GOTPC32 against near", 0),
+    (".long environ", "R_X86_64_32 against environ+0x0", 0),
+    ("movl environ(%rip), %eax", "R_X86_64_PC32 against environ-0x4", 0),
+]
+
+
+@needs("as")
+@pytest.mark.parametrize("text, words, absolute", OUT_OF_RANGE)
+def test_a_value_that_does_not_fit_is_refused(linker, text, words, absolute):
+    value = absolute & (1 << 64) - 1
+    linker.place(assemble(f".globl absolute\n.set absolute, {value:#x}"), 1)
+    before = state(linker)
+    data = assemble(
+        f".text\nnop\nnop\n{text}\n.data\n.globl near\n.type near, @object\nnear: .quad 1\n"
+        ".size near, 8"
+    )
+    with pytest.raises(LinkError) as caught:
+        linker.place(data, 7, kinds={"environ": "variable", "absolute": "variable"})
+    assert str(caught.value).startswith("cell 7: .text+0x")
+    assert words in str(caught.value) and "does not fit" in str(caught.value)
+    assert state(linker) == before
+    linker.check()
+
+
+@needs("as")
+def test_the_ends_of_each_range_fit(linker):
+    for text, value in [
+        (".byte absolute", 255), (".byte absolute", -128), (".short absolute", 0xFFFF),
+        (".short absolute", -0x8000), (".long absolute", 0xFFFFFFFF), (".long absolute", 0),
+        ("movq $absolute, %rax", 0x7FFFFFFF), ("movq $absolute, %rax", -0x80000000),
+        (".quad absolute", -1), (".quad absolute", 1 << 63),
+    ]:  # fmt: skip
+        fixed = linker.place(
+            assemble(f".globl absolute\n.set absolute, {value & (1 << 64) - 1:#x}"), 1
+        )
+        user = linker.place(assemble(text), 2, kinds={"absolute": "variable"})
+        width = {".b": 1, ".s": 2, ".l": 4, "mo": 4, ".q": 8}[text[:2]]
+        stop = user.text.stop
+        field = linker.arena.read(stop - width, width)
+        assert field == (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+        linker.unlink(user)
+        linker.unlink(fixed)
+
+
+@needs("as")
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (".section .tdata,\"awT\",@progbits\n.quad 1", "thread-local storage is not supported yet"),
+        ("movq x@GOTTPOFF(%rip), %rax", "@x is thread-local"),
+        (".globl f\n.type f, @gnu_indirect_function\nf: ret", "@f is an ifunc"),
+        (".type f, @gnu_indirect_function\nf: ret\ncall f", "ifunc"),
+        (".section .preinit_array,\"aw\",@preinit_array\n.quad 1", ".preinit_array"),
+        (".globl x\nx: .reloc ., R_X86_64_COPY, x\n.quad 0", "relocation type 5"),
+        (".section gone,\"\"\nx: .quad 1\n.text\n.quad x", "a section that is not loaded"),
+        ("movq nobody(%rip), %rax", "reads @nobody, which nobody defines"),
+    ],
+)  # fmt: skip
+def test_what_is_not_supported_says_so(linker, text, words):
+    before = state(linker)
+    with pytest.raises(LinkError, match=words):
+        linker.place(assemble(text), 3)
+    assert state(linker) == before
+
+
+def test_an_object_for_another_machine_is_refused(linker):
+    data = bytearray(compile_ir("define void @f() { ret void }"))
+    struct.pack_into("<H", data, 18, 183)
+    with pytest.raises(LinkError, match="ELF machine 183"):
+        linker.place(bytes(data), 1)
+
+
+class _Failing:
+    """Makes the arena's reserve fail at the n-th call."""
+
+    def __init__(self, arena, monkeypatch):
+        self.left = 0
+        self._reserve = arena.reserve
+        monkeypatch.setattr(arena, "reserve", self)
+
+    def __call__(self, zone, size, align=16):
+        if self.left == 0:
+            raise ArenaFull("no room", zone, size)
+        self.left -= 1
+        return self._reserve(zone, size, align)
+
+
+@pytest.mark.parametrize("reloc, model", [("static", "small"), ("pic", "large")])
+@pytest.mark.parametrize("name", IR)
+def test_whatever_fails_on_the_way_leaves_nothing(linker, monkeypatch, name, reloc, model):
+    """Fail at each reservation in turn, with users of the object's symbols already there."""
+    known = compile_ir(IR[name], 0)
+    linker.place(known, 1, kinds=KINDS)
+    linker.place(compile_ir(IR["calls"], 2), 2, kinds=KINDS, weak=frozenset())
+    data = compile_ir(IR[name], 2, reloc, model)
+    before = state(linker)
+    failing = _Failing(linker.arena, monkeypatch)
+    for count in range(200):
+        failing.left = count
+        try:
+            linker.place(data, 3, kinds=KINDS, weak=frozenset())
+        except ArenaFull:
+            assert state(linker) == before, f"after {count} reservations"
+            linker.check()
+        else:
+            break
+    assert 1 <= count < 100
+    linker.check()
+
+
+@needs("as")
+def test_a_user_that_cannot_follow_takes_the_definition_back(linker):
+    """The last step fails: another cell's 1-byte field cannot hold the new address."""
+    linker.place(assemble(".globl n, m\n.set n, 5\n.set m, 6"), 1)
+    user = linker.place(
+        assemble(".data\n.quad n, m\n.text\n.byte n\n.quad m"), 2,
+        kinds={"n": "variable", "m": "variable"},
+    )  # fmt: skip
+    before = state(linker)
+    data = assemble(
+        ".data\n.globl n, m\n.type n, @object\n.type m, @object\nm: .quad 1\nn: .quad 2"
+    )
+    with pytest.raises(LinkError, match="@n in cell 2"):
+        linker.place(data, 3)
+    assert state(linker) == before
+    linker.check()
+    linker.unlink(user)
+    linker.place(data, 3)
+
+
+@needs("as")
+def test_no_room_for_the_stub_of_an_evicted_function(linker, monkeypatch):
+    image = linker.place(assemble(".globl f\n.type f, @function\nf: ret"), 1)
+    linker.place(assemble("call f"), 2)
+    before = state(linker)
+    failing = _Failing(linker.arena, monkeypatch)
+    with pytest.raises(ArenaFull):
+        linker.unlink(image)
+    assert state(linker) == before
+    failing.left = 1
+    linker.unlink(image)
+    linker.check()
+
+
+# -- symbols ---------------------------------------------------------------------------------------
+
+
+def test_weak_and_undefined_is_zero_until_it_is_defined(linker):
+    image = linker.place(compile_ir(IR["linkages"]), 1, kinds=KINDS)
+    assert linker.symbols["maybe"].state is SymbolState.NULL
+    with mapped(linker.arena):
+        assert _call(linker, "is_there") & 1 == 0
+        assert _call(linker, "is_data_there") & 1 == 0
+        linker.place(compile_ir("define void @maybe() { ret void }\n@maybe_data = global i32 1"), 2)
+        assert _call(linker, "is_there") & 1 == 1
+        assert _call(linker, "is_data_there") & 1 == 1
+    linker.check()
+    linker.unlink(image)
+    linker.check()
+
+
+@needs("as")
+def test_an_undefined_weak_symbol_becomes_missing_when_somebody_needs_it(linker):
+    first = linker.place(assemble(".weak w\ncall w\n.data\n.quad w"), 1, kinds={"w": "function"})
+    assert linker.symbols["w"].state is SymbolState.NULL
+    second = linker.place(assemble("call w"), 2)
+    assert linker.symbols["w"].state is SymbolState.MISSING
+    linker.check()
+    linker.unlink(second)
+    linker.unlink(first)
+    assert "w" not in linker.symbols
+
+
+@needs("gcc")
+def test_common_symbols_are_shared_and_aligned(linker):
+    first = linker.place(compile_c("int shared; char many[100]; int *p = &shared;", "-fcommon"), 1)
+    address = linker.symbols["shared"].address
+    linker.place(compile_c("int shared; int read_it(void) { return shared; }", "-fcommon"), 2)
+    assert linker.symbols["shared"].address == address
+    assert linker.arena.read(address, 4) == bytes(4)
+    assert linker.symbols["many"].address % 32 == 0
+    before = state(linker)
+    with pytest.raises(LinkError, match="@shared has 4 bytes in the session and 40 here"):
+        linker.place(compile_c("int shared[10];", "-fcommon"), 3)
+    assert state(linker) == before
+    # The cell itself, run again, has its own.
+    linker.place(compile_c("int shared[10];", "-fcommon"), 4, weak=frozenset())
+    assert linker.symbols["shared"].size == 40
+    linker.check()
+    linker.unlink(first)
+    linker.check()
+
+
+def test_another_copy_of_a_group_takes_over(linker):
+    source = """
+    $f = comdat any
+    define linkonce_odr i32 @f(i32 %x) comdat { %r = mul i32 %x, 7  ret i32 %r }
+    define i32 @NAME(i32 %x) noinline { %r = call i32 @f(i32 %x)  ret i32 %r }
+    """
+    objects = [compile_ir(source.replace("NAME", n), 0) for n in ("one", "two", "three")]
+    images = [linker.place(o, i) for i, o in enumerate(objects, 1)]
+    assert images[0].groups == ("f",) and images[1].copies == images[2].copies == ("f",)
+    assert images[1].text.size < images[0].text.size  # its copy is not there
+    assert linker.copies["f"] == images[1:]
+    with mapped(linker.arena):
+        assert [_call(linker, n, 3) for n in ("one", "two", "three")] == [21, 21, 21]
+        heir = linker.place(objects[1], 2, takeover=frozenset(("f",)), weak=frozenset(("f",)))
+        linker.check()
+        linker.unlink(images[1])
+        assert linker.symbols["f"].image is heir and linker.groups["f"] is heir
+        linker.unlink(images[0])
+        linker.check()
+        assert [_call(linker, n, 3) for n in ("two", "three")] == [21, 21]
+    assert linker.copies == {"f": [images[2]]}
+    for image in (heir, images[2]):
+        linker.unlink(image)
+    linker.check()
+    assert not linker.symbols and not linker.groups and not linker.copies
+
+
+def test_a_relinked_image_keeps_its_variables_and_their_values(linker):
+    data = compile_ir("""
+        @n = global i32 1
+        @text = constant [4 x i8] c"abc\\00"
+        @tables = constant [2 x ptr] [ptr @n, ptr @get]
+        define i32 @get() { %r = load i32, ptr @n  ret i32 %r }
+        define ptr @where() { ret ptr @tables }
+    """)
+    first = linker.place(data, 1)
+    linker.arena.write(linker.symbols["n"].address, struct.pack("<I", 99))
+    places = {n: linker.symbols[n].address for n in ("n", "text", "tables")}
+    constants = linker.arena.read(first.rodata.extent.start, first.rodata.extent.size)
+    again = linker.place(
+        data, 1, weak=frozenset(), at={"data": first.data, "rodata": first.rodata}, write_data=False
+    )
+    linker.check()
+    linker.unlink(first)
+    linker.check()
+    assert {n: linker.symbols[n].address for n in places} == places
+    assert linker.arena.read(again.rodata.extent.start, again.rodata.extent.size) == constants
+    # Constants somewhere else are written and relocated, although the variables are left alone.
+    third = linker.place(data, 1, weak=frozenset(), at={"data": again.data}, write_data=False)
+    linker.check()
+    table = linker.arena.read(linker.symbols["tables"].address, 16)
+    assert struct.unpack("<2Q", table) == (places["n"], linker.canonical(linker.symbols["get"]))
+    linker.unlink(again)
+    with mapped(linker.arena):
+        assert _call(linker, "get") & 0xFFFFFFFF == 99
+    linker.unlink(third)
+    linker.check()
+
+
+def test_blocks_too_small_for_an_object_are_refused(linker):
+    first = linker.place(compile_ir("@n = global i32 1"), 1)
+    before = state(linker)
+    with pytest.raises(LinkError, match="do not fit the extent"):
+        linker.place(
+            compile_ir("@n = global [90 x i32] zeroinitializer"), 2, at={"data": first.data}
+        )
+    assert state(linker) == before
+
+
+def test_pinned_variables_are_initialised_in_place(linker):
+    first = linker.place(compile_ir("@n = global i32 1\n@p = global ptr @n"), 1)
+    addresses = {n: linker.symbols[n].address for n in ("n", "p")}
+    second = linker.place(
+        compile_ir("@n = global i32 2\n@p = global ptr @f\ndefine i32 @f() { ret i32 1 }"),
+        2, pins=addresses, weak=frozenset(),
+    )  # fmt: skip
+    linker.check()
+    assert {n: linker.symbols[n].address for n in addresses} == addresses
+    assert second.data is None and first.data in second.adopted
+    assert linker.arena.read(addresses["n"], 4) == struct.pack("<I", 2)
+    held = struct.unpack("<Q", linker.arena.read(addresses["p"], 8))[0]
+    assert held == linker.canonical(linker.symbols["f"])
+    linker.unlink(first)
+    assert linker.arena.read(addresses["n"], 4) == struct.pack("<I", 2)
+    linker.unlink(second)
+    linker.check()
+    assert linker.arena.usage()["data"]["extents"] == 0
+
+
+def test_a_private_variable_between_pinned_ones_is_not_lost(linker):
+    source = """
+    @a = global i32 1
+    @b = private global i32 2
+    @c = global i32 3
+    define i32 @get() { %r = load volatile i32, ptr @b  store volatile i32 9, ptr @b ret i32 %r }
+    """
+    linker.place(compile_ir(source), 1)
+    pins = {n: linker.symbols[n].address for n in "ac"}
+    linker.place(compile_ir(source), 2, pins=pins, weak=frozenset())
+    linker.check()
+    with mapped(linker.arena):
+        assert [_call(linker, "get") & 0xFF for _ in range(2)] == [2, 9]
+
+
+# -- what runs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_constructors_and_destructors_in_order(linker, level):
+    image = linker.place(compile_ir(IR["constructors"], level), 1)
+    with mapped(linker.arena):
+        for address in image.init + image.fini:
+            ctypes.CFUNCTYPE(None)(address)()
+    order = linker.arena.read(linker.symbols["order"].address, 8)
+    assert order == b"abcde\0\0\0" or order == b"abcde".ljust(8, b"\0")
+
+
+@needs("as")
+def test_arrays_of_both_kinds_are_ordered_by_priority(linker):
+    lines = [".text"]
+    for i in range(9):
+        lines.append(f".globl f{i}\n.type f{i}, @function\nf{i}: ret")
+    for name, kind, functions in [
+        (".init_array.00300", "@init_array", "f3"), (".ctors.65435", "@progbits", "f0"),
+        (".init_array", "@init_array", "f4, f5"), (".init_array.00200", "@init_array", "f1, f2"),
+        (".fini_array", "@fini_array", "f8"), (".fini_array.00100", "@fini_array", "f7, f6"),
+    ]:  # fmt: skip
+        lines.append(f'.section {name},"aw",{kind}\n.quad {functions}')
+    image = linker.place(assemble("\n".join(lines)), 1)
+    entries = [linker.canonical(linker.symbols[f"f{i}"]) for i in range(9)]
+    assert list(image.init) == entries[:6]
+    assert list(image.fini) == [entries[8], entries[6], entries[7]]
+
+
+@needs("gcc")
+def test_start_stop_and_atexit_are_the_objects_own(linker):
+    source = """
+    #include <stdlib.h>
+    __attribute__((section("list"))) long one = ONE, two = 2;
+    extern long __start_list[], __stop_list[];
+    extern void *__dso_handle;
+    static int ran;
+    static void bye(void) { ran++; }
+    long NAME(void) {
+        long sum = 0;
+        for (long *p = __start_list; p < __stop_list; p++) sum += *p;
+        return sum;
+    }
+    void *NAME_handle(void) { return &__dso_handle; }
+    long NAME_register(void) { return atexit(bye); }
+    long NAME_ran(void) { return ran; }
+    """
+    images = []
+    for cell, (name, one) in enumerate([("a", 5), ("b", 50)], 1):
+        text = source.replace("NAME", name).replace("ONE", str(one))
+        text = text.replace("one", f"one_{name}").replace("two", f"two_{name}")
+        images.append(linker.place(compile_c(text, "-O1", "-fno-pic"), cell))
+    with mapped(linker.arena):
+        assert (_call(linker, "a"), _call(linker, "b")) == (7, 52)
+        handles = [_call(linker, f"{n}_handle") for n in "ab"]
+        assert handles == [i.dso for i in images] and len(set(handles)) == 2
+        assert _call(linker, "a_register") & 0xFFFFFFFF == 0
+        assert _call(linker, "b_register") & 0xFFFFFFFF == 0
+        ctypes.CDLL(None).__cxa_finalize(ctypes.c_void_p(images[0].dso))
+        assert (_call(linker, "a_ran") & 0xFF, _call(linker, "b_ran") & 0xFF) == (1, 0)
+        ctypes.CDLL(None).__cxa_finalize(ctypes.c_void_p(images[1].dso))
+    for image in images:
+        linker.unlink(image)
+    linker.check()
+    assert linker.symbols["__cxa_atexit"].users is None
+
+
+def test_personality_pointers_are_not_shared(linker):
+    """Position-independent code has them in COMDAT groups; cells must not depend on each other."""
+    sources = [IR["exceptions"].replace("@c", f"@{n}_c").replace("3own", n) for n in ("x", "y")]
+    kinds = {**KINDS, "_Unwind_Resume": "function"}
+    images = [
+        linker.place(compile_ir(s, 2, "pic"), i, kinds=kinds) for i, s in enumerate(sources, 1)
+    ]
+    assert all(not i.groups and not i.copies for i in images)
+    assert linker.dependents(images[0]) == {}
+    linker.unlink(images[0])
+    linker.check()
