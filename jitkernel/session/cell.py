@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
+    from jitkernel.session.signatures import Signature
 
 __all__ = ["Cell", "CellState"]
 
@@ -26,10 +27,11 @@ class Cell:
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
     nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is what call lines of the
-    cell left in the data zone.  Source and object are in the store.
+    cell left in the data zone, `libraries` the functions it takes from libraries.  Source and
+    object are in the store.
     """
 
-    __slots__ = ("cell_id", "image", "number", "options", "state", "strings", "times")
+    __slots__ = ("cell_id", "image", "libraries", "number", "options", "state", "strings", "times")
 
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
         self.number = number
@@ -38,6 +40,7 @@ class Cell:
         self.image: Image | None = None
         self.state = CellState.LIVE
         self.strings: tuple[Block, ...] = ()
+        self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
 
     @property

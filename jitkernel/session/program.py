@@ -13,9 +13,11 @@ from typing import Any
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.errors import EvictError, LinkError, TypeMismatch
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.layout import same_places
 from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.libraries import LibraryNames
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
-from jitkernel.session.store import Store
+from jitkernel.session.store import Record, Store
 
 __all__ = ["Change", "Program"]
 
@@ -83,6 +85,9 @@ class Program:
         self.by_id: dict[str, int] = {}
         self.types: dict[str, str] = {}
         self.running: Image | None = None
+        self.libraries = LibraryNames()
+        # By cell: what `__dso_handle` was in it before its object was linked again.
+        self.handles: dict[int, tuple[int, ...]] = {}
         # What cells declared and did not use: the object does not mention it.
         self.declared: dict[str, Signature | Variable] = {}
 
@@ -113,9 +118,13 @@ class Program:
         changed: list[str] = []
         for f in summary.functions:
             symbol = symbols.get(f.name)
-            if symbol is None or symbol.info is None:
-                continue
-            self._compare(symbol, signature_of(f, types), f.defined, cell, old, changed)
+            if symbol is not None and symbol.info is not None:
+                self._compare(symbol, signature_of(f, types), f.defined, cell, old, changed)
+            if f.defined and f.name not in changed:
+                for _, info in self.libraries.users(f.name, (old, cell)):
+                    if not info.same(signature_of(f, types)):
+                        changed.append(f.name)
+                        break
         for v in summary.variables:
             symbol = symbols.get(v.name)
             if symbol is None or symbol.info is None:
@@ -164,10 +173,13 @@ class Program:
         news |= {v.name: str(variable_of(v, types)) for v in summary.variables}
         lines = []
         for name in names:
-            symbol = self.linker.symbols[name]
-            cells = self.users(symbol, (self.cell_of(symbol), old))
+            symbol = self.linker.symbols.get(name)
+            library = dict(self.libraries.users(name, (old,)))
+            known = symbol.info if symbol is not None else next(iter(library.values()))
+            users = self.users(symbol, (self.cell_of(symbol), old)) if symbol is not None else []
+            cells = sorted({*users, *library})
             lines.append(
-                f"@{name} is {symbol.info} and would become {news[name]}, but "
+                f"@{name} is {known} and would become {news[name]}, but "
                 f"{_cells(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
             )
         raise TypeMismatch(
@@ -248,7 +260,11 @@ class Program:
         change.added = cell
         change.replaced = old.number if old is not None else 0
         exported = {s.name for s, _, _ in image.exports}
+        cell.libraries = self._taken_from_libraries(summary)
+        self.libraries.add(cell)
         for name in retype:
+            if name not in before:
+                continue
             self._retype(symbols[name], image, before[name], change)
         for name, info in known:
             symbol = symbols.get(name)
@@ -270,6 +286,15 @@ class Program:
         if cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
         return image
+
+    def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
+        symbols, types = self.linker.symbols, summary.types
+        return tuple(
+            (f.name, signature_of(f, types))
+            for f in summary.functions
+            if not f.defined
+            and ((s := symbols.get(f.name)) is None or s.state in (SymbolState.FAR, SymbolState.FIXED))
+        )
 
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
@@ -416,6 +441,7 @@ class Program:
         cell.image = None
         cell.state = state
         self.cells.pop(cell.number, None)
+        self.libraries.drop(cell)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             del self.by_id[cell.cell_id]
 
@@ -508,21 +534,56 @@ class Program:
                     break
 
     def relink(self, cell: Cell, takeover: frozenset[str] = frozenset()) -> None:
-        """Link a live cell's object again, its data where it is."""
-        image = cell.image
+        """Link a live cell's object again, its data where it is, with groups it did not provide."""
         record = self.store.get(cell.number)
-        if image is None or record is None:
+        if record is None:
             raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
+        self._link_again(cell, record, frozenset(("data",)), takeover)
+
+    def replace(self, cell: Cell, record: Record) -> None:
+        """Give a live cell another object made from the same source; its variables stay."""
+        was = self.store.get(cell.number)
+        same = same_places(was.object, record.object) if was is not None else frozenset()
+        self._link_again(cell, record, same)
+        self.store.put(record)
+
+    def _link_again(
+        self,
+        cell: Cell,
+        record: Record,
+        zones: frozenset[str],
+        takeover: frozenset[str] = frozenset(),
+    ) -> None:
+        """Link an object in place of a live cell's image; `zones` are laid out as they were."""
+        image = cell.image
+        if image is None:
+            return
+        arena = self.linker.arena
         owned = frozenset(cell.names)
-        at = {z: b for z, b in (("data", image.data), ("rodata", image.rodata)) if b is not None}
-        if takeover:
-            at.pop("rodata", None)  # there is more of it now
+        blocks = {"data": image.data, "rodata": image.rodata}
+        at = {z: b for z, b in blocks.items() if b is not None and z in zones}
+        pins = dict(image.pins)
+        kept: list[tuple[int, bytes]] = []
+        anew = image.data is not None and "data" not in zones
+        if anew:
+            data = arena.zones["data"]
+            for symbol, address, size in image.exports:
+                if symbol.image is image and data.start <= address < data.stop:
+                    pins[symbol.name] = address
+                    kept.append((address, arena.read(address, size)))
         fresh = self._place_again(
-            record.object, cell.number, _names(image), owned, image.pins, at,
-            takeover | frozenset(image.groups),
+            record.object, cell.number, _names(image), owned, pins.items(), at,
+            takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
         )  # fmt: skip
-        ghosts = self._ghosts(image)
-        self._bind_ghosts(fresh, ghosts)
+        for address, content in kept:
+            arena.write(address, content)
+        self._bind_ghosts(fresh, self._ghosts(image))
+        for block in image.blocks:  # what the program may have pointers to
+            if block not in fresh.blocks:
+                block.holders += 1
+                cell.strings += (block,)
+        if image.dso:
+            self.handles[cell.number] = (*self.handles.get(cell.number, ()), image.dso)
         self.linker.unlink(image)
         cell.image = fresh
 
@@ -535,13 +596,15 @@ class Program:
         pins: Iterable[tuple[str, int]],
         at: Mapping[str, Block],
         takeover: frozenset[str] = frozenset(),
+        write_data: bool = False,
+        text_was: int = 0,
     ) -> Image:
         """Link an object where it has been before; only the names it owned are its own again."""
         symbols = self.linker.symbols
         others = {s: s.definition for n in names if n not in owned and (s := symbols.get(n))}
         image = self.linker.place(
             object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
-            write_data=False, takeover=takeover,
+            write_data=write_data, takeover=takeover, text_was=text_was,
         )  # fmt: skip
         for symbol, was in others.items():
             self.linker.redefine(symbol, was)
@@ -558,6 +621,7 @@ class Program:
                 block.holders += 1
             cell.state = CellState.LIVE
             self.cells[cell.number] = cell
+            self.libraries.add(cell)
             if removed.cell_id:
                 cell.cell_id = removed.cell_id
                 self.by_id[removed.cell_id] = cell.number
@@ -568,8 +632,9 @@ class Program:
                 raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
             at = {z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None}
             cell.image = image = self._place_again(
-                record.object, cell.number, removed.names, removed.owned, removed.pins, at
-            )
+                record.object, cell.number, removed.names, removed.owned, removed.pins, at,
+                text_was=removed.text[0],
+            )  # fmt: skip
             self._bind_ghosts(image, removed.ghosts)
         self.cells = dict(sorted(self.cells.items())) if change.removed else self.cells
         for name, (owner, info) in change.moved.items():
@@ -602,6 +667,7 @@ class Program:
             added.strings = ()
             added.image, added.state = None, CellState.EVICTED
             self.cells.pop(added.number, None)
+            self.libraries.drop(added)
             if added.cell_id and self.by_id.get(added.cell_id) == added.number:
                 del self.by_id[added.cell_id]
         if added is not None and added.cell_id and change.replaced in self.cells:

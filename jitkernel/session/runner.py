@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
-from jitkernel.errors import CompileError, Diagnostic, Fault, JitError, UsageError, WorkerDied
+from jitkernel.errors import ArenaFull, CompileError, Diagnostic, Fault, JitError, UsageError, WorkerDied
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import (
     Action,
@@ -41,6 +41,7 @@ from jitkernel.linker.image import sites
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.declare import declaration
 from jitkernel.session.faults import error_of
+from jitkernel.session.full import explain_full
 from jitkernel.session.program import Change
 from jitkernel.session.result import Result, Sink
 from jitkernel.session.signatures import Signature, Variable
@@ -119,6 +120,8 @@ class Runner:
         before, self.session.sink = self.session.sink, self
         try:
             return self._run(source)
+        except ArenaFull as error:
+            raise explain_full(self.session, error) from None
         finally:
             self.session.sink = before
             self.result.stdout = self.out.decode("utf-8", "replace")
@@ -288,6 +291,7 @@ class Runner:
         changed = program.check_types(compiled.summary, cell, old)
         if changed and not self.options.retype:
             program.refuse_change(changed, compiled.summary, old)
+        again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
         image = program.place(
             cell, compiled, change, keep_data=self.options.keep_data, retype=changed
@@ -302,6 +306,37 @@ class Runner:
         for removed in change.removed:
             self.session.graves.add(*removed.text)
         self._hide_block(image)
+        for other, record in again:
+            program.replace(other, record)
+
+    def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
+        """Cells that used a library's meaning of what this cell defines, compiled without it."""
+        program, pool = self.program, self.engine.pool
+        names: dict[int, set[str]] = {}
+        for f in compiled.summary.functions:
+            symbol = program.symbol(f.name) if f.defined else None
+            if f.defined and (symbol is None or symbol.state != SymbolState.DEFINED):
+                for number, _ in program.libraries.users(f.name, (old, self.cell)):
+                    names.setdefault(number, set()).add(f.name)
+        made: list[tuple[Cell, Record]] = []
+        for number, new in sorted(names.items()):
+            record = self.session.store.get(number)
+            if record is None or new <= set(record.nobuiltin):
+                continue
+            nobuiltin = frozenset(record.nobuiltin) | new
+            request = Request(
+                record.module, self.session.stored_options(record), f"cell {number}", nobuiltin,
+                record.first_line,
+            )  # fmt: skip
+            object = pool.compile(request).object
+            record = record._replace(object=object, nobuiltin=tuple(sorted(nobuiltin)))
+            made.append((program.cells[number], record))
+            shown = ", ".join("@" + quote_name(n) for n in sorted(new))
+            self.change.notes.append(
+                f"{shown} is the session's own now; cell {number} used the library's and was "
+                "compiled again"
+            )
+        return made
 
     def _construct(self) -> None:
         """Run the constructors of what was placed."""
@@ -483,6 +518,8 @@ class Runner:
                 for i, a in enumerate(arguments)
             ]
             return host.call(name, values)
+        except ArenaFull as error:
+            raise explain_full(self.session, error) from None
         finally:
             self.session.sink = before
             for block in self.cell.strings:
@@ -553,6 +590,8 @@ class Runner:
                 self._status(self.cell.image)
             self.result.cell = self.cell
             return self.result
+        except ArenaFull as error:
+            raise explain_full(self.session, error) from None
         finally:
             self.session.sink = before
 

@@ -464,15 +464,17 @@ class Session:
     def _finish(self, image: Image) -> None:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
         self.graves_of(image)
+        handles = (*self.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
         addresses = list(image.fini)
         if addresses:
             self.engine.call_many(addresses)
-        if image.dso:
+        if handles:
             finalize = self.program.linker.known("__cxa_finalize", SymbolKind.FUNCTION)
             if finalize is not None and finalize.state == SymbolState.FAR:
                 target = self.engine.target(Signature("void (ptr)", "", "", "", "void (ptr)"), ("ptr",))
                 entry = self.program.linker.entry(finalize)
-                self.engine.call(target.address, entry, image.dso.to_bytes(8, "little"), 0)
+                for handle in handles:
+                    self.engine.call(target.address, entry, handle.to_bytes(8, "little"), 0)
 
     def graves_of(self, image: Image) -> None:
         """Remember where an image's text was."""

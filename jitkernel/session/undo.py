@@ -56,6 +56,22 @@ class UndoHistory:
         self._shadow.restore(pages)
         self._shadow.forget()
 
+    def abandon(self, change: Change) -> None:
+        """The run failed: the program and its data are as they were when it began."""
+        self._program.revert(change)
+        self._shadow.restore(self._shadow.changes())
+        self._shadow.forget()
+
+    def held(self, zone: str) -> int:
+        """Bytes of a zone that are kept for what is gone."""
+        gone = {b for c in self._changes for r in c.removed for b in r.held}
+        alive = {
+            b
+            for cell in self._program.cells.values()
+            for b in (*cell.strings, *(cell.image.blocks if cell.image is not None else ()))
+        }
+        return sum(b.extent.size for b in gone - alive if b.extent.zone == zone)
+
     def trim(self) -> None:
         """Forget what is beyond the depth now."""
         while len(self._changes) > self.depth:
