@@ -66,7 +66,7 @@ class Places:
             return ""
         cell, symbol, offset = found
         if symbol is None:  # a block of instructions, or a function that only its cell knows
-            return f"the code of cell {cell}, byte {offset}"
+            return f"cell {cell}"
         return f"@{symbol.name}{f'+{offset}' if offset else ''}, cell {cell}"
 
     def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
