@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jitkernel.languages.llvm.block import Wrapper, wrap
-from jitkernel.languages.llvm.names import mentioned
+from jitkernel.languages.llvm.names import Names, entity_names, mentioned
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.statements import Statement
+from jitkernel.languages.llvm.statements import Kind, Statement
 from jitkernel.languages.llvm.types import Type, quote_name, type_names
 
 __all__ = [
@@ -108,7 +108,7 @@ def assemble(
     """
     named_types = named_types or {}
     block = plan.block if part != "entities" else None
-    entities = plan.entities if part != "block" else _types_only(plan)
+    entities = plan.entities if part != "block" else _defining_nothing(plan)
     wrapper = wrap(block, block_name, {**named_types, **plan.types}) if block else None
     builder = Builder()
     _place(builder, entities, block, wrapper)
@@ -116,6 +116,8 @@ def assemble(
     own: frozenset[str] = frozenset()
     if part != "block":
         own = plan.defines | plan.declares
+    else:
+        own = plan.declares
     uses = plan.uses if part == "all" else mentioned([text])
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     after, declared = declarations(wanted, known, prelude)
@@ -142,8 +144,21 @@ def stands_alone(plan: Plan) -> bool:
     return not any("!" in t or "#" in t for t in texts)
 
 
-def _types_only(plan: Plan) -> tuple[Statement, ...]:
-    return tuple([s for s in plan.entities if s.kind.value == "type"])
+def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
+    """Types and declarations, which a block may use and two modules may both have."""
+
+    def declares(statement: Statement) -> bool:
+        names = Names()
+        entity_names(statement, names)
+        return bool(names.declares) and not names.defines
+
+    return tuple(
+        [
+            s
+            for s in plan.entities
+            if s.kind is Kind.TYPE or s.text.startswith("attributes") or declares(s)
+        ]
+    )
 
 
 def _place(
