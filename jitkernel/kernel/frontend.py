@@ -1,7 +1,8 @@
 """What stands between a session and any client: magics, shell commands, inspection, settings.
 
-Not Jupyter's messages (`kernel.py`) and not the terminal (`terminal.py`): those supply an `Output`.
-The frontend is the sink that a session reports to while a cell runs.  Start from `Frontend.execute`.
+Not Jupyter's messages (`kernel.py`) and not the terminal (`terminal.py`): those supply an
+`Output`.  The frontend is the sink that a session reports to while a cell runs.
+Start from `Frontend.execute`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Frontend", "Output"]
 
 
+# What people type to get out of a console; none of it is IR.
+LEAVE = frozenset(("exit", "quit", "exit()", "quit()"))
+
+
 class Output(Protocol):
     """Where a cell's output goes."""
 
@@ -41,6 +46,9 @@ class Output(Protocol):
 
     def input(self, prompt: str) -> str | None:
         """A line from the user; None where the client has no input box."""
+
+    def leave(self) -> None:
+        """Ask the client to end, where that is something a client can do."""
 
 
 class Frontend:
@@ -73,6 +81,10 @@ class Frontend:
         call = magics.cell_magic(source)
         if call is not None:
             return magics.run_cell_magic(self, call, cell_id)
+        if source.strip() in LEAVE:
+            self.out.leave()
+            self.print("Ctrl-D leaves a console; elsewhere, shut the kernel down from the menu.")
+            return None
         return self.session.run(
             source, cell_id=cell_id, sink=self, options=options, number=self.number
         )
@@ -132,7 +144,8 @@ class Frontend:
     def shown(self, label: str, text: str, html: str = "") -> None:
         """A value that is not the cell's last one."""
         shown = f"{label} = {text}" if label else text
-        html = f"<pre>{escape(label)} = {html or escape(text)}</pre>" if label else html
+        if html and label:
+            html = html.replace("<pre>", f"<pre>{escape(label)} = ", 1)
         self.display(View(shown, html))
 
     def note(self, text: str) -> None:

@@ -4,6 +4,7 @@ Start from `Runner.run`.
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -194,7 +195,7 @@ class Runner:
             self.session.keep_result(self.cell.number, value)
             self.result.typed, self.result.value = value, value.python
             self.result.text = value.text(self.session.describe)
-            self.result.html = value.html(self.session.describe)
+            self.result.html = self._html(value)
 
     def _act(
         self,
@@ -633,9 +634,9 @@ class Runner:
         """The sink's input."""
         return self.sink.input(prompt)
 
-    def shown(self, label: str, text: str, html: str) -> None:
+    def shown(self, label: str, text: str, markup: str) -> None:
         """A value between."""
-        self.sink.shown(label, text, html)
+        self.sink.shown(label, text, markup)
 
     def note(self, text: str) -> None:
         """A status line."""
@@ -664,8 +665,13 @@ class Runner:
                 self.sink.inspect(action)
 
     def _show(self, label: str, value: TypedValue) -> None:
+        self.sink.shown(label, value.text(self.session.describe), self._html(value))
+
+    def _html(self, value: TypedValue) -> str:
+        """The value in HTML where that says more than its text, else nothing."""
         describe = self.session.describe
-        self.sink.shown(label, value.text(describe), value.html(describe))
+        found = value.html(describe)
+        return "" if found == f"<pre>{html.escape(value.text(describe))}</pre>" else found
 
     # -- inside ----------------------------------------------------------------------------------
 
