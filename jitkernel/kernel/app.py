@@ -11,10 +11,13 @@ import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ipykernel.kernelapp
 import jupyter_client.session
+from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
 from traitlets import Any as AnyTrait
 from traitlets import Bool, DottedObjectName, Type, Unicode, default
@@ -35,10 +38,23 @@ class Session(settings.Session, jupyter_client.session.Session):
     """The growing program, and the wire to the client: both are set in the section `Session`."""
 
 
-_OWN_ALIASES = {
-    name: kernel_aliases[name]
-    for name in ("f", "ip", "hb", "shell", "iopub", "stdin", "control", "transport", "log-level")
-    if name in kernel_aliases
+class SubscribedIOPubThread(IOPubThread):
+    """The iopub thread, with a flag that some client listens."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.subscribed = threading.Event()
+        super().__init__(*args, **kwargs)
+
+    def _handle_subscription(self, frames: Any) -> None:
+        super()._handle_subscription(frames)  # type: ignore[no-untyped-call]
+        self.subscribed.set()
+
+
+_KEPT = ("f", "ip", "hb", "shell", "iopub", "stdin", "control", "transport", "log-level")
+OWN_ALIASES: dict[str, str] = {
+    **{str(name): str(trait) for name, trait in kernel_aliases.items() if name in _KEPT},
+    **ALIASES,
+    "config": "JITKernelApp.config_file",
 }
 
 DESCRIPTION = """The jitkernel Jupyter kernel: LLVM IR cells in one growing program.
@@ -54,9 +70,9 @@ class JITKernelApp(IPKernelApp):
     version = Unicode(__version__)
     examples = "python -m jitkernel.kernel --O3 --Arena.capacity=256M"
 
-    kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")
+    kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")  # type: ignore[assignment]
     classes = [JITKernel, Arena, Session, Compiler, Executor]  # type: ignore[assignment]
-    aliases = {**_OWN_ALIASES, **ALIASES, "config": "JITKernelApp.config_file"}  # type: ignore[assignment]
+    aliases = OWN_ALIASES  # type: ignore[assignment]
     flags = {  # type: ignore[assignment]
         **dict(Application.flags),
         **FLAGS,
@@ -91,6 +107,9 @@ class JITKernelApp(IPKernelApp):
         try:
             app.initialize(argv)
             app.start()
+            if app.control_thread is not None:
+                # It is still sending its last messages; the sockets must not close before.
+                app.control_thread.join(timeout=1)
         finally:
             if app.jit_session is not None:
                 app.jit_session.close()
@@ -160,6 +179,14 @@ class JITKernelApp(IPKernelApp):
 
     def init_gui_pylab(self) -> None:
         """No GUI."""
+
+    def init_iopub(self, context: Any) -> None:
+        """IPKernelApp's, with our thread."""
+        ipykernel.kernelapp.IOPubThread = SubscribedIOPubThread  # type: ignore[misc]
+        try:
+            super().init_iopub(context)
+        finally:
+            ipykernel.kernelapp.IOPubThread = IOPubThread  # type: ignore[misc]
 
     # -- start -----------------------------------------------------------------------------
 

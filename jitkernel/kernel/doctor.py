@@ -45,7 +45,7 @@ def check_platform() -> Finding:
 
 def check_python() -> Finding:
     version = platform.python_version()
-    if sys.version_info < (3, 11):
+    if tuple(map(int, platform.python_version_tuple()[:2])) < (3, 11):
         return Finding("missing", f"Python {version}", "install Python 3.11 or later")
     return Finding("ok", f"Python {version} ({sys.executable})")
 
@@ -58,7 +58,7 @@ def check_cores() -> Finding:
 
 
 def check_memfd() -> Finding:
-    """An executable memfd: vm.memfd_noexec = 2 forbids it (Documentation/userspace-api/mfd_noexec)."""
+    """An executable memfd, which vm.memfd_noexec = 2 forbids (kernel docs, mfd_noexec.rst)."""
     path = "/proc/sys/vm/memfd_noexec"
     try:
         with open(path) as file:

@@ -45,6 +45,7 @@ HELP_LINKS = [
 
 
 PRESS_AGAIN = 0.1  # seconds
+LISTENER_PATIENCE = 1.0  # seconds
 
 
 class JITKernel(JITKernelSettings, Kernel):
@@ -78,12 +79,26 @@ class JITKernel(JITKernelSettings, Kernel):
             "JITKernel": self,
         }
         self.frontend = Frontend(
-            self.parent.jit_session,
+            kwargs["parent"].jit_session,
             self.wire,
             sections,
             History(_history_path(), self.history_length),
         )
         self.register_comms()
+
+    # -- every request ---------------------------------------------------------------------
+
+    async def should_handle(self, stream: Any, msg: Any, idents: Any) -> bool:  # type: ignore[override]
+        """Nothing is done before somebody listens to what it publishes.
+
+        A client's channels connect one after the other.  One that sends a cell as soon as it can
+        (jupyter console) would else miss the first `idle` and wait for it for ever.
+        """
+        subscribed = getattr(self.iopub_thread, "subscribed", None)
+        if subscribed is not None and not subscribed.is_set():
+            await asyncio.to_thread(subscribed.wait, LISTENER_PATIENCE)
+            subscribed.set()  # a client that does not listen waits once
+        return True
 
     # -- kernel_info_request ---------------------------------------------------------------
 
@@ -237,7 +252,7 @@ class JITKernel(JITKernelSettings, Kernel):
         from jitkernel.languages.llvm import is_complete
 
         found = is_complete(code)
-        reply = {"status": found.status}
+        reply: dict[str, Any] = {"status": found.status}
         if found.status == "incomplete":
             reply["indent"] = found.indent
         return reply

@@ -185,10 +185,11 @@ class JITKernelSettings(Configurable):
     ).tag(config=True, effect="start")
 
 
-FLAGS: dict[str, tuple[dict[str, dict[str, object]], str]] = {
-    f"O{level}": ({"Compiler": {"opt_level": level}}, f"compile cells with -O{level}")
-    for level in range(4)
-} | {
+FLAGS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
+    **{
+        f"O{level}": ({"Compiler": {"opt_level": level}}, f"compile cells with -O{level}")
+        for level in range(4)
+    },
     "deterministic": ({"JITKernel": {"deterministic": True}}, "the same displays on every run"),
 }
 ALIASES = {

@@ -35,6 +35,9 @@ class TerminalOutput:
     def page(self, view: View) -> None:
         self.display(view)
 
+    def leave(self) -> None:
+        """The file ends by itself."""
+
     def clear(self, wait: bool) -> None:
         """A terminal keeps what was printed."""
 

@@ -75,6 +75,9 @@ class WireOutput:
     def page(self, view: View) -> None:
         self._payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
 
+    def leave(self) -> None:
+        self._payload.append({"source": "ask_exit", "keepkernel": False})
+
     def clear(self, wait: bool) -> None:
         if not self._silent:
             self._send("clear_output", {"wait": wait})

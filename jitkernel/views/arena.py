@@ -42,7 +42,7 @@ def arena(session: Session, zone: str | None = None) -> View:
     account = table("Arena", columns, rows)
     width = max(map(len, names))
     drawn = [
-        f"{name:<{width}} |{''.join(_letter(part) for part in strip)}| {size_text(usage[name]['high'])}"
+        f"{name:<{width}} |{''.join(map(_letter, strip))}| {size_text(usage[name]['high'])}"
         for name, strip in strips.items()
     ]
     legend = "each strip up to its high-water mark; # used, + partly used, . free"
@@ -85,7 +85,8 @@ def _picture(strips: dict[str, list[float]], alt: str) -> str:
     for line, (name, strip) in enumerate(strips.items()):
         y = 8 + line * row
         out.append(
-            f'<text x="8" y="{y + 13}" font-family="monospace" font-size="12" fill="{INK}">{name}</text>'
+            f'<text x="8" y="{y + 13}" font-family="monospace" font-size="12" fill="{INK}">'
+            f"{name}</text>"
         )
         part = (width - 88) / CELLS
         for index, used in enumerate(strip):

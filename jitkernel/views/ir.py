@@ -35,7 +35,7 @@ def module_text(session: Session, number: int) -> str:
 
 
 def entity(module: str, name: str) -> str:
-    """The text of the function or global called `name` (with its @) in a module; empty if absent."""
+    """The text of the function or global called `name`, written with its @; empty if absent."""
     here = re.escape(name)
     function = re.search(rf"^[ \t]*define\b[^\n@]*{here}\s*\(.*?^[ \t]*}}", module, re.M | re.S)
     if function is None:

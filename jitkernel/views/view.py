@@ -124,13 +124,12 @@ def size_text(count: int) -> str:
 
 def time_text(nanoseconds: float) -> str:
     """A duration for reading: `12 ns`, `1.4 us`, `22.1 ms`, `3.9 s`."""
-    for limit, scale, unit in ((1e3, 1, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms")):
-        if nanoseconds < limit:
-            value = nanoseconds / scale
-            break
-    else:
-        value, unit = nanoseconds / 1e9, "s"
-    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+    units = ((1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"))
+    scale, unit = next(
+        (s, u) for limit, s, u in (*units, (float("inf"), 1e9, "s")) if nanoseconds < limit
+    )
+    value = nanoseconds / scale
+    return f"{value:.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 
 def _one_line(value: str) -> str:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session", autouse=True)
 def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of their own: no user's configuration, history or kernels; the source tree's kernel."""
+    """A home of their own: no user's configuration, history or kernels; this tree's kernel."""
     home = tmp_path_factory.mktemp("jupyter home")
     saved = dict(os.environ)
     os.environ.update(

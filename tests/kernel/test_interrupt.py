@@ -22,7 +22,9 @@ SLOW_COMPILE = (
 
 WORK = {
     "endless loop": SPIN,
-    "endless output": "start:\n  br label %again\nagain:\n  %n = call i32 @puts(ptr @text)\n  br label %again",
+    "endless output": (
+        "start:\n  br label %again\nagain:\n  %n = call i32 @puts(ptr @text)\n  br label %again"
+    ),
     "sleep in libc": "@sleep(1000)",
     "shell command": "!sleep 1000",
     "a shell command that ignores SIGINT": "!trap '' INT; sleep 1000",

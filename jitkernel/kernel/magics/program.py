@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
 
 
 def targets(words: list[str]) -> list[int | str]:
-    """What `%evict` and the like were given: cell numbers, ranges `3-5`, names with or without @."""
+    """Cell numbers and names of what was typed: `3`, `3-5`, `2,4`, `@sq`, `sq`."""
     found: list[int | str] = []
     for word in words:
         for part in word.split(",") if not word.startswith('@"') else [word]:
@@ -79,8 +80,6 @@ def reset(frontend: Frontend, arguments: Any) -> None:
 
 
 def run(frontend: Frontend, arguments: Any) -> Any:
-    import os
-
     path = os.path.expanduser(arguments.file)
     if path.endswith(".so") or ".so." in os.path.basename(path):
         raise UsageError(f"{path} is a shared library: %lib {path}")
@@ -108,8 +107,12 @@ def load(frontend: Frontend, arguments: Any) -> None:
 
 
 def link(frontend: Frontend, arguments: Any) -> None:
-    report = frontend.session.link(arguments.file)
-    frontend.print(str(report or f"{arguments.file} is linked."))
+    result = frontend.session.link(os.path.expanduser(arguments.file))
+    for note in result.notes:
+        frontend.note(note)
+    if result.cell is not None:
+        names = ", ".join(map(written, result.cell.names)) or "nothing"
+        frontend.print(f"{arguments.file} is cell {result.cell.number}; it defines {names}")
 
 
 def history(frontend: Frontend, arguments: Any) -> None:

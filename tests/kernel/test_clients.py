@@ -1,0 +1,237 @@
+"""Clients that nobody wrote for this kernel run it unmodified; the command line; the tour."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import ROOT, alive, children
+
+SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
+
+
+def notebook(path: Path, *sources: str) -> Path:
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"c{number}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]
+    content = {
+        "cells": cells,
+        "metadata": {"kernelspec": {"name": "jitkernel", "display_name": "x", "language": "llvm"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def run(*command: str, cwd: Path, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        **{"stdin": subprocess.DEVNULL, **options},
+    )
+
+
+def outputs(path: Path) -> str:
+    cells = json.loads(path.read_text())["cells"]
+    return json.dumps([c.get("outputs") for c in cells])
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    folder = tmp_path / "some folder"
+    folder.mkdir()
+    return notebook(folder / "book.ipynb", SQ, "@sq(7)", '@puts("printed")')
+
+
+def test_jupyter_execute(book: Path) -> None:
+    done = run("jupyter", "execute", "--inplace", book.name, cwd=book.parent)
+    assert done.returncode == 0, done.stderr
+    assert "i32 49" in outputs(book) and "printed" in outputs(book)
+
+
+def test_nbconvert_execute(book: Path) -> None:
+    done = run(
+        "nbconvert",
+        "--to",
+        "html",
+        "--execute",
+        "--output",
+        "book.html",
+        book.name,
+        cwd=book.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "i32 49" in (book.parent / "book.html").read_text()
+
+
+def test_papermill(book: Path) -> None:
+    done = run("papermill", book.name, "out.ipynb", "--no-progress-bar", cwd=book.parent)
+    assert done.returncode == 0, done.stderr
+    assert "i32 49" in outputs(book.parent / "out.ipynb")
+
+
+def test_jupyter_run(tmp_path: Path) -> None:
+    source = tmp_path / "program.ll"
+    source.write_text(SQ + '\n@puts("from a file")\n@sq(7)\n')
+    done = run("jupyter", "run", "--kernel=jitkernel", str(source), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "from a file" in done.stdout
+
+
+def test_jupyter_console(tmp_path: Path) -> None:
+    done = run(
+        "jupyter_console",
+        "--kernel=jitkernel",
+        "--simple-prompt",
+        cwd=tmp_path,
+        stdin=None,
+        input='@puts("in a console")\n%x = add i32 40, 2\nexit\n',
+    )
+    assert "in a console" in done.stdout, done.stdout + done.stderr
+    assert "i32 42" in done.stdout
+
+
+# -- our own command line --------------------------------------------------------------------
+
+
+def test_run_a_file(tmp_path: Path) -> None:
+    source = tmp_path / "program.ll"
+    source.write_text(SQ + '\n!echo shell\n@puts("hello")\n@sq(7)\n')
+    done = run("jitkernel", "run", str(source), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "shell"
+    assert done.stdout.splitlines()[-1] == "i32 49"
+
+
+def test_run_reads_stdin(tmp_path: Path) -> None:
+    source = tmp_path / "program.ll"
+    source.write_text("@getchar()")
+    done = run("jitkernel", "run", str(source), cwd=tmp_path, stdin=None, input="A\n")
+    assert done.stdout.strip() == "i32 65", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [
+        ("%x = add 1, 2", 1, "CompileError: line 1"),
+        ("@exit(3)", 3, ""),
+        ("@abort()", 1, "abort"),
+    ],
+)
+def test_run_reports_failures(tmp_path: Path, source: str, status: int, words: str) -> None:
+    path = tmp_path / "program.ll"
+    path.write_text(source)
+    done = run("jitkernel", "run", str(path), cwd=tmp_path)
+    assert done.returncode == status
+    assert words in done.stderr
+
+
+def test_run_a_notebook(book: Path) -> None:
+    done = run("jitkernel", "run", str(book), cwd=book.parent)
+    assert done.returncode == 0, done.stderr
+    assert "i32 49" in done.stdout
+    assert run("jitkernel", "run", "nothing.ll", cwd=book.parent).returncode == 1
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert run("jitkernel", "--version", cwd=tmp_path).stdout.startswith("jitkernel 0.")
+    text = run("jitkernel", "--help", cwd=tmp_path).stdout
+    for command in ("install", "run", "console", "doctor", "tour"):
+        assert command in text
+
+
+def test_doctor(tmp_path: Path) -> None:
+    done = run("jitkernel", "doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    for words in (
+        "Linux",
+        "memory files",
+        "low addresses",
+        "llvmlite",
+        "a cell runs",
+        "Jupyter sees",
+    ):
+        assert words in done.stdout
+    assert "missing" not in done.stdout
+
+
+def test_install_with_a_prefix(tmp_path: Path) -> None:
+    prefix = tmp_path / "pre fix"
+    done = run("jitkernel", "install", "--prefix", str(prefix), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = prefix / "share/jupyter/kernels/jitkernel"
+    spec = json.loads((folder / "kernel.json").read_text())
+    assert spec["argv"][0] == sys.executable
+    assert {"logo-32x32.png", "logo-64x64.png", "logo-svg.svg"} <= {
+        p.name for p in folder.iterdir()
+    }
+
+
+def test_elsewhere_it_says_where_it_runs(tmp_path: Path) -> None:
+    code = (
+        "import platform, sys\n"
+        "sys.platform = 'darwin'; platform.system = lambda: 'Darwin'\n"
+        "platform.machine = lambda: 'arm64'\n"
+        "from jitkernel.__main__ import main\n"
+        "sys.exit(main(['{}']))"
+    )
+    for command in ("doctor", "tour"):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(command)], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert "Linux x86-64" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+
+
+# -- the tour --------------------------------------------------------------------------------
+
+
+def test_the_tour() -> None:
+    before = children(os.getpid())
+    done = run("jitkernel", "tour", cwd=ROOT, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stdout
+    last = [line for line in done.stdout.splitlines() if "unexpected" in line][-1]
+    assert last.startswith("12 cells, 3 expected errors, 0 unexpected, ")
+    assert "\x1b" not in done.stdout
+    assert done.stdout.count("expected error\n") == 3
+    assert "Try next" in done.stdout
+    assert not alive(children(os.getpid()) - before)
+
+
+def test_the_tour_notices_a_difference(tmp_path: Path) -> None:
+    changed = tmp_path / "tour.ipynb"
+    content = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
+    content["cells"] = [c for c in content["cells"] if c["cell_type"] == "code"][:2]
+    content["cells"][1]["source"] = SQ + "\n@sq(8)"
+    changed.write_text(json.dumps(content))
+    done = run("jitkernel", "tour", str(changed), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "2 cells, 0 expected errors, 1 unexpected" in done.stdout
+    assert "+Out: i32 64" in done.stdout
+
+
+def test_the_notebook_runs_in_any_client(tmp_path: Path) -> None:
+    """The endless loop of the tour ends by itself, and the failing cells are tagged."""
+    done = run(
+        "nbconvert", "--to", "notebook", "--execute", "--output-dir", str(tmp_path),
+        str(ROOT / "notebooks" / "tour.ipynb"), cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

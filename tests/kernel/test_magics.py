@@ -1,0 +1,313 @@
+"""Every magic of day one, through a real kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
+USES = "define i32 @twice(i32 %x) {\n  %y = call i32 @sq(i32 %x)\n  ret i32 %y\n}"
+
+
+@pytest.fixture(autouse=True)
+def fresh(kernel: Kernel) -> None:
+    kernel.ok("%reset")
+
+
+def number_of(kernel: Kernel, source: str) -> int:
+    reply, _ = kernel.run(source)
+    assert reply["status"] == "ok"
+    return reply["execution_count"]
+
+
+def test_status_line_says_what_was_defined(kernel: Kernel) -> None:
+    text = kernel.ok(SQ)
+    assert re.search(
+        r"cell \d+: @sq i32 \(i32\), 6 bytes, compiled in [\d.]+ ms, linked in [\d.]+ ms", text
+    )
+    kernel.ok("%config JITKernel.status_line=False")
+    try:
+        assert kernel.ok(SQ) == ""
+    finally:
+        kernel.ok("%config JITKernel.status_line=True")
+
+
+def test_cells(kernel: Kernel) -> None:
+    number = number_of(kernel, SQ)
+    text = kernel.ok("%cells")
+    assert re.search(rf"^ *{number}  live +@sq ", text, re.M)
+    assert "1 cell" in text
+    assert kernel.ok("%cells") == text  # cells of magics only are not numbered
+
+
+@pytest.mark.parametrize("name", ["symbols", "whos"])
+def test_symbols(kernel: Kernel, name: str) -> None:
+    kernel.ok(SQ)
+    number = number_of(kernel, USES)
+    text = kernel.ok(f"%{name}")
+    (line,) = [ln for ln in text.splitlines() if ln.startswith("@sq ")]
+    assert "i32 (i32)" in line and str(number) in line
+    assert "@twice" not in kernel.ok(f"%{name} sq*")
+    assert kernel.ok("%who").split() == ["stdout:", "@sq", "@twice"]
+
+
+def test_memory_and_arena(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    memory = kernel.ok("%memory")
+    for word in (
+        "text",
+        "rodata",
+        "data",
+        "kernel process",
+        "executor",
+        "compiler worker",
+        "total",
+    ):
+        assert word in memory
+    arena = kernel.ok("%arena")
+    assert re.search(r"^text +\|[#+.]+\|", arena, re.M)
+    assert "rodata" not in kernel.ok("%arena text")
+    assert "one of text, rodata, data" in kernel.fails("%arena txt")
+
+
+def test_displays_hold_without_styling(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    for source in (
+        "%cells",
+        "%symbols",
+        "%memory",
+        "%arena",
+        "%asm @sq",
+        "%ir @sq",
+        "%help",
+        "%config",
+    ):
+        _, outputs = kernel.run(source)
+        (shown,) = [o for o in outputs if o["output_type"] == "display_data"]
+        html, text = shown["data"]["text/html"], shown["data"]["text/plain"]
+        assert not re.search(r"<svg|<style|<script|class=", html)
+        assert all(len(line) <= 100 for line in text.splitlines()), source
+        for image in re.findall(r"<img [^>]*>", html):
+            assert "data:image/svg+xml;base64," in image and 'alt="' in image
+
+
+@pytest.mark.parametrize("target", ["{n}", "{n}-{n}", "@sq", "sq"])
+def test_evict(kernel: Kernel, target: str) -> None:
+    number = number_of(kernel, SQ)
+    text = kernel.ok("%evict " + target.format(n=number))
+    assert f"evicted cell {number}: @sq" in text
+    assert kernel.fails("@sq(2)")
+
+
+def test_evict_is_refused_naming_the_users(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    number = number_of(kernel, USES)
+    assert f"cell {number} (@twice) uses @sq" in kernel.fails("%evict @sq")
+    assert kernel.result("@twice(3)") == "i32 9"
+    kernel.ok("%evict @sq --force")
+    assert "UndefinedSymbol" in kernel.fails("@twice(3)")
+    kernel.ok(SQ)
+    assert kernel.result("@twice(3)") == "i32 9"
+    kernel.ok("%evict @sq --cascade")
+    assert "nothing is defined" in kernel.ok("%who")
+
+
+def test_undo(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(SQ.replace("%x, %x", "%x, 2"))
+    assert kernel.result("@sq(5)") == "i32 10"
+    kernel.ok("%undo")  # a call that changed nothing is passed over
+    assert kernel.result("@sq(5)") == "i32 25"
+    kernel.ok("%undo")
+    kernel.fails("@sq(5)")
+    kernel.ok(SQ)
+    kernel.ok(SQ.replace("%x, %x", "%x, 2"))
+    kernel.ok("%undo 2")
+    kernel.fails("@sq(5)")
+
+
+def test_gc(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    assert re.search(r"\d+ cells freed, .* given back", kernel.ok("%gc"))
+    assert kernel.result("@sq(5)") == "i32 25"
+
+
+def test_ir_and_asm(kernel: Kernel) -> None:
+    number = number_of(kernel, SQ)
+    assert "%y = mul i32 %x, %x" in kernel.ok("%ir @sq")
+    for target in ("@sq", str(number), ""):
+        assert re.search(r"\+0 +89 f8 +mov +eax, edi", kernel.ok(f"%asm {target}"))
+    assert re.search(r"movl +%edi, %eax", kernel.ok("%asm --syntax att @sq"))
+    kernel.ok(USES)
+    assert "@sq" in kernel.ok("%asm @twice").split("+0")[1]  # the jump names its target
+    assert "did you mean @sq?" in kernel.fails("%asm @sqq")
+
+
+def test_time(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    text = kernel.ok("%time @sq(7)")
+    assert "i32 49" in text and "Wall time: " in text
+    reply, outputs = kernel.run("%%time\n@sq(8)")
+    assert any(o["output_type"] == "execute_result" for o in outputs)
+    assert reply["status"] == "ok"
+
+
+def test_timeit_runs_natively(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    text = kernel.ok("%timeit -r 3 @sq(7)")
+    found = re.search(r"([\d.]+) ns ± .* a call \(median .*, best .* of 3 runs\)", text)
+    assert found, text
+    assert float(found[1]) < 1000  # nanoseconds: no round trip is in it
+    assert kernel.ok("%timeit -q -n 10 -r 1 @sq(7)") == ""
+    assert "a call" in kernel.ok("%%timeit -n 10 -r 2\n; the call\n@sq(7)")
+
+
+# Only an optimiser keeps this off the stack.
+SLOT = """\
+define i32 @sq(i32 %x) {
+  %s = alloca i32
+  store i32 %x, ptr %s
+  %y = load i32, ptr %s
+  ret i32 %y
+}"""
+
+
+def test_llvm_options(kernel: Kernel) -> None:
+    kernel.ok("%%llvm -O0\n" + SLOT)
+    assert "rsp" in kernel.ok("%asm @sq")
+    kernel.ok("%%llvm -O3\n" + SLOT)
+    assert "rsp" not in kernel.ok("%asm @sq")
+    assert "line 3" in kernel.fails("%%llvm -O1\ndefine void @f() {\n  rett void\n}")
+
+
+def test_a_changed_signature_is_refused_until_retyped(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(USES)
+    other = "define i64 @sq(i64 %x) {\n  ret i64 %x\n}"
+    assert "--retype" in kernel.fails(other)
+    kernel.ok("%%llvm --retype\n" + other)
+    assert kernel.result("@sq(5)") == "i64 5"
+
+
+def test_run_and_writefile(kernel: Kernel, tmp_path: Path) -> None:
+    path = tmp_path / "my file.ll"
+    assert "wrote" in kernel.ok(f"%%writefile '{path}'\n{SQ}\n@sq(6)")
+    assert path.read_text() == f"{SQ}\n@sq(6)\n"
+    assert "i32 36" in kernel.ok(f"%run '{path}'")
+    assert kernel.result("@sq(5)") == "i32 25"
+    assert "appended" in kernel.ok(f"%%writefile -a '{path}'\n; more")
+    assert "overwrote" in kernel.ok(f"%%writefile '{path}'\n; less")
+    assert "No such file" in kernel.fails("%run nothing.ll")
+    assert "%lib libm.so.6" in kernel.fails("%run libm.so.6")
+
+
+def test_libraries(kernel: Kernel) -> None:
+    assert "is loaded" in kernel.ok("%lib libm.so.6")
+    assert "%lib here" in kernel.ok("%load libm.so.6")
+    assert "cannot be loaded" in kernel.fails("%lib libno_such_thing.so")
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc makes the object")
+def test_link(kernel: Kernel, tmp_path: Path) -> None:
+    source = tmp_path / "half.c"
+    source.write_text("int half(int x) { return x / 2; }\n")
+    subprocess.run(["gcc", "-O1", "-c", source.name], cwd=tmp_path, check=True, timeout=60)
+    assert "it defines @half" in kernel.ok(f"%link {tmp_path}/half.o")
+    assert kernel.ok("declare i32 @half(i32)\n@half(10)").endswith("i32 5")
+    assert "no such file" in kernel.fails("%link nothing.o").lower()
+
+
+def test_config(kernel: Kernel) -> None:
+    assert "Compiler.opt_level" in kernel.ok("%config")
+    assert "Arena.capacity" not in kernel.ok("%config Compiler")
+    kernel.ok("%config Compiler.opt_level=0")
+    kernel.ok(SLOT)
+    assert "rsp" in kernel.ok("%asm @sq")
+    kernel.ok("%config Compiler.opt_level = 2")
+    assert "holds from the kernel's start" in kernel.fails("%config Arena.capacity=64M")
+    assert "did you mean Compiler.opt_level?" in kernel.fails("%config Compiler.optlevel=3")
+    assert "Compiler.opt_level" in kernel.fails("%config Compiler.opt_level=9")
+    kernel.ok("%config Compiler.memory_limit=600M")
+    assert str(600 << 20) in kernel.ok("%config Compiler.memory_limit")
+
+
+def test_options_in_a_magic_above_the_code_hold_for_it(kernel: Kernel) -> None:
+    kernel.ok("%config Compiler.opt_level=0\n" + SLOT)
+    kernel.ok("%config Compiler.opt_level=2")
+    assert "rsp" in kernel.ok("%asm @sq")
+
+
+def test_folders_and_variables(kernel: Kernel, tmp_path: Path) -> None:
+    before = kernel.ok("%pwd").removeprefix("stdout: ").strip()
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    try:
+        assert str(folder) in kernel.ok(f"%cd '{folder}'")
+        assert str(folder) in kernel.ok("!pwd")
+        kernel.ok(
+            "declare ptr @getcwd(ptr, i64)\n@here = global [512 x i8] zeroinitializer\n"
+            "%p = call ptr @getcwd(ptr @here, i64 512)"
+        )
+        assert str(folder) in kernel.ok("@puts(@here)")
+        assert "No such file" in kernel.fails("%cd nowhere")
+    finally:
+        kernel.ok(f"%cd '{before}'")
+    kernel.ok("%env JK_TEST=some words")
+    assert "some words" in kernel.ok("%env JK_TEST")
+    assert "some words" in kernel.ok("!echo $JK_TEST")
+    assert "some words" in kernel.ok('@puts(@getenv("JK_TEST"))')
+    assert "is not set" in kernel.fails("%env NO_SUCH_VARIABLE")
+    assert "JK_TEST" not in os.environ
+
+
+def test_history(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok("@abs(-123)")
+    assert "@abs(-123)" in kernel.ok("%history")
+    assert "@abs(-123)" in kernel.ok("%history -g abs(-123")
+    path = tmp_path / "history.ll"
+    kernel.ok(f"%history -f {path}")
+    assert "@abs(-123)" in path.read_text()
+    assert "exists" in kernel.fails(f"%history -f {path}")
+
+
+def test_help(kernel: Kernel) -> None:
+    assert "%evict" in kernel.ok("%help")
+    assert "--cascade" in kernel.ok("%help evict")
+    assert "%%writefile" in kernel.ok("%lsmagic")
+    assert "%timeit" in kernel.page("%quickref")
+    for source in ("%evict?", "?%evict", "%evict??"):
+        assert "usage: %evict" in kernel.page(source)
+    assert "usage: %%writefile" in kernel.page("%%writefile?")
+
+
+@pytest.mark.parametrize("source", ["@sq?", "?@sq", "@sq??"])
+def test_inspect_statements(kernel: Kernel, source: str) -> None:
+    kernel.ok(SQ)
+    page = kernel.page(source)
+    assert "function i32 (i32)" in page and "6 bytes" in page
+    assert ("imul" in page) == ("??" in source)
+
+
+def test_unknown_names_are_refused(kernel: Kernel) -> None:
+    assert "nothing is called @zzz" in kernel.fails("@zzz?")
+    assert "did you mean %evict?" in kernel.fails("%evcit 3")
+    assert "%lib" in kernel.fails("%pip install x")
+    assert "did you mean %%writefile?" in kernel.fails("%%writefil x\n")
+
+
+def test_shell_commands(kernel: Kernel) -> None:
+    text = kernel.ok("!echo out; echo err >&2; exit 3")
+    assert "stdout: out" in text and "stderr: err" in text and "exit status 3" in text
+    assert "after" in kernel.ok("!echo before\n!echo after")
+
+
+def test_magics_after_code_run_in_order(kernel: Kernel) -> None:
+    text = kernel.ok(SQ + "\n@sq(3)\n!echo between\n@sq(4)")
+    assert text.index("between") < text.index("i32 16")

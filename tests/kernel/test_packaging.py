@@ -1,0 +1,61 @@
+"""The wheel: `pip install` alone makes the kernel visible, and it holds all that runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel")
+    folder = tmp_path_factory.mktemp("dist")
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_kernelspec_is_shared_data(wheel: zipfile.ZipFile) -> None:
+    names = [n for n in wheel.namelist() if "/share/jupyter/kernels/jitkernel/" in n]
+    assert {Path(n).name for n in names} == {
+        "kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg",
+    }  # fmt: skip
+    (spec,) = [n for n in names if n.endswith("kernel.json")]
+    content = json.loads(wheel.read(spec))
+    assert content["argv"][:4] == ["python", "-P", "-m", "jitkernel.kernel"]
+    assert content["language"] == "llvm"
+
+
+def test_every_source_file_is_in_it(wheel: zipfile.ZipFile) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "jitkernel"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.split()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    missing = {n for n in tracked if (ROOT / n).exists()} - set(wheel.namelist())
+    assert not missing
+
+
+def test_the_command_is_declared(wheel: zipfile.ZipFile) -> None:
+    (entry,) = [n for n in wheel.namelist() if n.endswith("entry_points.txt")]
+    assert "jitkernel = jitkernel.__main__:main" in wheel.read(entry).decode()
+
+
+def test_importing_the_kernel_process_loads_no_llvm() -> None:
+    code = (
+        "import sys, jitkernel.kernel.app, jitkernel.kernel.completion\n"
+        "import jitkernel.session, jitkernel.views\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] == 'llvmlite']"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)
