@@ -53,6 +53,9 @@ class Bindings:
         self.made: list[tuple[Symbol, str]] = []
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
         self.got = arena.zones["rodata"].start
+        #: what is at a variable that is gone: 200 MiB where nothing is mapped
+        low = self.base + arena.capacity <= 1 << 31
+        self.nowhere = 0x0100_0000 if low else self.base - (256 << 20)
         data = arena.zones["data"]
         self._data_start, self._data_stop = data.start - arena.base, data.stop - arena.base
 
@@ -62,7 +65,7 @@ class Bindings:
         """A symbol's address for every use that is not a branch: a function's canonical entry."""
         if symbol.kind is FUNCTION and symbol.state in (DEFINED, FAR, MISSING):
             return symbol.stub or self.stub(symbol)
-        return symbol.address
+        return self.nowhere if symbol.state is MISSING else symbol.address
 
     def entry(self, symbol: Symbol) -> int:
         """Where a branch to a symbol goes: its definition where that is near, else its stub."""
@@ -71,11 +74,12 @@ class Bindings:
             return symbol.address
         return 0 if state is NULL else self.stub(symbol)
 
-    @staticmethod
-    def held_value(definition: Definition, stub: int) -> int:
+    def held_value(self, definition: Definition, stub: int) -> int:
         """What fields held of a symbol while `definition` was its definition."""
         state, address, _, _, kind, _ = definition
-        return stub if kind is FUNCTION and state in (DEFINED, FAR, MISSING) else address
+        if kind is FUNCTION and state in (DEFINED, FAR, MISSING):
+            return stub
+        return self.nowhere if state is MISSING else address
 
     # -- stubs and slots -------------------------------------------------------------------------
 
@@ -248,7 +252,7 @@ class Bindings:
     def _write_nowhere(self, offset: int, type: int, addend: int) -> None:
         """A field of a variable that is gone: an address where nothing is mapped, if it can be."""
         row = TABLE[type]
-        value = self.base - 16 + addend - self.base - offset if row.relative else 0
+        value = self.nowhere + addend - (self.base + offset if row.relative else 0)
         if not row.low <= value <= row.high:
             value = 0
         _PACK[row.field, value < 0].pack_into(self.view, offset, value)

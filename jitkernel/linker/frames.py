@@ -39,8 +39,8 @@ def place_frames(placing: Placing, section: int) -> None:
     for i, record in enumerate(records):
         mine = entries[i]
         if record.cie < 0:
-            if not mine:
-                cies[record.offset] = unwind.shared_cie(record.content)
+            if not mine and (shared := unwind.shared_cie(record.content)):
+                cies[record.offset] = shared
                 continue
         elif not mine or _function(placing, targets, mine[0]) is None:
             continue  # of a function that is not loaded
@@ -69,8 +69,8 @@ def place_frames(placing: Placing, section: int) -> None:
         for position, entry in enumerate(entries[i]):
             within = entry[0] - record.offset
             row = TABLE.get(entry[1] & 0xFFFF_FFFF)
-            if row is not None and within + row.field > len(record.content):
-                raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation that spans two records")
+            if within < 8 or (row is not None and within + row.field > len(record.content)):
+                raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation of no field of its record")
             target = targets[entry[1] >> 32] if entry[1] >> 32 < len(targets) else None
             if record.cie >= 0 and position == 0:
                 target = _function(placing, targets, entry)

@@ -99,7 +99,7 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
     index = -1
     for name, kind, flags, _, _, size, _, _, align, _ in obj.sections:
         index += 1
-        if not flags & _SECTION_ALLOC or index in dropped or kind == c.SHT_NOTE:
+        if not flags & _SECTION_ALLOC or index in dropped or kind == c.SHT_NOTE or not kind:
             places.append(None)
             continue
         if flags & c.SHF_TLS:

@@ -22,7 +22,15 @@ from jitkernel.linker.layout import Names, arrange, initialisers
 from jitkernel.linker.naming import define, drop_groups, place_commons, resolve
 from jitkernel.linker.pins import Piece, pieces, pinned_sections
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.x86_64 import BRANCH, GOTPCREL, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
+from jitkernel.linker.x86_64 import (
+    BRANCH,
+    GOTPCREL,
+    GOTPCRELX,
+    PC32,
+    RELAXABLE,
+    REX_GOTPCRELX,
+    TABLE,
+)
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
@@ -285,20 +293,17 @@ class Placing:
         offset, info, addend = entry
         type = info & 0xFFFF_FFFF
         opcode = modrm = rex = 0
-        if type == PC32:
-            view = self.view
-            if offset and view[at - 1] & 0xFE == 0xE8 and self.obj.sections[section][2] & 4:
-                type = BRANCH  # call and jmp, as older compilers mark them
-        elif type == GOTPCRELX or type == REX_GOTPCRELX:
-            view = self.view
-            rexed = type == REX_GOTPCRELX
-            if addend != -4 or offset < 2 + rexed:
-                type = GOTPCREL
-            else:
+        if type == PC32 or type == GOTPCRELX or type == REX_GOTPCRELX:
+            view, rexed = self.view, type == REX_GOTPCRELX
+            code = self.obj.sections[section][2] & c.SHF_EXECINSTR
+            if type == PC32:
+                if code and offset and view[at - 1] & 0xFE == 0xE8:
+                    type = BRANCH  # call and jmp, as older compilers mark them
+            elif code and addend == -4 and offset >= 2 + rexed and view[at - 2] in RELAXABLE:
                 opcode, modrm = view[at - 2], view[at - 1]
                 rex = view[at - 3] if rexed else 0
-                if opcode not in x86_64.RELAXABLE:
-                    type, opcode, modrm, rex = GOTPCREL, 0, 0, 0
+            else:
+                type = GOTPCREL
         elif type == 0:
             return
         try:

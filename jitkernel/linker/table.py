@@ -44,7 +44,8 @@ class SymbolTable:
         for symbol in symbols:
             fixed = self._fixed.get(self._interposed.get(symbol.name, symbol.name))
             if fixed is None:
-                ask.append(symbol)
+                if symbol.name.isascii() or _is_text(symbol.name):
+                    ask.append(symbol)
             else:
                 symbol.state, symbol.address = FIXED, fixed
                 found.append(symbol)
@@ -90,3 +91,12 @@ class SymbolTable:
         if self.symbols.get(symbol.name) is symbol:
             del self.symbols[symbol.name]
         self._bind.free(symbol)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name's bytes are UTF-8: no library has others."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -22,6 +22,10 @@ __all__ = ["Record", "UnwindRegion", "split"]
 _HEAD = struct.Struct("<II")
 _WORD = struct.Struct("<I")
 _SIGNED = struct.Struct("<i")
+#: A CIE: length, 0, version, no augmentation, code and data alignment, return address column.
+_DUMMY = struct.Struct("<IIBBBBB3x")
+#: Bytes for shared CIEs: compilers have some ten different ones.
+_CIES = 2048
 
 
 class Record(NamedTuple):
@@ -45,6 +49,8 @@ def split(frames: bytes) -> list[Record]:
                 f".eh_frame+{at:#x}: a record of {length} bytes does not fit its section"
             )
         back = _WORD.unpack_from(frames, at + 4)[0]
+        if back > at + 4:
+            raise LinkError(f".eh_frame+{at:#x} names no CIE before it")
         records.append(Record(at, frames[at : at + 4 + length], at + 4 - back if back else -1))
         at += 4 + length
     return records
@@ -60,13 +66,16 @@ class UnwindRegion:
     def __init__(self, arena: Arena):
         self._arena = arena
         self._zone = arena.zones["unwind"]
-        self._shared: dict[bytes, Extent] = {}
+        self._shared: dict[bytes, int] = {}
         #: shared CIEs made since this was last cleared, for a placement that fails
         self.made: list[bytes] = []
         self.start = self._zone.start
         self.generation = 0
         self._index: tuple[int, array[int], array[int]] = (-1, array("Q"), array("Q"))
-        self._mark(self.start)
+        #: where the next shared CIE goes: they lie before all FDEs, which count back to them
+        self._next, self._stop = self.start, arena.reserve("unwind", _CIES, 8).stop
+        self._mark(self._stop)
+        self._dummy(self._next, self._stop)
 
     def reserve(self, size: int) -> Extent:
         """Room for records of `size` bytes in all, a multiple of 8."""
@@ -77,24 +86,38 @@ class UnwindRegion:
 
     def free(self, extent: Extent) -> None:
         """Take an image's records away."""
+        self._clear(extent.start, extent.size)
+        after = self._zone.list.hole_at(extent.stop)
+        if after is not None:
+            self._clear(extent.stop, min(after - extent.stop, _DUMMY.size))
         start, _ = self._arena.free(extent)
         self._mark(start)
         self.generation += 1
 
     def shared_cie(self, content: bytes) -> int:
-        """The address of a CIE without relocations: one for all images that bring its bytes."""
-        extent = self._shared.get(content)
-        if extent is None:
+        """The address of a CIE without relocations: one for all images that bring its bytes.
+
+        0 where there is no room left for another kind: the image keeps its own then.
+        """
+        address = self._shared.get(content)
+        if address is None:
             padded = pad(content)
-            extent = self._shared[content] = self.reserve(len(padded))
+            address = self._next
+            if address + len(padded) > self._stop:
+                return 0
+            self._shared[content] = address
+            self._next += len(padded)
+            self._arena.write(address, padded)
+            self._dummy(self._next, self._stop)
             self.made.append(content)
-            self._arena.write(extent.start, padded)
-        return extent[1]
+        return address
 
     def abort(self) -> None:
         """Give back the shared CIEs made since `made` was cleared."""
-        for content in self.made:
-            self.free(self._shared.pop(content))
+        for content in reversed(self.made):
+            self._next = self._shared.pop(content)
+            self._clear(self._next, self._stop - self._next)
+            self._dummy(self._next, self._stop)
         self.made.clear()
 
     def find(self, address: int) -> int:
@@ -160,8 +183,22 @@ class UnwindRegion:
         stop = self._zone.list.hole_at(at)
         if stop is None:
             return
-        length = 0 if stop == self._zone.stop else stop - at - 4
-        self._arena.write(at, _HEAD.pack(length, 0))
+        if stop == self._zone.stop:
+            self._clear(at, _HEAD.size)
+        else:
+            self._dummy(at, stop)
+
+    def _dummy(self, at: int, stop: int) -> None:
+        """Make `[at, stop)` one record that unwinders skip."""
+        if stop - at >= _DUMMY.size:  # a whole CIE, for readers that look into those too
+            self._arena.write(at, _DUMMY.pack(stop - at - 4, 0, 1, 0, 1, 0x78, 16))
+        elif stop > at:
+            self._arena.write(at, _HEAD.pack(stop - at - 4, 0))
+
+    def _clear(self, at: int, size: int) -> None:
+        """Zero: DW_CFA_nop as part of a dummy, the end where there is none."""
+        offset = at - self._arena.base
+        self._arena.view[offset : offset + size] = bytes(size)
 
 
 def pad(record: bytes) -> bytes:

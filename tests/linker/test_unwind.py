@@ -1,0 +1,204 @@
+"""The unwind region: walkable at any time, with the meaning that the objects' own tables have."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+from pathlib import Path
+
+import pytest
+from corpus import IR, KINDS
+from native import lookup
+from toolchain import assemble, compile_c, compile_ir, needs, tool
+
+from jitkernel.errors import LinkError
+from jitkernel.linker import Linker
+from jitkernel.linker.cfi import row_at
+from jitkernel.linker.unwind import pad, split
+
+
+@pytest.fixture
+def linker(arena):
+    return Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
+
+
+C_PLUS = """
+void later(void);
+static void clean(int *p) { later(); }
+int with_cleanup(int n) { __attribute__((cleanup(clean))) int x = n; later(); return x; }
+int with_frame(int n) { volatile char a[n]; a[0] = 1; later(); return a[0]; }
+int many(int a, int b, int c, int d, int e, int f, int g, int h) {
+    later(); a += b * c; later(); return a * d + e * f + g * h;
+}
+"""
+
+
+def _frames(path: Path) -> list[tuple[int, int, str]]:
+    """What readelf says of each function: start, stop, its rows of the unwind table."""
+    text = tool("readelf", "--debug-dump=frames-interp", "--wide", str(path)).decode()
+    found = []
+    for block in re.split(r"\n\n+", text):
+        head = re.search(r"FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)", block)
+        if head:
+            rows = block.partition("\n")[2]
+            found.append((int(head[1], 16), int(head[2], 16), rows))
+    return found
+
+
+def _dump(linker: Linker, path: Path) -> None:
+    """The region as an ELF file with an .eh_frame at its address."""
+    unwind, zone = linker.unwind, linker.arena.zones["unwind"]
+    size = zone.list.holes().__iter__().__next__()[0] - unwind.start  # to the first hole, and more
+    size = max([size] + [s + n - unwind.start for s, n in zone.list.live.items()]) + 4
+    raw = path.with_suffix(".bin")
+    raw.write_bytes(linker.arena.read(unwind.start, size))
+    tool(
+        "objcopy", "-I", "binary", "-O", "elf64-x86-64", "-B", "i386:x86-64",
+        "--rename-section", ".data=.eh_frame,alloc,load,readonly,data,contents",
+        "--change-section-address", f".data={unwind.start:#x}", str(raw), str(path),
+    )  # fmt: skip
+
+
+@needs("ld", "gcc", "readelf", "objcopy")
+@pytest.mark.parametrize("flags", ["-O2 -fno-pic -fno-reorder-blocks-and-partition", "-O0 -fpic"])
+def test_readelf_reads_what_it_reads_in_an_executable(linker, tmp_path, flags):
+    linker.place(compile_ir("define void @later() uwtable { ret void }"), 1)
+    first = linker.place(compile_ir(IR["switches"], 2), 2, kinds=KINDS)
+    data = compile_c(C_PLUS, *flags.split(), "-fexceptions")
+    image = linker.place(data, 3)
+    linker.unlink(first)  # a hole before it
+    linker.place(compile_ir(IR["calls"], 0), 4, kinds=KINDS)
+    linker.unwind.check()
+    whole = tmp_path / "whole.o"
+    _dump(linker, whole)
+    ours = {start: (stop, rows) for start, stop, rows in _frames(whole)}
+    # The same object linked by ld at the same address of .text.
+    object_path, linked = tmp_path / "in.o", tmp_path / "out"
+    object_path.write_bytes(data)
+    names = [
+        f"--defsym={n}={linker.canonical(linker.symbols[n]):#x}"
+        for n in ("later", "__gcc_personality_v0", "_Unwind_Resume")
+        if n in linker.symbols
+    ]
+    tool(
+        "ld", "-nostdlib", "-e", "0", f"-Ttext={image.text.start:#x}", *names, "-o", str(linked),
+        str(object_path),
+    )  # fmt: skip
+    judged = _frames(linked)
+    assert len(judged) >= 3
+    for start, stop, rows in judged:
+        assert ours[start] == (stop, rows)
+
+
+def test_a_random_walk_keeps_the_region_walkable(linker):
+    rng = random.Random(3)
+    objects = [compile_ir(IR[n], level) for n in ("calls", "switches", "exceptions")
+               for level in (0, 2)]  # fmt: skip
+    kinds = {**KINDS, "_Unwind_Resume": "function"}
+    frames = {id(o): _count(o) for o in objects}
+    live: list = []
+    peak = held = 0
+    for step in range(300):
+        if live and rng.random() < (0.3 if step < 200 else 0.6):
+            image, data = live.pop(rng.randrange(len(live)))
+            held -= frames[id(data)]
+            linker.unlink(image)
+        else:
+            data = rng.choice(objects)
+            live.append((linker.place(data, step + 1, kinds=kinds, weak=frozenset()), data))
+            held += frames[id(data)]
+        peak = max(peak, held)
+        assert linker.unwind.check() == held
+    zone = linker.arena.usage()["unwind"]
+    assert zone["high"] <= 2048 + 130 * peak  # bytes of records, holes and all
+    for image, _ in live:
+        linker.unlink(image)
+    assert linker.unwind.check() == 0
+
+
+def _count(data: bytes) -> int:
+    from jitkernel.elf import read_object
+
+    obj = read_object(data)
+    index = next(i for i in range(len(obj.sections)) if obj.section_name(i) == ".eh_frame")
+    return sum(r.cie >= 0 for r in split(obj.content(index)))
+
+
+def test_functions_are_found_by_address(linker):
+    sources = [f"define void @f{i}() uwtable {{ ret void }}" for i in range(20)]
+    images = [linker.place(compile_ir(s), i) for i, s in enumerate(sources, 1)]
+    for i, image in enumerate(images):
+        address = linker.symbols[f"f{i}"].address
+        fde = linker.unwind.find(address)
+        assert image.unwind.start <= fde < image.unwind.stop
+        assert linker.unwind.find(address + image.text.size - 1) == fde
+        assert row_at(linker.arena.read, fde, address) == (7, 8, {16: -8})
+    assert linker.unwind.find(0) == 0
+    assert linker.unwind.find(images[0].text.start - 1) == 0
+    gone = linker.symbols["f7"].address
+    linker.unlink(images[7])
+    assert linker.unwind.find(gone) == 0
+
+
+def test_identical_cies_are_there_once(linker):
+    for i in range(50):
+        linker.place(compile_ir(f"define void @f{i}() uwtable {{ ret void }}"), i)
+    used = linker.arena.usage()["unwind"]["used"]
+    assert used == 2048 + 50 * 24
+
+
+def test_a_function_of_a_dropped_group_has_no_record(linker):
+    source = """
+    $f = comdat any
+    define linkonce_odr i32 @f(i32 %x) uwtable comdat { ret i32 %x }
+    define i32 @NAME(i32 %x) uwtable noinline { %r = call i32 @f(i32 %x)  ret i32 %r }
+    """
+    linker.place(compile_ir(source.replace("NAME", "one"), 0), 1)
+    assert linker.unwind.check() == 2
+    linker.place(compile_ir(source.replace("NAME", "two"), 0), 2)
+    assert linker.unwind.check() == 3
+
+
+@needs("as")
+@pytest.mark.parametrize(
+    "records, words",
+    [
+        (".long 100, 0", "does not fit its section"),
+        (".long 0xffffffff, 0, 0, 0", "does not fit its section"),
+        (".long 2\n.short 0", "does not fit its section"),
+        (".long 12, 4\n.quad .text", "names no CIE before it"),
+        (".long 12, 0, 0, 0\n.long 0\n.quad .text", "behind the last record"),
+    ],
+)
+def test_broken_records_are_refused(linker, records, words):
+    with pytest.raises(LinkError, match=words):
+        linker.place(assemble(f'.text\nnop\n.section .eh_frame,"a",@unwind\n{records}'), 1)
+    linker.check()
+
+
+def test_records_are_padded_to_eight_bytes():
+    assert pad(struct.pack("<III", 8, 0, 7)) == struct.pack("<IIII", 12, 0, 7, 0)
+    whole = struct.pack("<IIQ", 12, 0, 7)
+    assert pad(whole) == whole
+    assert [r.offset for r in split(whole + whole + bytes(4))] == [0, 16]
+
+
+@needs("as")
+def test_when_there_is_no_room_for_another_kind_of_cie_images_bring_their_own(linker):
+    for i in range(90):
+        directives = "\n".join(f".cfi_offset r{8 + n}, -{8 * n + 16}" for n in range(i % 8))
+        linker.place(
+            assemble(
+                f".cfi_startproc simple\n.cfi_return_column 16\nnop\n{directives}\n.cfi_endproc"
+            ),
+            i,
+        )
+        kind = struct.pack("<IIB3sBBB", 20, 0, 1, b"zR\0", 1, 0x78, 16) + bytes([1, 0x1B, i, 0, 0])
+        raw = ", ".join(map(str, kind + bytes(4)))
+        fde = "1: .long 3f - 2f\n2: .long 2b - .eh_frame\n.long .text - .\n.long 1, 0, 0\n3:"
+        linker.place(
+            assemble(f'.text\nnop\n.section .eh_frame,"a",@unwind\n.byte {raw}\n{fde}'), 100 + i
+        )
+        linker.check()
+    assert linker.unwind.check() == 180
