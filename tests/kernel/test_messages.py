@@ -76,7 +76,8 @@ def test_store_history_false_does_not_count(kernel: Kernel) -> None:
 
 
 def test_cells_after_a_failed_one_are_aborted(kernel: Kernel) -> None:
-    first = kernel.start("this is no IR", stop_on_error=True)
+    # The others must have arrived when it fails.
+    first = kernel.start("@usleep(400000)\n@nothing_like_it(1)", stop_on_error=True)
     later = [kernel.start("@abs(-1)") for _ in range(3)]
     assert kernel.reply_to(first)["status"] == "error"
     assert {kernel.reply_to(identity)["status"] for identity in later} == {"aborted"}
