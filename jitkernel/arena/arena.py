@@ -83,6 +83,7 @@ class Arena:
         self.capacity = capacity
         self.base = base or random.SystemRandom().randrange(LOWEST, HIGHEST - capacity + 1, PAGE)
         self.trim_size = max(trim_size, PAGE)
+        self._retained: list[Extent] | None = None
         self.fd = _memfd(capacity)
         self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self.view = memoryview(self._map)
@@ -152,9 +153,14 @@ class Arena:
     def free(self, extent: Extent) -> tuple[int, int]:
         """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
 
-        Raises KeyError when it is not live.
+        Raises KeyError when it is not live.  Text is only noted while `retain_text` is in force.
         """
         z = self.zones[extent.zone]
+        if self._retained is not None and extent.zone == "text":
+            if extent.start not in z.list.live:
+                raise KeyError(extent.start)
+            self._retained.append(extent)
+            return extent.start, extent.start
         start, stop = z.list.give(extent.start)
         own_stop = extent.start + (
             extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
@@ -167,6 +173,16 @@ class Arena:
             first = max(start, extent.start & -PAGE)
             self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
         return start, stop
+
+    def retain_text(self, retain: bool) -> None:
+        """Keep text that is freed as it is, for threads that may still run it; or no longer."""
+        if retain:
+            if self._retained is None:
+                self._retained = []
+        elif self._retained is not None:
+            kept, self._retained = self._retained, None
+            for extent in kept:
+                self.free(extent)
 
     def trim(self) -> int:
         """Give all free whole pages, text too, back to the system; the number of bytes."""

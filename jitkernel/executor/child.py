@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # the module that has it is too large to import
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV = 16, 17, 18, 19, 20, 21
+HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV, PARK = 16, 17, 18, 19, 20, 21, 22
 HEAD = struct.Struct("<8Q")
 RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
 MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
@@ -209,6 +209,9 @@ def serve_rare(message: bytes) -> None:
         elif op == SETENV:
             os.environb[parts[0]] = parts[1]
             answer(op, seq)
+        elif op == PARK:
+            native("jk_park" if parts[0] == b"1" else "jk_unpark")()
+            answer(op, seq)
         else:
             answer(op, seq, 1, b"unknown request")
     except OSError as error:
@@ -291,6 +294,7 @@ def main() -> NoReturn:
     put("alt_flags", 0)
     put("alt_size", size)
     libc.on_exit(entry["jk_on_exit"], None)
+    native("jk_arm")()  # an interrupt may come before the first call
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
     os.close(setup["lifeline"])
     if setup["memory_limit"]:

@@ -95,8 +95,8 @@ class Conversation:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def begin(self, seq: int) -> None:
-        """A request of user code comes: what the last one left of input is not for it."""
+    def begin(self) -> None:
+        """A call comes: what the last one left of input, or of wishes to stop it, is not for it."""
         self.stop, self._asked, self._line = None, False, b""
         if self._fed:
             self.pipes.drop_input()
@@ -192,6 +192,7 @@ class Conversation:
         """The request takes its time: see what it waits for; False to give it up."""
         self._looks += 1
         if not child.ready:
+            self._due = now + _LOOK
             return now - began < _START
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
@@ -236,7 +237,8 @@ class Conversation:
         now = time.monotonic()
         grace = self.settings.interrupt_grace
         self.stop = Interruption(self.child.pid, self._seq, self._put, grace, cause, now)
-        self.stop.step(now)
+        if self.child.ready:  # before that, a signal would end it
+            self.stop.step(now)
         self._due = self.stop.due
 
     def _fail(self, error: BaseException) -> None:

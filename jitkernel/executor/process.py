@@ -30,9 +30,10 @@ from jitkernel.executor.spawn import Spawned, control_words
 __all__ = ["Executor"]
 
 _CALL, _CHECK = 1, 2  # served by the native loop (runtime.ll)
-_LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV = 17, 18, 19, 20, 21  # by child.py
+_LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV, _PARK = 17, 18, 19, 20, 21, 22  # by child.py
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
+_OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _MANY = 2000  # names in one message
 _HEALTH = 0.1  # seconds for a check to be answered
 _PATIENCE = 0.5  # seconds for a process that ends to end
@@ -204,10 +205,10 @@ class Executor:
         if talk.busy:
             raise JitError("the executor is running another call")
         for attempt in range(3):
+            self._seq = seq = self._seq + 1
+            talk.begin()
             talk.busy = True
             try:
-                self._seq = seq = self._seq + 1
-                talk.begin(seq)
                 message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, 0, 0)
                 answer = talk.ask(self._running(), message, seq)
                 if answer is not None and not answer[2] and not answer[4]:
@@ -351,6 +352,25 @@ class Executor:
         """Set an environment variable of the program."""
         self._ask(_SETENV, os.fsencode(name) + b"\0" + os.fsencode(value))
         self._env[name] = value
+
+    @property
+    def threads(self) -> int:
+        """How many threads the program has running of its own."""
+        pid = self.pid
+        try:
+            # A folder's link count is two and one for each folder in it: one a thread.
+            links = os.stat(f"/proc/{pid}/task").st_nlink if pid else 0
+        except OSError:
+            return 0
+        return max(links - 2 - _OWN_THREADS, 0)
+
+    def park(self) -> None:
+        """Stop the program's own threads at their next instruction of session code."""
+        self._ask(_PARK, b"1")
+
+    def unpark(self) -> None:
+        """Let them go on."""
+        self._ask(_PARK, b"0")
 
     def _ask(self, op: int, payload: bytes) -> bytes:
         """A request to child.py; one more attempt where the process turns out to be dead."""

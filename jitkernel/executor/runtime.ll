@@ -163,6 +163,17 @@ done:
   ret void
 }
 
+; For the time that text is written: the user's own threads wait at their next instruction of it.
+define dso_local void @jk_park() #0 {
+  call void @lock_text()
+  ret void
+}
+
+define dso_local void @jk_unpark() #0 {
+  call void @unlock_text()
+  ret void
+}
+
 ; A thread of the user's own that runs session code meanwhile waits here, then tries again.
 define internal void @wait_for_text() #0 {
   br label %again

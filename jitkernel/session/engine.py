@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
@@ -75,6 +75,7 @@ class Engine:
         self._layouts: dict[str, Layout] = {}
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
+        self._parked = False
         self.notices: list[str] = []  # what the user is still to be told
 
     # -- life ----------------------------------------------------------------------------------
@@ -174,6 +175,28 @@ class Engine:
             self._generation = self._executor.generation
             self.gone = self.linker.renew_far()
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While session code is written: no thread of the program's runs any.
+
+        Text that is freed while such threads live stays as it is until they have ended.
+        """
+        executor = self.executor
+        threads = 0 if self._parked else executor.threads
+        if not threads:
+            if not self._parked:
+                self.arena.retain_text(False)
+            yield
+            return
+        self.arena.retain_text(True)
+        executor.park()
+        self._parked = True
+        try:
+            yield
+        finally:
+            self._parked = False
+            executor.unpark()
+
     def _replaced(self) -> None:
         """The executor was found dead before a call, which goes on in another one."""
         self.renew()
@@ -227,6 +250,14 @@ class Engine:
             _, oldest = self._thunks.popitem(last=False)
             self.linker.unlink(oldest.image)
         return found
+
+    def is_thunk(self, address: int) -> bool:
+        """Whether an address of text is in a thunk."""
+        return any(
+            t.image.text.start <= address < t.image.text.start + t.image.text.size
+            for t in self._thunks.values()
+            if t.image.text is not None
+        )
 
     def thunk_bytes(self) -> int:
         """Bytes of text that thunks take."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from jitkernel.elf import read_object
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
-from jitkernel.linker import Image, Linker, Symbol
+from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.backtrace import unwind
+from jitkernel.linker.image import sites
+from jitkernel.linker.layout import arrange, read_names
 
 if TYPE_CHECKING:
     from jitkernel.executor import FaultRecord, Outcome
@@ -53,8 +57,15 @@ class Graves:
 class Places:
     """Names addresses: of the session's code and data, of its stubs, of libraries."""
 
-    def __init__(self, program: Program, graves: Graves, locate: Callable[[Sequence[int]], list[str]]):
+    def __init__(
+        self,
+        program: Program,
+        graves: Graves,
+        locate: Callable[[Sequence[int]], list[str]],
+        is_thunk: Callable[[int], bool] = lambda address: False,
+    ):
         self._program = program
+        self.is_thunk = is_thunk
         self._linker: Linker = program.linker
         self._graves = graves
         self._locate = locate
@@ -65,6 +76,9 @@ class Places:
         if found is None:
             return ""
         cell, symbol, offset = found
+        if symbol is None and (local := self._local(cell, address)) is not None:
+            name, offset = local
+            return f"@{name}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
         return f"@{symbol.name}{f'+{offset}' if offset else ''}, cell {cell}"
@@ -74,15 +88,36 @@ class Places:
         for image in self._images():
             if image.text is None:
                 continue
-            if image.text.start <= address < image.text.start + image.text.size:
-                best: tuple[Symbol, int] | None = None
-                for symbol, start, _ in image.exports:
-                    if start <= address and (best is None or start > best[1]) and symbol.is_function:
-                        best = (symbol, start)
-                if best is None:
+            if image.text.start <= address <= image.text.start + image.text.size:
+                for symbol, start, size in image.exports:
+                    # A return address may be the first byte behind a call that does not return.
+                    if start < address <= start + size or address == start:
+                        return image.cell, symbol, address - start
+                if address < image.text.start + image.text.size:
                     return image.cell, None, address - image.text.start
-                return image.cell, best[0], address - best[1]
         return None
+
+    def _local(self, cell: int, address: int) -> tuple[str, int] | None:
+        """A function that only its cell knows, and the offset in it, from the cell's object."""
+        owner, record = self._program.cells.get(cell), self._program.store.get(cell)
+        image = owner.image if owner is not None else None
+        if image is None or image.text is None or record is None:
+            return None
+        obj = read_object(record.object)
+        read_names(obj)
+        places = arrange(obj).places
+        for index, (_, info, _, section, value, size) in enumerate(obj.symbols):
+            place = places[section] if 0 < section < len(places) else None
+            if info & 15 == 2 and place is not None and place[0] == "text":  # STT_FUNC
+                start = image.text.start + place[1] + value
+                if start < address <= start + size or address == start:
+                    return obj.symbol_name(index), address - start
+        return None
+
+    def is_constant(self, address: int) -> bool:
+        """Whether an address is where constants are."""
+        arena = self._linker.arena
+        return address in arena and arena.zone_of(address) == "rodata"
 
     def _images(self) -> list[Image]:
         found = [c.image for c in self._program.cells.values() if c.image is not None]
@@ -123,8 +158,35 @@ class Places:
         return self._locate([address])[0]
 
     def grave(self, address: int) -> str:
-        """What used to be at an address of free text."""
+        """What used to be at an address of text that is free now."""
+        if self.owner(address) is not None or self.is_thunk(address):
+            return ""
         return self._graves.find(address)
+
+    def gone(self, pc: int, address: int) -> list[Symbol]:
+        """The variables that the code at `pc` lost, where a fault's address is that of such."""
+        nowhere = self._linker.bind.nowhere
+        if not nowhere - 4096 <= address < nowhere + (200 << 20):
+            return []
+        for image in self._images():
+            if image.text is not None and 0 <= pc - image.text.start < image.text.size:
+                return [
+                    s for s in image.refs if not s.is_function and s.state is SymbolState.MISSING
+                ]
+        return []
+
+    def only_caller(self, symbol: Symbol | None) -> int:
+        """The one place in the session's text that branches to a symbol; 0 where not just one.
+
+        For calls in tail position, which leave no return address behind.
+        """
+        found: list[int] = []
+        for packed in (symbol.users or {}).values() if symbol is not None else ():
+            for site in sites(packed):
+                address = self._linker.arena.base + site.offset
+                if self.owner(address) is not None:
+                    found.append(address)
+        return found[0] if len(found) == 1 else 0
 
 
 def error_of(
@@ -149,14 +211,21 @@ def error_of(
     frames = _frames(record, pc, places, linker)
     inner = next((f for f in frames if places.owner(f.address) is not None), None)
     at = inner.address if inner is not None else pc
+    if inner is None and outcome.kind in ("stub", "exit", "fault"):
+        ends = linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
+        at = places.only_caller(places.stub(record.stub) if outcome.kind == "stub" else ends) or at
+    called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
+    returns = called or at != record.pc
     where = places.code(at)
     owner = places.owner(at)
     if owner is not None:
         # A return address is that of the next instruction.
-        line, text = line_of(at if at == record.pc else at - 1)
+        line, text = line_of(at - 1 if returns else at)
         if line:
             where += f", line {line}: {text.strip()}"
-    instruction = _instruction(linker, record.pc) if places.owner(record.pc) else ""
+    instruction = ""
+    if not called and places.owner(record.pc):
+        instruction = _instruction(linker, record.pc)
     common = {
         "signal": record.signal, "address": record.address, "pc": record.pc, "where": where,
         "instruction": instruction, "frames": frames, "kept": kept, "lost": lost,
@@ -180,6 +249,13 @@ def error_of(
         message = f"call of @{name}{why}"
     elif record.cause in ("abort", "stack smashed"):
         message = f"{'abort() was called' if record.cause == 'abort' else 'the stack was smashed: a local buffer was written past its end'}"
+    elif record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
+        why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
+        if any(" was compiled" in s.why for s in gone):
+            card = _card(f"{why}; run it again", where, instruction, frames, kept, lost)
+            return TypeMismatch(card)  # type: ignore[return-value]
+        kind, common["symbol"] = UndefinedSymbol, gone[0].name
+        message = f"use of {', '.join('@' + s.name for s in gone)}: {why}"
     else:
         message = _fault(record, places)
     if record.thread == "other":
@@ -210,8 +286,10 @@ def _fault(record: FaultRecord, places: Places) -> str:
         if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
             return f"the stack is used up (endless recursion?): {verb} {address:#x}"
         what = places.name(address)
-        if what and not what.startswith("@") and record.access == "write" and ", cell" in what:
+        if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
             what += ", which is code and cannot be written"
+        elif record.access == "write" and places.is_constant(address):
+            what += ", which is constant"
         return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
     if name == "SIGFPE":
         return _FPE.get(record.code, _MEANING[name])
@@ -240,10 +318,10 @@ def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tup
         pass
     found: list[Frame] = []
     for address in addresses:
-        where = places.code(address) or places.name(address)
-        if found and where == "free text":  # a thunk's: how the session came in
+        if places.is_thunk(address):  # how the session came in
             continue
-        if where and "runtime" not in where and not (found and found[-1].address == address):
+        where = places.code(address) or places.name(address)
+        if where and "runtime" not in where and (address != pc or not found):
             found.append(Frame(address, where))
     return tuple(found)
 
@@ -270,9 +348,12 @@ def _card(
     if instruction:
         lines.append(f"    {instruction}")
     if len(frames) > 1:
-        lines += [f"  {'called from' if i else '        at '} {f.where}" for i, f in enumerate(frames[:12])]
-        if len(frames) > 12:
-            lines.append(f"  and {len(frames) - 12} frames more")
+        runs = [(where, len(list(same))) for where, same in groupby(f.where for f in frames)]
+        for i, (place, times) in enumerate(runs[:12]):
+            often = f", {times} times" if times > 1 else ""
+            lines.append(f"  {'called from' if i else '        at '} {place}{often}")
+        if len(runs) > 12 or len(frames) > _MAX_FRAMES:
+            lines.append("  and more")
     if kept:
         lines.append(f"Kept: {kept}." + ("" if lost else " Nothing was lost."))
     if lost:

@@ -7,8 +7,10 @@ what must run (constructors, destructors) is called through functions given by t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.errors import EvictError, LinkError, TypeMismatch
@@ -20,6 +22,9 @@ from jitkernel.session.signatures import Signature, Variable, same_type, signatu
 from jitkernel.session.store import Record, Store
 
 __all__ = ["Change", "Program"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _WEAK = frozenset(
     ("weak", "weak_odr", "weak_any", "linkonce", "linkonce_odr", "linkonce_any", "common", "extern_weak")
@@ -72,14 +77,31 @@ class Change:
         return not (self.added or self.removed or self.moved or self.types or self.pages)
 
 
+def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
+    """A method that writes text which is already known to others."""
+
+    @wraps(method)
+    def run(self: Program, *arguments: P.args, **named: P.kwargs) -> R:
+        with self._writing():
+            return method(self, *arguments, **named)
+
+    return run
+
+
 class Program:
     """All cells by number, and the linker that holds them together.
 
     Invariant: every image in the linker is that of a cell here, or one of the session's thunks.
     """
 
-    def __init__(self, linker: Linker, store: Store):
+    def __init__(
+        self,
+        linker: Linker,
+        store: Store,
+        writing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
         self.linker = linker
+        self._writing = writing  # what text is written under
         self.store = store
         self.cells: dict[int, Cell] = {}
         self.by_id: dict[str, int] = {}
@@ -189,6 +211,7 @@ class Program:
 
     # -- placing -------------------------------------------------------------------------------
 
+    @_written
     def place(
         self,
         cell: Cell,
@@ -296,6 +319,7 @@ class Program:
             and ((s := symbols.get(f.name)) is None or s.state in (SymbolState.FAR, SymbolState.FIXED))
         )
 
+    @_written
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
         change.added, change.replaced = cell, old.number
@@ -510,18 +534,19 @@ class Program:
         going = list(cells) if force and not cascade else everything
         leaving = {c.number for c in going}
         for cell in going:
-            self._hand_over(cell, leaving)
-        for cell in going:
-            image = cell.image
-            if finish is not None and image is not None:
-                finish(image)
-            owned = frozenset(cell.names)
-            for symbol in cell.exports:
-                change.moved.setdefault(symbol.name, (cell.number, symbol.info))
-                symbol.why = f"cell {cell.number}, which defined it, was evicted"
-                change.symbols.append(symbol)
-                self.linker.hold(symbol)
-            self.remove(cell, CellState.EVICTED, owned, change)
+            if finish is not None and cell.image is not None:
+                finish(cell.image)
+        with self._writing():
+            for cell in going:
+                self._hand_over(cell, leaving)
+            for cell in going:
+                owned = frozenset(cell.names)
+                for symbol in cell.exports:
+                    change.moved.setdefault(symbol.name, (cell.number, symbol.info))
+                    symbol.why = f"cell {cell.number}, which defined it, was evicted"
+                    change.symbols.append(symbol)
+                    self.linker.hold(symbol)
+                self.remove(cell, CellState.EVICTED, owned, change)
         return going
 
     def _hand_over(self, cell: Cell, leaving: set[int]) -> None:
@@ -612,6 +637,7 @@ class Program:
 
     # -- coming back ---------------------------------------------------------------------------
 
+    @_written
     def revert(self, change: Change) -> None:
         """Take a change back: what it removed returns to its addresses, what it added goes."""
         linker, symbols = self.linker, self.linker.symbols

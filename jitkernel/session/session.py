@@ -78,10 +78,12 @@ class Session:
         """Cells and symbols; waits until the engine is ready."""
         if self._program is None:
             linker = self.engine.linker
-            self._program = Program(linker, self.store)
+            self._program = Program(linker, self.store, self.engine.writing)
             shadow = DataShadow(self.engine.arena, self.settings.undo_data)
             self._history = UndoHistory(self._program, shadow, self.settings.undo_depth)
-            self._places = Places(self._program, self.graves, self.engine.executor.locate)
+            self._places = Places(
+                self._program, self.graves, self.engine.executor.locate, self.engine.is_thunk
+            )
         return self._program
 
     @property

@@ -145,6 +145,18 @@ def test_large_freed_data_goes_back_at_once_and_text_by_trim(arena):
     assert arena.read(e.start + 112, 16) == b"\xcc" * 16
 
 
+def test_retained_text_stays_until_nobody_can_run_it(arena):
+    e = arena.reserve("text", 20)
+    arena.write(e.start, b"x" * 20)
+    arena.retain_text(True)
+    arena.free(e)
+    assert arena.read(e.start, 20) == b"x" * 20 and arena.usage()["text"]["used"] == 20
+    arena.check()
+    arena.retain_text(False)
+    assert arena.read(e.start, 20) == b"\xcc" * 20 and arena.usage()["text"]["used"] == 0
+    arena.check()
+
+
 def test_zero_of_many_pages_takes_no_memory(arena):
     e = arena.reserve("data", 1 << 20)
     before = arena.resident()
