@@ -149,7 +149,7 @@ def _split_tables(data: bytes) -> bytes:
 
 def _address(linker: Linker, symbol: Symbol) -> int:
     """Where branches to a symbol, and uses of a variable, go."""
-    return linker.entry(symbol) if symbol.is_function else symbol.address
+    return linker.entry(symbol) if symbol.is_function else linker.bind.value(symbol)
 
 
 def assert_like_ld(

@@ -226,7 +226,7 @@ def test_eviction_leaves_stubs_that_raise(linker):
     target = stub + 5 + struct.unpack("<i", code[1:5])[0]
     assert target == linker.arena.base + 0x100
     assert linker.entry(linker.symbols["f"]) == linker.canonical(linker.symbols["f"]) == stub
-    assert_like_ld(users, linker, user)  # calls lead to the stub, the variable is at 0
+    assert_like_ld(users, linker, user)  # calls lead to the stub, the variable is nowhere
     linker.place(_definition(2), 3)
     linker.check()
     assert_like_ld(users, linker, user)

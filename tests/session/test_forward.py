@@ -55,7 +55,7 @@ def test_mutual_recursion_survives_undo_and_redefinition(s):
 
 
 def test_a_pointer_to_an_undefined_function(s):
-    s.run("declare i32 @later()\n@p = global ptr @later\ndefine i32 @go() {\n  %f = load ptr, ptr @p\n  %r = call i32 %f()\n  ret i32 %r\n}")
+    s.run("declare i32 @later()\n@p = global ptr @later\ndefine i32 @go() {\n  %f = load ptr, ptr @p\n  %q = call i32 %f()\n  %r = add i32 %q, 0\n  store volatile i32 %r, ptr @n\n  ret i32 %r\n}\n@n = global i32 0")
     with pytest.raises(UndefinedSymbol) as caught:
         s.call("go")
     assert caught.value.symbol == "later" and "@go" in caught.value.where

@@ -1,0 +1,405 @@
+"""What stops a cell, told so that a student understands it, and what is as before afterwards.
+
+Each row of `FAULTS` is a cell, the words that its error must have, and what becomes of the heap.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from programs import SQ, constant
+
+from jitkernel.errors import Exited, Fault, Interrupted, JitError, UndefinedSymbol
+
+# A program with a global, a block of malloc'ed memory and a probe of the processor's state: the
+# probe runs on a thread of its own and answers 0 where rounding, x87 and direction flag are right.
+WORLD = """
+@kept = global i32 41
+@heap = global ptr null
+@state = global i32 -1
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare ptr @malloc(i64)
+define void @fill() {
+  %p = call ptr @malloc(i64 100)
+  store i64 1234567, ptr %p
+  store ptr %p, ptr @heap
+  ret void
+}
+define i64 @heap_value() {
+  %p = load ptr, ptr @heap
+  %v = load i64, ptr %p
+  ret i64 %v
+}
+define ptr @probe(ptr %ignored) {
+  %csr = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %csr)
+  %m = load i32, ptr %csr
+  %m1 = and i32 %m, 65472
+  %ok1 = icmp eq i32 %m1, 8064
+  %cw = call i16 asm sideeffect "fnstcw -2(%rsp); movw -2(%rsp), $0", "=r,~{memory}"()
+  %c1 = and i16 %cw, 3903
+  %ok2 = icmp eq i16 %c1, 831
+  %tw = call i16 asm sideeffect "fnstenv -64(%rsp); movw -56(%rsp), $0; fldenv -64(%rsp)", "=r,~{memory}"()
+  %ok3 = icmp eq i16 %tw, -1
+  %fl = call i64 asm sideeffect "pushfq; popq $0", "=r"()
+  %df = and i64 %fl, 1024
+  %ok4 = icmp eq i64 %df, 0
+  %a1 = select i1 %ok1, i32 0, i32 1
+  %a2 = select i1 %ok2, i32 0, i32 2
+  %a3 = select i1 %ok3, i32 0, i32 4
+  %a4 = select i1 %ok4, i32 0, i32 8
+  %s1 = or i32 %a1, %a2
+  %s2 = or i32 %a3, %a4
+  %s = or i32 %s1, %s2
+  store i32 %s, ptr @state
+  ret ptr null
+}
+declare void @llvm.x86.sse.stmxcsr(ptr)
+define i32 @on_thread() {
+  %t = alloca i64
+  store i32 -1, ptr @state
+  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @probe, ptr null)
+  %id = load i64, ptr %t
+  %j = call i32 @pthread_join(i64 %id, ptr null)
+  %s = load i32, ptr @state
+  ret i32 %s
+}
+define i32 @here() {
+  store i32 -1, ptr @state
+  %i = call ptr @probe(ptr null)
+  %s = load i32, ptr @state
+  ret i32 %s
+}
+@fill()
+"""
+
+FAULTS = {
+    "null read": ("define i64 @get(ptr %p) {\n  %q = getelementptr i64, ptr %p, i64 1\n  %v = load volatile i64, ptr %q\n  ret i64 %v\n}\n@get(null)",
+        ["read of address 0x8 (a null pointer)", "at @get", "line 3: %v = load volatile i64, ptr %q", "mov rax, qword ptr"], True),
+    "null write": ("define void @put() {\n  store volatile i32 1, ptr null\n  ret void\n}\n@put()",
+        ["write to address 0 (a null pointer)", "@put", "line 2: store volatile i32 1, ptr null"], True),
+    "wild read": ("define i64 @get() {\n  %p = inttoptr i64 70368744177664 to ptr\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@get()",
+        ["read of address 0x400000000000 (nothing is there)", "line 3"], True),
+    "not canonical": ("define i64 @get() {\n  %p = inttoptr i64 -81985529216486896 to ptr\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@get()",
+        ["cannot exist", "line 3"], True),
+    "division": ("define i32 @div(i32 %a, i32 %b) {\n  %r = sdiv i32 %a, %b\n  ret i32 %r\n}\n@div(1, 0)",
+        ["integer division by zero or overflow", "@div", "line 2: %r = sdiv i32 %a, %b", "idiv"], True),
+    "overflow in division": ("define i32 @div(i32 %a, i32 %b) {\n  %r = sdiv i32 %a, %b\n  ret i32 %r\n}\n@div(-2147483648, -1)",
+        ["integer division by zero or overflow"], True),
+    "illegal": ("define void @ill() {\n  call void asm sideeffect \"ud2\", \"\"()\n  ret void\n}\n@ill()",
+        ["illegal instruction", "@ill", "line 2", "ud2"], True),
+    "trap": ("define void @t() {\n  call void @llvm.trap()\n  unreachable\n}\ndeclare void @llvm.trap()\n@t()",
+        ["illegal instruction (llvm.trap or unreachable code?)", "@t"], True),
+    "int3": ("define void @t() {\n  call void @llvm.debugtrap()\n  ret void\n}\ndeclare void @llvm.debugtrap()\n@t()", ["a trap (int3)", "@t"], True),
+    "abort": ("define void @a() {\n  call void @abort()\n  ret void\n}\ndeclare void @abort()\n@a()", ["abort() was called", "@a", "line 2: call void @abort()"], True),
+    "exit": ("define void @e() {\n  call void @exit(i32 3)\n  ret void\n}\ndeclare void @exit(i32)\n@e()", ["the cell called exit(3)", "@e", "line 2"], True),
+    "_exit": ("define void @e() {\n  call void @_exit(i32 4)\n  ret void\n}\ndeclare void @_exit(i32)\n@e()", ["the cell called _exit(4)"], True),
+    "quick_exit": ("define void @e() {\n  call void @quick_exit(i32 5)\n  ret void\n}\ndeclare void @quick_exit(i32)\n@e()", ["the cell called quick_exit(5)"], True),
+    "pthread_exit": ("define void @e() {\n  call void @pthread_exit(ptr null)\n  ret void\n}\ndeclare void @pthread_exit(ptr)\n@e()", ["pthread_exit"], True),
+    "recursion": ("define i32 @deep(i32 %n) {\n  %a = alloca [10 x i64]\n  store volatile i64 1, ptr %a\n  %m = add i32 %n, 1\n  %r = call i32 @deep(i32 %m)\n  %s = load volatile i64, ptr %a\n  %t = trunc i64 %s to i32\n  %u = add i32 %r, %t\n  ret i32 %u\n}\n@deep(0)",
+        ["the stack is used up (endless recursion?)", "@deep", " times", "and more"], True),
+    "stack smashed": ("define void @spill(ptr %b) {\n  %r = call ptr @memset(ptr %b, i32 65, i64 64)\n  ret void\n}\ndefine void @smash() sspreq {\n  %b = alloca [8 x i8]\n  call void @spill(ptr %b)\n  ret void\n}\ndeclare ptr @memset(ptr, i32, i64)\n@smash()",
+        ["the stack was smashed: a local buffer was written past its end", "@smash"], True),
+    "store to text": ("define void @w() {\n  store volatile i32 0, ptr @w\n  ret void\n}\n@w()", ["write to address", "@w", "which is code and cannot be written"], True),
+    "store to a constant": ("@k = constant i32 1\ndefine void @w() {\n  store volatile i32 0, ptr @k\n  ret void\n}\n@w()", ["write to address", "@k", "constant"], True),
+    "strlen(NULL)": ("define i64 @len(ptr %p) {\n  %r = call i64 @strlen(ptr %p)\n  %s = add i64 %r, 1\n  ret i64 %s\n}\ndeclare i64 @strlen(ptr)\n@len(null)",
+        ["read of address 0 (a null pointer)", "at @len", "line 2: %r = call i64 @strlen(ptr %p)", "strlen"], True),
+    "printf with a wild %s": ('@f = constant [4 x i8] c"%s\\0A\\00"\ndefine i32 @say() {\n  %r = call i32 (ptr, ...) @printf(ptr @f, i64 4096)\n  %s = add i32 %r, 1\n  ret i32 %s\n}\ndeclare i32 @printf(ptr, ...)\n@say()',
+        ["read of address 0x1000", "@say"], True),
+    "wild call": ("define void @c() {\n  %p = inttoptr i64 70368744177664 to ptr\n  call void %p()\n  ret void\n}\n@c()", ["jump to address 0x400000000000"], True),
+    "null call": ("define i32 @c(ptr %p) {\n  %r = call i32 %p()\n  %s = add i32 %r, 1\n  ret i32 %s\n}\n@c(null)", ["jump to address 0 (a null function pointer)", "@c", "line 2: %r = call i32 %p()"], True),
+    "call of data": ("@d = global i64 0\ndefine i32 @c() {\n  %r = call i32 @d()\n  %s = add i32 %r, 1\n  ret i32 %s\n}\n@c()", ["jump to address", "@d", "@c"], True),
+    "rounding left wrong": ("define void @r() {\n  %p = alloca i32\n  store i32 65408, ptr %p\n  call void @llvm.x86.sse.ldmxcsr(ptr %p)\n  call void asm sideeffect \"std; fld1; fld1\", \"\"()\n  store volatile i32 1, ptr null\n  ret void\n}\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n@r()", ["write to address 0", "@r"], True),
+    "double free": ("@slot = global ptr null\ndefine void @f() {\n  %n = call ptr @malloc(i64 24)\n  store volatile ptr %n, ptr @slot\n  %p = load volatile ptr, ptr @slot\n  call void @free(ptr %p)\n  %q = load volatile ptr, ptr @slot\n  call void @free(ptr %q)\n  store volatile ptr null, ptr @slot\n  ret void\n}\ndeclare ptr @malloc(i64)\ndeclare void @free(ptr)\n@f()", ["abort in a library", "double free", "@f"], None),
+    "a fault on a thread": ("define ptr @t(ptr %p) {\n  store volatile i32 1, ptr null\n  ret ptr null\n}\ndefine void @s() {\n  %i = alloca i64\n  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @t, ptr null)\n  %n = load i64, ptr %i\n  %j = call i32 @pthread_join(i64 %n, ptr null)\n  ret void\n}\n@s()", ["write to address 0", "on a thread that the program had started", "@t", "Lost:"], False),
+    "undefined": ("declare i32 @nobody()\ndefine i32 @u() {\n  %r = call i32 @nobody()\n  %s = add i32 %r, 1\n  ret i32 %s\n}\n@u()", ["call of @nobody, which nobody defines", "at @u", "line 3: %r = call i32 @nobody()"], True),
+}  # fmt: skip
+
+
+@pytest.fixture
+def world(s):
+    s.run(WORLD)
+    assert s.call("on_thread") == s.call("here") == 0
+    return s
+
+
+def as_before(s, heap=True):
+    """Globals, functions, threads and processor state are as they should be."""
+    assert s.run("@kept").value == 41
+    assert s.call("on_thread") == 0
+    assert s.call("here") == 0
+    if heap:
+        assert s.call("heap_value") == 1234567
+    assert s.run('@printf("%.3f|%d\\0A", 0.5, 7)').stdout == "0.500|7\n"
+    assert s.run(constant("after", 5) + "\n@after()").value == 5
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults(world, name):
+    s = world
+    source, words, heap = FAULTS[name]
+    with pytest.raises(Fault) as caught:
+        s.run(source)
+    error = caught.value
+    text = str(error)
+    for word in words:
+        assert word in text, text
+    assert "free text" not in text and "runtime" not in text, text
+    assert "Kept: " in text and "functions" in text
+    if heap:
+        assert "Nothing was lost" in text
+        assert error.lost == ""
+    as_before(s, heap if heap is not None else error.lost == "")
+    s.check()
+    # and once more: recovering does not wear off
+    with pytest.raises(Fault):
+        s.run(source.rpartition("\n")[2])
+    as_before(s, heap if heap is not None else False)
+
+
+def test_the_kinds_of_errors(s):
+    s.run(FAULTS["exit"][0].rpartition("\n")[0])
+    with pytest.raises(Exited) as caught:
+        s.call("e")
+    assert caught.value.status == 3
+    s.run(FAULTS["undefined"][0].rpartition("\n")[0])
+    with pytest.raises(UndefinedSymbol) as undefined:
+        s.call("u")
+    assert undefined.value.symbol == "nobody"
+    s.run(FAULTS["division"][0].rpartition("\n")[0])
+    with pytest.raises(Fault) as fault:
+        s.call("div", 1, 0)
+    assert fault.value.signal == "SIGFPE" and "idiv" in fault.value.instruction
+    assert s.call("div", 6, 3) == 2
+
+
+def test_the_card_of_a_crash(s):
+    s.run("@g = global i32 7\n" + SQ)
+    number = s.run("define i64 @get(ptr %p) {\n  %v = load i64, ptr %p\n  ret i64 %v\n}").cell.number
+    user = s.run("define i64 @outer() {\n  %v = call i64 @get(ptr null)\n  %w = add i64 %v, 1\n  ret i64 %w\n}").cell.number
+    with pytest.raises(Fault) as caught:
+        s.run("@outer()")
+    lines = str(caught.value).split("\n")
+    assert lines[0] == "read of address 0 (a null pointer)"
+    assert lines[1] == f"at @get, cell {number}, line 2: %v = load i64, ptr %p"
+    assert lines[2] == "    mov rax, qword ptr [rdi]"
+    assert f"called from @outer+" in "\n".join(lines) and f"cell {user}" in "\n".join(lines)
+    assert "Kept: 3 functions, 1 global. Nothing was lost." in lines
+    assert [f.where.split(",")[0].split("+")[0] for f in caught.value.frames] == ["@get", "@outer"]
+
+
+def test_a_fault_in_bare_instructions_names_cell_and_line(s):
+    with pytest.raises(Fault) as caught:
+        s.run("%a = add i32 1, 2\n%v = load volatile i64, ptr null")
+    text = str(caught.value)
+    assert f"cell {s.number}, line 2: %v = load volatile i64, ptr null" in text
+
+
+def test_a_fault_in_a_private_function_names_it(s):
+    with pytest.raises(Fault) as caught:
+        s.run("define i32 @first() {\n  ret i32 1\n}\ndefine internal i32 @hidden(ptr %p) noinline {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}\ndefine i32 @go(ptr %p) {\n  %r = call i32 @hidden(ptr %p)\n  %s = add i32 %r, 1\n  ret i32 %s\n}\n@go(null)")
+    text = str(caught.value)
+    assert "line 5: %v = load volatile i32, ptr %p" in text
+    assert "at @hidden" in text and "@go" in text
+
+
+def test_earlier_statements_of_the_cell_stand_and_are_named(s):
+    with pytest.raises(Fault) as caught:
+        s.run("@g = global i32 0\n@g = 1\n@g = 2\n@strlen(null)\n@g = 3")
+    assert s["g"].value == 2
+    assert "ran" in str(caught.value).lower()
+
+
+def test_a_stale_pointer_into_freed_text_names_the_evicted_cell(s):
+    number = s.run("define internal i32 @old() noinline {\n  ret i32 1\n}\ndefine ptr @leak() {\n  ret ptr @old\n}").cell.number
+    pointer = s.call("leak")
+    s.run("define i32 @through(ptr %f) {\n  %r = call i32 %f()\n  %s = add i32 %r, 1\n  ret i32 %s\n}")
+    assert s.call("through", pointer) == 2
+    s.evict("leak")
+    with pytest.raises(Fault) as caught:
+        s.call("through", pointer)
+    text = str(caught.value)
+    assert f"stale pointer led into cell {number}" in text and "gone" in text
+    s.undo()
+    assert s.call("through", pointer) == 2, "undo brings it back where it was"
+
+
+def test_a_pointer_to_an_evicted_function_raises(s):
+    s.run(constant("f", 1))
+    s.run("@p = global ptr null\ndefine i32 @through(ptr %f) {\n  %r = call i32 %f()\n  %s = add i32 %r, 1\n  ret i32 %s\n}")
+    s.run("@p = @f")
+    pointer = s["p"].value
+    assert s.call("through", pointer) == 2
+    number = s["f"] and s.symbols["f"].cell
+    s.evict("f")
+    with pytest.raises(UndefinedSymbol) as caught:
+        s.call("through", pointer)
+    assert f"cell {number}, which defined it, was evicted" in str(caught.value)
+
+
+def test_a_variable_taken_away_by_force(s):
+    s.run("@g = global i32 7")
+    user = s.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}").cell.number
+    s.evict("g", force=True)
+    with pytest.raises(JitError) as caught:
+        s.call("get")
+    assert "@g" in str(caught.value) and f"cell {user}" in str(caught.value)
+    assert "was evicted" in str(caught.value)
+    s.undo()
+    assert s.call("get") == 7
+
+
+def test_recovery_is_quick(world):
+    s = world
+    for name, limit in (("null write", 0.05), ("division", 0.05), ("recursion", 0.25)):
+        source = FAULTS[name][0]
+        with pytest.raises(Fault):
+            s.run(source)
+        call = source.rpartition("\n")[2]
+        spent = []
+        for _ in range(5):
+            began = time.perf_counter()
+            with pytest.raises(Fault):
+                s.run(call)
+            spent.append(time.perf_counter() - began)
+        # Bars of 5 ms and 50 ms are for a quiet machine; this only catches a respawn or worse.
+        assert sorted(spent)[2] < limit, (name, spent)
+
+
+# -- other processes and descriptors ---------------------------------------------------------------
+
+FORK = """
+declare i32 @fork()
+declare i32 @waitpid(i32, ptr, i32)
+declare void @exit(i32)
+declare void @_exit(i32)
+declare void @abort()
+@seen = global i32 0
+@zero = global i32 0
+define i32 @parent(i32 %what) {
+  %pid = call i32 @fork()
+  %child = icmp eq i32 %pid, 0
+  br i1 %child, label %c, label %p
+c:
+  switch i32 %what, label %back [ i32 1, label %exits i32 2, label %crashes i32 3, label %aborts i32 4, label %leaves i32 5, label %divides ]
+exits:
+  call void @exit(i32 9)
+  unreachable
+leaves:
+  call void @_exit(i32 9)
+  unreachable
+crashes:
+  store volatile i32 1, ptr null
+  br label %back
+aborts:
+  call void @abort()
+  unreachable
+divides:
+  %zz = load volatile i32, ptr @zero
+  %y = load volatile i32, ptr @seen
+  %d = sdiv i32 %y, %zz
+  store volatile i32 %d, ptr @seen
+  br label %back
+back:
+  ret i32 666
+p:
+  %st = alloca i32
+  store i32 0, ptr %st
+  %w = call i32 @waitpid(i32 %pid, ptr %st, i32 0)
+  %s = load i32, ptr %st
+  store i32 %s, ptr @seen
+  ret i32 777
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [(0, None), (1, 9 << 8), (2, signal.SIGSEGV), (3, signal.SIGABRT), (4, 9 << 8), (5, signal.SIGFPE)],
+)
+def test_a_forked_child_never_answers_for_its_parent(s, what, status):
+    s.run(FORK)
+    for _ in range(2):
+        assert s.call("parent", what) == 777
+        if status is not None:
+            assert s["seen"].value & ~0x80 == status
+    assert s.run(constant("after", 5) + "\n@after()").value == 5
+
+
+def test_sigkill_to_the_executor(world):
+    s = world
+    os.kill(s.engine.executor.pid, signal.SIGKILL)
+    time.sleep(0.02)
+    began = time.perf_counter()
+    r = s.run("@kept")
+    assert r.value == 41
+    assert s.run("@on_thread()").value == 0
+    assert time.perf_counter() - began < 1.0
+    s["heap"].value = 0
+    s.run("@fill()")
+    as_before(s)
+
+
+def test_a_cell_that_kills_its_own_process(world):
+    s = world
+    with pytest.raises(Fault) as caught:
+        s.run("declare i32 @kill(i32, i32)\ndeclare i32 @getpid()\ndefine void @k() {\n  %p = call i32 @getpid()\n  %r = call i32 @kill(i32 %p, i32 9)\n  ret void\n}\n@k()")
+    text = str(caught.value)
+    assert "SIGKILL" in text and "Lost" in text or "lost" in text
+    assert "Kept" in text
+    as_before(s, heap=False)
+
+
+def test_closing_every_descriptor(world):
+    s = world
+    closing = "declare i32 @close(i32)\ndefine i32 @shut(i32 %from) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ %from, %entry ], [ %j, %l ]\n  %r = call i32 @close(i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, 5000\n  br i1 %m, label %l, label %d\nd:\n  ret i32 5\n}"
+    s.run(closing)
+    for first in (3, 0):
+        try:
+            r = s.run(f"@shut({first})")
+            assert r.value == 5
+            assert r.notes, "what was lost is told"
+        except Fault as error:
+            assert error.lost
+        as_before(s, heap=False)
+        s.run("@fill()")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'declare ptr @signal(i32, ptr)\ndefine void @h(i32 %s) {\n  ret void\n}\ndefine void @go() {\n  %a = call ptr @signal(i32 11, ptr @h)\n  %b = call ptr @signal(i32 2, ptr @h)\n  %c = call ptr @signal(i32 8, ptr inttoptr (i64 1 to ptr))\n  ret void\n}',
+        "declare i32 @sigfillset(ptr)\ndeclare i32 @pthread_sigmask(i32, ptr, ptr)\ndefine void @go() {\n  %s = alloca [128 x i8]\n  %a = call i32 @sigfillset(ptr %s)\n  %b = call i32 @pthread_sigmask(i32 2, ptr %s, ptr null)\n  ret void\n}",
+        "declare i32 @sigaltstack(ptr, ptr)\ndefine void @go() {\n  %s = alloca { ptr, i32, i64 }\n  store { ptr, i32, i64 } { ptr null, i32 2, i64 0 }, ptr %s\n  %a = call i32 @sigaltstack(ptr %s, ptr null)\n  ret void\n}",
+        "declare i32 @chdir(ptr)\n@r = constant [2 x i8] c\"/\\00\"\ndefine void @go() {\n  %a = call i32 @chdir(ptr @r)\n  ret void\n}",
+        "declare i32 @setpgid(i32, i32)\ndeclare i32 @prctl(i32, i64, i64, i64, i64)\ndefine void @go() {\n  %a = call i32 @prctl(i32 1, i64 0, i64 0, i64 0, i64 0)\n  ret void\n}",
+    ],
+    ids=["handlers of its own", "blocked signals", "no alternate stack", "another directory", "no parent death signal"],
+)
+def test_what_a_cell_does_to_its_process_the_next_one_survives(world, source):
+    s = world
+    s.run(source)
+    s.call("go")
+    for name in ("null read", "division"):
+        with pytest.raises(Fault):
+            s.run(FAULTS[name][0])
+    s.run("define void @spin() {\nentry:\n  br label %l\nl:\n  br label %l\n}")
+    import threading
+
+    threading.Timer(0.1, s.interrupt).start()
+    with pytest.raises(Interrupted):
+        s.call("spin")
+    as_before(s)
+
+
+def test_setjmp_and_longjmp_within_a_cell(s):
+    s.run(
+        "declare i32 @_setjmp(ptr) returns_twice\ndeclare void @longjmp(ptr, i32) noreturn\n@buf = global [200 x i8] zeroinitializer, align 16\n"
+        "define void @jump() {\n  call void @longjmp(ptr @buf, i32 5)\n  unreachable\n}\n"
+        "define i32 @go() {\n  %r = call i32 @_setjmp(ptr @buf) returns_twice\n  %z = icmp eq i32 %r, 0\n  br i1 %z, label %a, label %b\na:\n  call void @jump()\n  unreachable\nb:\n  ret i32 %r\n}"
+    )
+    assert s.call("go") == 5
