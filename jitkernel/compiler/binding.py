@@ -13,8 +13,23 @@ from collections.abc import Iterator
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
 from typing import Any
 
-import llvmlite.binding as llvmlite
-from llvmlite.binding import ffi
+
+class _NoCallback(c_void_p):
+    """Stands for a callback type while llvmlite is imported."""
+
+    def __init__(self, function: object) -> None:
+        super().__init__(0)
+
+
+# llvmlite makes two callbacks for an object cache that nobody here uses.  Real ones would put a
+# page into this process that is writable and executable.
+_CFUNCTYPE = ctypes.CFUNCTYPE
+ctypes.CFUNCTYPE = lambda *types, **options: _NoCallback  # type: ignore[assignment]
+try:
+    import llvmlite.binding as llvmlite
+    from llvmlite.binding import ffi
+finally:
+    ctypes.CFUNCTYPE = _CFUNCTYPE
 
 __all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "take"]
 
