@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
 from jitkernel.linker.symbols import Symbol
-from jitkernel.linker.unwind import Record, pad, split
+from jitkernel.linker.unwind import pad, split
 from jitkernel.linker.x86_64 import TABLE
 
 if TYPE_CHECKING:
@@ -30,23 +30,32 @@ def place_frames(placing: Placing, section: int) -> None:
     Raises LinkError, or ArenaFull.
     """
     obj, image, unwind = placing.obj, placing.image, placing.linker.unwind
-    targets = placing.targets
-    records = split(obj.content(section))
-    entries = _by_record(records, sorted(obj.relocations.get(section, ())))
+    targets, frames = placing.targets, obj.content(section)
+    entries = obj.relocations.get(section, [])
+    if len(entries) > 1:
+        entries = sorted(entries)
     cies: dict[int, int] = {}
-    kept: list[tuple[int, int, bytes]] = []  # place in `records`, offset in the extent, bytes
-    size = 0
-    for i, record in enumerate(records):
-        mine = entries[i]
-        if record.cie < 0:
-            if not mine and (shared := unwind.shared_cie(record.content)):
-                cies[record.offset] = shared
+    kept: list[tuple[int, int, bytes, Entries]] = []  # offset there, CIE, bytes, relocations
+    size = first = 0
+    for at, length, cie in split(frames):
+        last = first
+        while last < len(entries) and entries[last][0] < at + length:
+            last += 1
+        mine = entries[first:last]
+        first = last
+        if cie < 0:
+            if not mine and (shared := unwind.shared_cie(frames[at : at + length])):
+                cies[at] = shared
                 continue
         elif not mine or _function(placing, targets, mine[0]) is None:
             continue  # of a function that is not loaded
-        content = record.content if len(record.content) % 8 == 0 else pad(record.content)
-        kept.append((i, size, content))
+        content = frames[at : at + length]
+        if length & 7:
+            content = pad(content)
+        kept.append((at, cie, content, mine))
         size += len(content)
+    if first < len(entries):
+        raise LinkError(f".eh_frame+{entries[first][0]:#x}: a relocation behind the last record")
     if not size:
         return
     extent = unwind.reserve(size)
@@ -54,27 +63,31 @@ def place_frames(placing: Placing, section: int) -> None:
         image.unwind = extent
     else:
         image.extra += (extent,)
-    start, base, view = extent[1], placing.base, placing.view
-    for i, offset, content in kept:
-        record, address = records[i], start + offset
-        at = address - base
-        view[at : at + len(content)] = content
-        if record.cie < 0:
-            cies[record.offset] = address
+    address, base, view = extent[1], placing.base, placing.view
+    for at, cie, content, mine in kept:
+        here, length = address - base, len(content)
+        view[here : here + length] = content
+        if cie < 0:
+            cies[at] = address
+        elif cie in cies:
+            _I32.pack_into(view, here + 4, address + 4 - cies[cie])
         else:
-            cie = cies.get(record.cie)
-            if cie is None:
-                raise LinkError(f".eh_frame+{record.offset:#x} names no CIE before it")
-            _I32.pack_into(view, at + 4, address + 4 - cie)
-        for position, entry in enumerate(entries[i]):
-            within = entry[0] - record.offset
-            row = TABLE.get(entry[1] & 0xFFFF_FFFF)
-            if within < 8 or (row is not None and within + row.field > len(record.content)):
+            raise LinkError(f".eh_frame+{at:#x} names no CIE before it")
+        for entry in mine:
+            within = entry[0] - at
+            if within < 8 or (within + 8 > length and _ends_behind(entry, within, length)):
                 raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation of no field of its record")
-            target = targets[entry[1] >> 32] if entry[1] >> 32 < len(targets) else None
-            if record.cie >= 0 and position == 0:
-                target = _function(placing, targets, entry)
-            placing.site(target, at + within, section, entry)
+            if cie >= 0 and entry is mine[0]:
+                target: Target | None = _function(placing, targets, entry)
+            else:
+                target = targets[entry[1] >> 32] if entry[1] >> 32 < len(targets) else None
+            placing.site(target, here + within, section, entry)
+        address += length
+
+
+def _ends_behind(entry: tuple[int, int, int], within: int, length: int) -> bool:
+    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
+    return row is not None and within + row.field > length
 
 
 def _function(
@@ -86,18 +99,3 @@ def _function(
     if isinstance(target, Symbol):
         return target.address if target.image is placing.image else None
     return target
-
-
-def _by_record(records: list[Record], entries: Entries) -> list[Entries]:
-    """The relocations of each record."""
-    found: list[Entries] = []
-    position = 0
-    for record in records:
-        end = record.offset + len(record.content)
-        first = position
-        while position < len(entries) and entries[position][0] < end:
-            position += 1
-        found.append(entries[first:position])
-    if position < len(entries):
-        raise LinkError(f".eh_frame+{entries[position][0]:#x}: a relocation behind the last record")
-    return found

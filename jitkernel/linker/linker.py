@@ -10,6 +10,7 @@ may be freed is the session's business.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
 from jitkernel.arena import Arena
@@ -23,7 +24,7 @@ from jitkernel.linker.placing import Placing
 from jitkernel.linker.runtime import load_runtime
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.table import SymbolTable
-from jitkernel.linker.unwind import UnwindRegion, pad, split
+from jitkernel.linker.unwind import UnwindRegion, split
 
 __all__ = ["Linker"]
 
@@ -116,10 +117,9 @@ class Linker:
         sizes = {zone: size for zone, (size, _) in layout.needs.items()}
         for index in layout.frames:
             relocated = sorted(entry[0] for entry in obj.relocations.get(index, ()))
-            for record in split(obj.content(index)):
-                stop = record.offset + len(record.content)
-                if any(record.offset <= at < stop for at in relocated):
-                    sizes["unwind"] = sizes.get("unwind", 0) + len(pad(record.content))
+            for at, length, _ in split(obj.content(index)):
+                if bisect_left(relocated, at) < bisect_left(relocated, at + length):
+                    sizes["unwind"] = sizes.get("unwind", 0) + (length + 7 & -8)
         return sizes
 
     def unlink(self, image: Image) -> list[Symbol]:

@@ -6,6 +6,7 @@ the object, and `abort` puts those back.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ __all__ = ["Placing"]
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+_I32 = struct.Struct("<i")
 
 
 class Placing:
@@ -292,6 +293,11 @@ class Placing:
         """Relocate one field at `at`, an offset into the slab."""
         offset, info, addend = entry
         type = info & 0xFFFF_FFFF
+        if (type == PC32 or type == BRANCH) and target.__class__ is int and self.write_data:
+            value = target + addend - self.base - at  # type: ignore[operator]
+            if -0x8000_0000 <= value <= 0x7FFF_FFFF:  # most are of this kind
+                _I32.pack_into(self.view, at, value)
+                return
         opcode = modrm = rex = 0
         if type == PC32 or type == GOTPCRELX or type == REX_GOTPCRELX:
             view, rexed = self.view, type == REX_GOTPCRELX

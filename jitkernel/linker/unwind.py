@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from typing import NamedTuple
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
@@ -28,31 +27,31 @@ _DUMMY = struct.Struct("<IIBBBBB3x")
 _CIES = 2048
 
 
-class Record(NamedTuple):
-    """A CIE (`cie` -1) or FDE of an object's `.eh_frame`: offset, bytes, offset of its CIE."""
-
-    offset: int
-    content: bytes
-    cie: int
+#: A CIE or an FDE of an object's `.eh_frame`: its offset, its bytes with the length word, and the
+#: offset of its CIE; -1 in a CIE.
+Record = tuple[int, int, int]
 
 
 def split(frames: bytes) -> list[Record]:
     """The records of a `.eh_frame` section.  Raises LinkError where it does not parse."""
     records: list[Record] = []
     at, end = 0, len(frames)
-    while at + 4 <= end:
-        length = _WORD.unpack_from(frames, at)[0]
+    head = _HEAD.unpack_from
+    while at + 8 <= end:
+        length, back = head(frames, at)
         if length == 0:
             break
-        if length == 0xFFFF_FFFF or at + 4 + length > end or length < 4:
+        if length < 4 or at + 4 + length > end:
             raise LinkError(
                 f".eh_frame+{at:#x}: a record of {length} bytes does not fit its section"
             )
-        back = _WORD.unpack_from(frames, at + 4)[0]
         if back > at + 4:
             raise LinkError(f".eh_frame+{at:#x} names no CIE before it")
-        records.append(Record(at, frames[at : at + 4 + length], at + 4 - back if back else -1))
+        records.append((at, 4 + length, at + 4 - back if back else -1))
         at += 4 + length
+    else:
+        if at + 4 <= end and _WORD.unpack_from(frames, at)[0]:
+            raise LinkError(f".eh_frame+{at:#x}: a record does not fit its section")
     return records
 
 

@@ -122,7 +122,7 @@ def _count(data: bytes) -> int:
 
     obj = read_object(data)
     index = next(i for i in range(len(obj.sections)) if obj.section_name(i) == ".eh_frame")
-    return sum(r.cie >= 0 for r in split(obj.content(index)))
+    return sum(cie >= 0 for _, _, cie in split(obj.content(index)))
 
 
 def test_functions_are_found_by_address(linker):
@@ -181,7 +181,7 @@ def test_records_are_padded_to_eight_bytes():
     assert pad(struct.pack("<III", 8, 0, 7)) == struct.pack("<IIII", 12, 0, 7, 0)
     whole = struct.pack("<IIQ", 12, 0, 7)
     assert pad(whole) == whole
-    assert [r.offset for r in split(whole + whole + bytes(4))] == [0, 16]
+    assert [at for at, _, _ in split(whole + whole + bytes(4))] == [0, 16]
 
 
 @needs("as")
