@@ -101,7 +101,7 @@ _CONTROL = (
     # what happened
     "record_taken",  # somebody writes or wrote the record of this request
     "record_kept",  # it must not be overwritten
-    "fresh_tid",  # of the thread that a health check started
+    "fresh_tid",  # of a health check's thread; 0: not yet created, all ones: did not run yet
     "progress",  # calls finished by `jk_each`
     "done_seq",  # the last request answered, and the answer
     "done_stopped",

@@ -28,6 +28,7 @@ _NOTHING = bytes(HEAD.size)
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
 _SLOW = 1.0  # seconds more for a check whose threads do run
+_UNBORN = (1 << 64) - 1  # the thread of a check was created and did not run yet
 _START = 20.0  # seconds for a process to say hello
 
 
@@ -196,7 +197,8 @@ class Conversation:
             return now - began < _START
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
-            asleep = procfs.asleep(child.pid, self._get("fresh_tid"))
+            fresh = self._get("fresh_tid")
+            asleep = fresh != _UNBORN and procfs.asleep(child.pid, fresh)
             self._stuck = self._stuck + 1 if asleep else 0
             return now < deadline + (0.0 if asleep else _SLOW) and self._stuck < 2
         if self.stop is not None:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from . import programs as p
-from .conftest import Lab
+from .conftest import Lab, in_time, timed
 from .programs import program, string
 
 EXITS = {
@@ -205,6 +205,7 @@ in_parent:
     lab.assert_sound()
 
 
+@timed
 def test_a_death_is_seen_although_a_forked_child_holds_the_socket(fresh: Lab) -> None:
     fresh.run(p.KEEP)
     ir = program(
@@ -214,6 +215,6 @@ def test_a_death_is_seen_although_a_forked_child_holds_the_socket(fresh: Lab) ->
     began = time.monotonic()
     outcome = fresh.run(ir)
     assert (outcome.kind, outcome.respawned) == ("died", True)
-    assert time.monotonic() - began < 0.5
+    in_time(began, 0.5)
     fresh.assert_sound(heap=False)
     assert os.path.exists(f"/proc/{fresh.executor.pid}")

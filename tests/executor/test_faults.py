@@ -10,7 +10,7 @@ import time
 import pytest
 
 from . import programs as p
-from .conftest import Lab, elapsed
+from .conftest import Lab, TooSlow, in_time, timed
 from .programs import program, string
 
 NULL = program("  %v = load volatile i64, ptr null")
@@ -203,6 +203,7 @@ def test_an_address_of_an_earlier_process_is_still_known(fresh: Lab) -> None:
     assert fresh.executor.locate([record.pc], record.generation) == [before]
 
 
+@timed
 def test_double_free(lab: Lab) -> None:
     ir = program(
         "  %p = call ptr @malloc(i64 100)\n  call void @free(ptr %p)\n  call void @free(ptr %p)"
@@ -214,7 +215,7 @@ def test_double_free(lab: Lab) -> None:
     assert b"double free" in lab.err
     assert outcome.respawned == bool(outcome.lost)
     assert lab.square(3) == 9
-    assert elapsed(began) < 0.5
+    in_time(began, 0.2)
     lab.assert_sound(heap=not outcome.respawned)
 
 
@@ -239,6 +240,7 @@ def test_a_heap_whose_lock_is_held_for_ever(fresh: Lab) -> None:
     fresh.assert_sound(heap=not outcome.respawned)
 
 
+@timed
 def test_a_fault_on_another_thread_ends_the_process(fresh: Lab) -> None:
     ir = program(
         """  %id = call i64 @start(ptr @bad)
@@ -255,10 +257,11 @@ def test_a_fault_on_another_thread_ends_the_process(fresh: Lab) -> None:
     assert (outcome.record.thread, outcome.record.signal) == ("other", "SIGSEGV")
     assert outcome.lost
     assert fresh.square(9) == 81
-    assert elapsed(began) < 0.3
+    in_time(began, 0.2)
     fresh.assert_sound(heap=False)
 
 
+@timed
 def test_sigkill_from_outside(fresh: Lab) -> None:
     assert fresh.square(2) == 4
     pid = fresh.executor.pid
@@ -270,7 +273,7 @@ def test_sigkill_from_outside(fresh: Lab) -> None:
     assert "SIGKILL" in outcome.lost
     began = time.monotonic()
     assert fresh.square(8) == 64
-    assert elapsed(began) < 0.2
+    in_time(began, 0.2)
 
 
 def test_a_process_that_died_between_calls(fresh: Lab) -> None:
@@ -288,6 +291,7 @@ def test_a_process_that_died_between_calls(fresh: Lab) -> None:
     assert len(renewed) == 1 and renewed[0][0]
 
 
+@timed
 def test_recovery_is_fast(lab: Lab) -> None:
     for ir, bound in ((NULL, 0.005), (FAULTS["strlen(null)"][0], 0.005), (RECURSE, 0.05)):
         at, times = lab.place(ir), []
@@ -295,7 +299,8 @@ def test_recovery_is_fast(lab: Lab) -> None:
             began = time.perf_counter()
             lab.executor.call(at, 0)
             times.append(time.perf_counter() - began)
-        assert sorted(times)[10] < bound
+        if sorted(times)[10] > bound:
+            raise TooSlow
 
 
 COOKIE = """
@@ -318,6 +323,7 @@ fine:
 """
 
 
+@timed
 def test_a_fault_below_library_frames_that_hold_a_lock(fresh: Lab) -> None:
     """fflush(NULL) holds the lock of the list of streams while it calls session code."""
     ir = program(
@@ -334,7 +340,7 @@ def test_a_fault_below_library_frames_that_hold_a_lock(fresh: Lab) -> None:
     assert outcome.kind == "fault" and outcome.record is not None
     assert outcome.record.library and outcome.respawned
     assert fresh.square(4) == 16
-    assert elapsed(began) < 0.3
+    in_time(began, 0.2)
     fresh.assert_sound(heap=False)
 
 

@@ -17,7 +17,7 @@ from jitkernel.errors import JitError
 from jitkernel.executor import ExecutorSettings
 
 from . import programs as p
-from .conftest import Lab
+from .conftest import Lab, TooSlow, in_time, timed
 from .programs import program, string
 
 
@@ -35,10 +35,11 @@ def gone(pid: int, patience: float = 2.0) -> bool:
     return False
 
 
+@timed
 def test_start_does_not_wait(fresh: Lab) -> None:
     began = time.monotonic()
     fresh.executor.start()
-    assert time.monotonic() - began < 0.02
+    in_time(began, 0.02)
     assert fresh.executor.alive and fresh.executor.pid
     assert fresh.square(11) == 121
 
@@ -59,6 +60,7 @@ def test_code_and_globals_survive_a_respawn(fresh: Lab) -> None:
     assert fresh.executor.generation == 3
 
 
+@timed
 def test_respawn_is_fast(fresh: Lab) -> None:
     fresh.square(1)
     times = []
@@ -67,7 +69,8 @@ def test_respawn_is_fast(fresh: Lab) -> None:
         fresh.executor.respawn()
         fresh.executor.lookup(["puts"])
         times.append(time.monotonic() - began)
-    assert sorted(times)[2] < 0.2
+    if sorted(times)[2] > 0.2:
+        raise TooSlow
 
 
 def test_every_mapping_has_its_protection(fresh: Lab) -> None:
@@ -322,13 +325,15 @@ def test_arguments_and_results(lab: Lab) -> None:
         lab.executor.call(0, 0, b"", 65537)
 
 
+@timed
 def test_round_trip(lab: Lab) -> None:
     at, times = lab.place(p.SQUARE), []
     for _ in range(300):
         began = time.perf_counter()
         lab.executor.call(at, 0, bytes(8), 8)
         times.append(time.perf_counter() - began)
-    assert sorted(times)[150] < 0.0005  # some 20 us on an idle machine
+    if sorted(times)[150] > 0.0005:  # some 20 us on an idle machine
+        raise TooSlow
 
 
 def test_default_settings() -> None:

@@ -11,7 +11,7 @@ import pytest
 from jitkernel.errors import JitError
 
 from . import programs as p
-from .conftest import Lab
+from .conftest import Lab, in_time, timed
 from .programs import program, string
 
 PUTS = program("  %n = call i32 @puts(ptr @s)", string("s", "still here"))
@@ -52,6 +52,7 @@ def test_closed_standard_streams_are_opened_again(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 3])
+@timed
 def test_every_descriptor_closed(fresh: Lab, first: int) -> None:
     fresh.run(p.KEEP)
     outcome = fresh.run(close_all(first, 1 << 15), ret_size=8)
@@ -59,7 +60,7 @@ def test_every_descriptor_closed(fresh: Lab, first: int) -> None:
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 99))
     assert outcome.respawned and "closed descriptors" in outcome.lost
     assert fresh.square(5) == 25
-    assert time.monotonic() - began < 0.2
+    in_time(began, 0.2)
     assert fresh.run(PUTS).kind == "ok" and fresh.out == b"still here\n"
     fresh.assert_sound(heap=False)
 
