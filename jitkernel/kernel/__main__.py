@@ -1,7 +1,7 @@
 """The kernel process: `python -m jitkernel.kernel -f CONNECTION_FILE`.
 
-Order is everything here.  The compiler worker and the executor need as long to start as the
-Jupyter libraries need to be imported, so they are started first and get ready meanwhile.
+Order is everything here.  The compiler worker needs as long to start as the Jupyter libraries need
+to be imported, so it is started first and gets ready meanwhile.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 
 
 def main() -> None:
-    from jitkernel.kernel.early import start_session
+    from jitkernel.kernel.early import EarlySession
 
-    session = start_session(sys.argv[1:])
+    session = EarlySession(sys.argv[1:])
 
     from jitkernel.kernel.app import JITKernelApp
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipykernel.kernelapp
 import jupyter_client.session
@@ -25,11 +25,9 @@ from traitlets.config import Application, Config
 
 from jitkernel._version import __version__
 from jitkernel.kernel import settings
+from jitkernel.kernel.early import EarlySession
 from jitkernel.kernel.kernel import JITKernel
 from jitkernel.kernel.settings import ALIASES, CONFIG_NAME, FLAGS, Arena, Compiler, Executor
-
-if TYPE_CHECKING:
-    import jitkernel.session
 
 __all__ = ["JITKernelApp"]
 
@@ -95,12 +93,16 @@ class JITKernelApp(IPKernelApp):
     # Nor do this process's own sys.stdout and sys.stderr belong to any cell.
     outstream_class = DottedObjectName(None, allow_none=True)
 
-    # The session that was started before this module was imported; None: start it here.
-    jit_session: Any = AnyTrait(None)
+    # The session that began before this module was imported.
+    jit_session: Any = AnyTrait()
+
+    @default("jit_session")
+    def _begin_late(self) -> EarlySession:
+        return EarlySession()
 
     @classmethod
     def launch(
-        cls, session: jitkernel.session.Session | None, argv: list[str] | None = None
+        cls, session: EarlySession, argv: list[str] | None = None
     ) -> None:
         """Run a kernel until it is shut down."""
         app = cls.instance(jit_session=session)
@@ -111,8 +113,7 @@ class JITKernelApp(IPKernelApp):
                 # It is still sending its last messages; the sockets must not close before.
                 app.control_thread.join(timeout=1)
         finally:
-            if app.jit_session is not None:
-                app.jit_session.close()
+            app.jit_session.close()
 
     # -- configuration ---------------------------------------------------------------------
 
@@ -202,15 +203,5 @@ class JITKernelApp(IPKernelApp):
         signal.signal(signal.SIGINT, on_sigint)
 
     def init_kernel(self) -> None:
-        wanted = settings.session_settings(Config(self.config))
-        session = self.jit_session
-        if session is not None and any(
-            getattr(session.settings, name) != value for name, value in wanted.items()
-        ):
-            session.close()  # what was read early is not what holds
-            self.jit_session = session = None
-        if session is None:
-            from jitkernel.kernel.early import begin
-
-            self.jit_session = begin(wanted)
         super().init_kernel()
+        self.jit_session.begin(settings.session_settings(Config(self.config)))

@@ -1,52 +1,80 @@
-"""The session is started here, before any Jupyter library is imported.
+"""The session gets ready while Jupyter does.
 
-Not the place where settings are checked: whatever is wrong with them is left to the application,
-which has the means to say so.  Start from `start_session`.
+The compiler worker is started before any Jupyter library is imported.  The session's own modules
+are imported, and the executor is started, by a thread that begins when the kernel's sockets are
+open: from then on the client is busy connecting, and this process would wait for it.  Whoever needs
+the session waits for that thread.  Start from `EarlySession`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.process import WorkerProcess
     from jitkernel.session import Session
 
-__all__ = ["begin", "read_settings", "start_session"]
+__all__ = ["EarlySession", "read_settings"]
 
 # With one of these the application prints something and ends: nothing is to be started.
 _ENDS = ("--help", "--help-all", "-h", "--version", "--generate-config", "--show-config")
 
 
-def start_session(argv: Sequence[str]) -> Session | None:
-    """A session by the configuration files and `argv`, its processes on their way.
+class EarlySession:
+    """A session on its way; `argv` are the kernel's arguments.
 
-    None where that does not work: the application tries again, and its error is the one seen.
+    First the worker alone; `begin` the rest, in a thread; `get` waits for it.
     """
-    if any(argument.startswith(_ENDS) for argument in argv):
-        return None
-    try:
-        return begin(read_settings(argv))
-    except Exception:
-        return None
 
+    def __init__(self, argv: Sequence[str] = ()) -> None:
+        self._worker: WorkerProcess | None = None
+        self._thread: threading.Thread | None = None
+        self._session: Session | None = None
+        self._error: BaseException | None = None
+        if not any(argument.startswith(_ENDS) for argument in argv):
+            from jitkernel.compiler.process import WorkerProcess
 
-def begin(settings: dict[str, Any]) -> Session:
-    """A session that gets ready by itself: the runtime is compiled and the executor started."""
-    from jitkernel.session import Session
+            # What it runs into is met again, and told, by the first cell.
+            with contextlib.suppress(Exception):
+                self._worker = WorkerProcess()
 
-    session = Session(**settings)
-    # What it runs into is met again, and told, by the first cell.
-    threading.Thread(target=suppressed, args=(session.engine.ready,), daemon=True).start()
-    return session
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Start what is left to start; returns at once."""
+        self._thread = threading.Thread(
+            target=self._make, args=(settings,), name="jitkernel-start", daemon=True
+        )
+        self._thread.start()
 
+    def get(self) -> Session:
+        """The session; waits for it.  Raises what its start ran into."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._session is None:
+            raise self._error or RuntimeError("the session was not begun")
+        return self._session
 
-def suppressed(call: Callable[[], None]) -> None:
-    """Call and say nothing of errors."""
-    with contextlib.suppress(Exception):
-        call()
+    def close(self) -> None:
+        """End every process of it."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._session is not None:
+            self._session.close()
+        elif self._worker is not None:
+            self._worker.close()
+
+    def _make(self, settings: dict[str, Any]) -> None:
+        try:
+            from jitkernel.session import Session
+
+            self._session = Session(worker=self._worker, **settings)
+        except BaseException as error:
+            self._error = error
+            return
+        with contextlib.suppress(Exception):  # met again, and told, by the first cell
+            self._session.engine.ready()
 
 
 def read_settings(argv: Sequence[str]) -> dict[str, Any]:

@@ -56,12 +56,12 @@ class Frontend:
 
     def __init__(
         self,
-        session: Session,
+        session: Session | Callable[[], Session],
         output: Output,
         settings: Mapping[str, Configurable],
         history: History | None = None,
     ) -> None:
-        self.session = session
+        self._session = session
         self.out = output
         self.settings = settings
         self.history = history if history is not None else History(None)
@@ -71,6 +71,13 @@ class Frontend:
         self._command: ShellCommand | None = None
         # Plain values: a signal handler reads and sets them.
         self._interrupted = False
+
+    @property
+    def session(self) -> Session:
+        """The session; the first to ask waits until it is there."""
+        if callable(self._session):
+            self._session = self._session()
+        return self._session
 
     # -- running ---------------------------------------------------------------------------
 
@@ -89,11 +96,23 @@ class Frontend:
             source, cell_id=cell_id, sink=self, options=options, number=self.number
         )
 
-    def run_nested(self, source: str, label: str) -> None:
+    def run_nested(self, source: str) -> None:
         """Run a piece of source from within a cell (`%run`, `%time`); its value is displayed."""
-        result = self.execute(source)
+        result = self.aside(source)
         if result is not None and result.text:
             self.display(View(result.text, result.html))
+
+    def aside(self, source: str) -> Result | None:
+        """Run what is no prompt of the client's: unless it defined something, it leaves no number
+        behind, so that `_5` stays the result of `[5]`."""
+        session = self.session
+        number, last = session.number, session.last
+        try:
+            return self.execute(source)
+        finally:
+            if session.number != number and session.number not in session.program.cells:
+                session.results.pop(session.number, None)
+                session.number, session.last = number, last
 
     def configure(self, name: str, value: Any) -> None:
         """Pass a setting that changed on to the session."""

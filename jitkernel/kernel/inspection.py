@@ -71,7 +71,8 @@ def _symbol(frontend: Frontend, symbol: Symbol, level: int) -> View:
     if symbol.size:
         rows.append(("size", f"{symbol.size} bytes"))
     users = ", ".join(map(str, symbol.users))
-    rows.append(("used by", f"cells {users}" if users else "no other cell"))
+    word = "cell" if len(symbol.users) == 1 else "cells"
+    rows.append(("used by", f"{word} {users}" if users else "no other cell"))
     if symbol.kind == "variable" and symbol.cell:
         with contextlib.suppress(JitError):
             handle = session[symbol.name]

@@ -79,7 +79,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "JITKernel": self,
         }
         self.frontend = Frontend(
-            kwargs["parent"].jit_session,
+            kwargs["parent"].jit_session.get,
             self.wire,
             sections,
             History(_history_path(), self.history_length),
@@ -169,7 +169,10 @@ class JITKernel(JITKernelSettings, Kernel):
         try:
             self._run_startup_files()
             frontend.number = self.execution_count
-            result = frontend.execute(code, cell_id)
+            if silent or not store_history:
+                result = frontend.aside(code)
+            else:
+                result = frontend.execute(code, cell_id)
             if result is not None and result.text:
                 shown = mask(result.text) if self.deterministic else result.text
                 if not silent:
@@ -205,7 +208,7 @@ class JITKernel(JITKernelSettings, Kernel):
         for name, source in expressions.items():
             self.frontend.begin()
             try:
-                result = self.frontend.execute(source)
+                result = self.frontend.aside(source)
                 data = {"text/plain": result.text} if result is not None else {}
                 values[name] = {"status": "ok", "data": data, "metadata": {}}
             except Exception as error:

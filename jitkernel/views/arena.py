@@ -45,11 +45,14 @@ def arena(session: Session, zone: str | None = None) -> View:
         f"{name:<{width}} |{''.join(map(_letter, strip))}| {size_text(usage[name]['high'])}"
         for name, strip in strips.items()
     ]
-    legend = "each strip up to its high-water mark; # used, + partly used, . free"
-    text = "\n".join([account.text, "", *drawn, legend])
+    legend = "each strip up to its high-water mark"
+    text = "\n".join([account.text, "", *drawn, f"{legend}; # used, + partly used, . free"])
     total = sum(usage[n]["used"] for n in names)
     alt = f"Map of the arena: {size_text(total)} used in {len(names)} zones."
-    return View(text, f"{_picture(strips, alt)}{account.html}<p>{escape(legend)}</p>")
+    return View(
+        text,
+        f"{_picture(strips, alt)}{account.html}<p>{escape(legend)}; what is filled is used</p>",
+    )
 
 
 def _strip(zone: object) -> list[float]:

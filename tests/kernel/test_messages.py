@@ -137,6 +137,20 @@ def test_garbage_gets_an_error(kernel: Kernel, source: str) -> None:
     assert kernel.result("@abs(-2)") == "i32 2"
 
 
+def test_what_runs_aside_takes_no_number(kernel: Kernel) -> None:
+    for options in (
+        {"silent": True},
+        {"store_history": False},
+        {"user_expressions": {"x": "@abs(-9)"}},
+    ):
+        identity = kernel.start("@abs(-6)", **options)
+        assert kernel.reply_to(identity)["status"] == "ok"
+        kernel.iopub_of(identity)
+    kernel.ok("%time @abs(-9)")
+    reply, _ = kernel.run("@abs(-7)")
+    assert kernel.result(f"_{reply['execution_count']}") == "i32 7"
+
+
 # -- stdin -----------------------------------------------------------------------------------
 
 
@@ -187,6 +201,41 @@ def test_comms(kernel: Kernel) -> None:
     kernel.iopub_of(identity)
 
 
+# -- subshells -------------------------------------------------------------------------------
+
+
+def test_one_cell_at_a_time_whatever_the_shell(kernel: Kernel) -> None:
+    """A subshell is a thread of its own; its cell waits for the one that runs."""
+    client = kernel.client
+    client.control_channel.send(client.session.msg("create_subshell_request", {}))
+    subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
+    first = kernel.start("@usleep(400000)\n@abs(-1)")
+    time.sleep(0.1)
+    content = {
+        "code": "@abs(-2)", "silent": False, "store_history": True, "user_expressions": {},
+        "allow_stdin": False, "stop_on_error": True,
+    }  # fmt: skip
+    message = client.session.msg("execute_request", content)
+    message["header"]["subshell_id"] = subshell
+    client.shell_channel.send(message)
+    order = []
+    while len(order) < 2:
+        reply = client.get_shell_msg(timeout=20)
+        assert reply["content"]["status"] == "ok"
+        order.append(reply["parent_header"]["msg_id"])
+    assert order == [first, message["header"]["msg_id"]]
+    results = {}
+    while len(results) < 2:
+        found = client.get_iopub_msg(timeout=20)
+        if found["msg_type"] == "execute_result":
+            results[found["parent_header"]["msg_id"]] = found["content"]["data"]["text/plain"]
+    assert results == {first: "i32 1", message["header"]["msg_id"]: "i32 2"}
+    client.control_channel.send(
+        client.session.msg("delete_subshell_request", {"subshell_id": subshell})
+    )
+    assert client.get_control_msg(timeout=10)["content"]["status"] == "ok"
+
+
 # -- output ----------------------------------------------------------------------------------
 
 
@@ -197,6 +246,30 @@ def test_output_streams_while_the_cell_runs(kernel: Kernel) -> None:
     assert time.monotonic() - start < 0.6
     kernel.reply_to(identity)
     kernel.iopub_of(identity)
+
+
+LATER = """\
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+@thread = global i64 0
+@words = constant [6 x i8] c"later\\00"
+define ptr @later(ptr %x) {
+  %s = call i32 @usleep(i32 400000)
+  %p = call i32 @puts(ptr @words)
+  %f = call i32 @fflush(ptr null)
+  ret ptr null
+}
+define i32 @begin() {
+  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @later, ptr null)
+  ret i32 %r
+}
+@begin()"""
+
+
+def test_output_between_cells_is_shown(kernel: Kernel) -> None:
+    identity = kernel.start(LATER)
+    assert kernel.reply_to(identity)["status"] == "ok"
+    kernel.iopub_of(identity)
+    kernel.wait_output(identity, "later", timeout=10)
 
 
 def test_output_carries_the_cell_that_made_it(kernel: Kernel) -> None:

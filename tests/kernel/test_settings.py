@@ -107,6 +107,24 @@ def run_kernel(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+def test_startup_files_run_before_the_first_cell(tmp_path: Path) -> None:
+    from tests.kernel.conftest import Kernel
+
+    path = tmp_path / "first.ll"
+    path.write_text("@begun = global i64 12\n")
+    kernel = Kernel(f"--JITKernel.startup_files={path}")
+    try:
+        assert kernel.result("@begun") == "i64 12"
+    finally:
+        kernel.stop()
+
+
+def test_a_bad_setting_is_told() -> None:
+    done = run_kernel("--Arena.capacity=9000M")
+    assert done.returncode == 1
+    assert "1776M" in done.stderr
+
+
 def test_generate_config(tmp_path: Path) -> None:
     done = run_kernel("--generate-config", JUPYTER_CONFIG_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ def run(frontend: Frontend, arguments: Any) -> Any:
             source = file.read()
     except OSError as error:
         raise UsageError(f"%run: {path}: {error.strerror}") from None
-    frontend.run_nested(source, label=path)
+    frontend.run_nested(source)
 
 
 def library(frontend: Frontend, arguments: Any) -> None:

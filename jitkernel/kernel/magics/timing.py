@@ -25,7 +25,7 @@ def time(frontend: Frontend, arguments: Any) -> Any:
     try:
         if body is not None:
             return frontend.execute(body, arguments.cell_id)
-        frontend.run_nested(arguments.code, label="%time")
+        frontend.run_nested(arguments.code)
         return None
     finally:
         taken = clock.perf_counter_ns() - start
