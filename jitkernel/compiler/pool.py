@@ -45,6 +45,7 @@ class CompilerPool:
         spare: bool = True,
         memory_limit: int = 512 << 20,
         timeout: float = 60.0,
+        first: WorkerProcess | None = None,
     ):
         self.memory_limit = memory_limit
         self.timeout = timeout
@@ -54,7 +55,7 @@ class CompilerPool:
         self._lock = threading.RLock()  # one call at a time
         # Guards what follows; `interrupt` may come in a signal handler of the thread that holds it.
         self._state = threading.RLock()
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[WorkerProcess] = [first] if first else []
         self._spare: WorkerProcess | None = None
         self._busy: set[WorkerProcess] = set()
         self._timer: threading.Timer | None = None

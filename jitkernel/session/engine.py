@@ -23,6 +23,7 @@ from jitkernel.session.signatures import Signature
 from jitkernel.session.thunks import MAX_SCALARS, arguments_type, thunk_source, timer_source
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.process import WorkerProcess
     from types import FrameType
 
 __all__ = ["CallTarget", "Engine"]
@@ -46,7 +47,8 @@ class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
     Creating it starts the compiler worker; `ready` waits for it, loads the runtime and starts the
-    executor.  `output` and `input` are called while user code runs.
+    executor.  `output` and `input` are called while user code runs.  `worker` is a compiler worker
+    that was started before.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Engine:
         settings: SessionSettings,
         output: Callable[[str, bytes], None],
         input: Callable[[str], str | None],
+        worker: WorkerProcess | None = None,
     ):
         self.settings = settings
         self.arena = Arena(settings.capacity, settings.base)
@@ -61,6 +64,7 @@ class Engine:
             self.pool = CompilerPool(
                 workers=settings.workers, spare=settings.spare,
                 memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
+                first=worker,
             )  # fmt: skip
             self.pool.start()
         except BaseException:

@@ -10,13 +10,14 @@ from typing import Any
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import Compiled, LineTable, Options
+from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import EvictError, JitError, LinkError, UsageError
 from jitkernel.languages.llvm import Plan, TypedValue, from_python
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
 from jitkernel.session.cell import Cell
 from jitkernel.session.engine import Engine
-from jitkernel.session.faults import Graves, Places
+from jitkernel.session.faults import Graves, Places, error_of
 from jitkernel.session.host import SessionHost
 from jitkernel.session.program import Change, Program
 from jitkernel.session.result import Collector, Result, Sink
@@ -24,6 +25,7 @@ from jitkernel.session.runner import CellOptions, Runner
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.snapshot import DataShadow
+from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
@@ -36,10 +38,17 @@ class Session:
 
     Settings are those of `SessionSettings`, as keywords.  A session is used by one thread at a
     time (others wait), except `interrupt`, which any thread and a signal handler may call.
+    `worker` is a compiler worker that was started before anything else of the session was needed.
     Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, settings: SessionSettings | None = None, **overrides: Any):
+    def __init__(
+        self,
+        settings: SessionSettings | None = None,
+        *,
+        worker: WorkerProcess | None = None,
+        **overrides: Any,
+    ):
         known = {f.name for f in fields(SessionSettings)}
         for name in overrides:
             if name not in known:
@@ -49,7 +58,7 @@ class Session:
         self.sink: Sink = Collector()
         self.store = Store(self.settings.store_path)
         try:
-            self.engine = Engine(self.settings, self._output, self._input)
+            self.engine = Engine(self.settings, self._output, self._input, worker)
         except BaseException:
             self.store.close()
             raise
@@ -80,7 +89,9 @@ class Session:
             linker = self.engine.linker
             self._program = Program(linker, self.store, self.engine.writing)
             shadow = DataShadow(self.engine.arena, self.settings.undo_data)
-            self._history = UndoHistory(self._program, shadow, self.settings.undo_depth)
+            self._history = UndoHistory(
+                self._program, shadow, self.settings.undo_depth, self.finish
+            )
             self._places = Places(
                 self._program, self.graves, self.engine.executor.locate, self.engine.is_thunk
             )
@@ -278,7 +289,7 @@ class Session:
                     raise EvictError("others use it", words)
             change = self.history.begin(f"evict {', '.join(str(w) for w in which)}")
             gone = self.program.evict(
-                cells, change, cascade=cascade, force=force, finish=self._finish
+                cells, change, cascade=cascade, force=force, finish=self.finish
             )
             self.history.keep(change)
             for cell in gone:
@@ -315,7 +326,7 @@ class Session:
             for cell in cells:
                 if self.program.linker.dependents(cell.image):  # type: ignore[arg-type]
                     continue
-                self.program.evict([cell], change, finish=self._finish)
+                self.program.evict([cell], change, finish=self.finish)
             self.program.forget(change)
             self.engine.arena.trim()
             return {"cells": len(cells), "bytes": max(before - self.engine.arena.resident(), 0)}
@@ -325,7 +336,7 @@ class Session:
         with self.lock:
             self._open()
             change = Change("reset")
-            self.program.evict(self.cells, change, cascade=True, finish=self._finish)
+            self.program.evict(self.cells, change, cascade=True, finish=self.finish)
             self.program.forget(change)
             self.history.clear()
             self.results.clear()
@@ -463,20 +474,29 @@ class Session:
             runner = Runner(self, Collector(), CellOptions(), None, None)
             return runner.call(name.removeprefix("@"), arguments)
 
-    def _finish(self, image: Image) -> None:
+    def finish(self, image: Image) -> None:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
         self.graves_of(image)
         handles = (*self.program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
-        addresses = list(image.fini)
-        if addresses:
-            self.engine.call_many(addresses)
+        if image.fini:
+            self._end_of(image.cell, self.engine.call_many(list(image.fini)))
         if handles:
             finalize = self.program.linker.known("__cxa_finalize", SymbolKind.FUNCTION)
             if finalize is not None and finalize.state == SymbolState.FAR:
-                target = self.engine.target(Signature("void (ptr)", "", "", "", "void (ptr)"), ("ptr",))
+                signature = Signature("void (ptr)", "", "", "", "void (ptr)")
+                target = self.engine.target(signature, ("ptr",))
                 entry = self.program.linker.entry(finalize)
                 for handle in handles:
-                    self.engine.call(target.address, entry, handle.to_bytes(8, "little"), 0)
+                    data = handle.to_bytes(8, "little")
+                    self._end_of(image.cell, self.engine.call(target.address, entry, data, 0))
+
+    def _end_of(self, cell: int, outcome: Outcome) -> None:
+        """Say what stopped a destructor."""
+        if outcome.kind != "ok":
+            find = line_finder(self)
+            error = error_of(outcome, self.places, self.program.linker, find, "")
+            words = str(error).replace("\n", "; ")
+            self.sink.note(f"a destructor of cell {cell} was stopped: {words}")
 
     def graves_of(self, image: Image) -> None:
         """Remember where an image's text was."""
