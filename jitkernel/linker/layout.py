@@ -7,7 +7,7 @@ Sections are told apart by their flags, not their names: compilers call code `.t
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Arena
@@ -15,7 +15,16 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 
-__all__ = ["Export", "Layout", "Names", "arrange", "initialisers", "read_names", "same_places"]
+__all__ = [
+    "Export",
+    "Layout",
+    "Names",
+    "arrange",
+    "group_members",
+    "initialisers",
+    "read_names",
+    "same_places",
+]
 
 #: Indirect pointers to personality routines: every object has its own copy, in a COMDAT group.
 #: Sharing them would make cells depend on each other that have nothing in common.
@@ -194,3 +203,17 @@ def same_places(one: bytes, other: bytes) -> frozenset[str]:
                 picture[place[0]].append((obj.symbol_name(index), info, place[1] + value, size))
         pictures.append(picture)
     return frozenset(z for z in ("data", "rodata") if pictures[0][z] == pictures[1][z])
+
+
+def group_members(data: bytes, groups: Collection[str]) -> frozenset[str]:
+    """The global names that an object defines in some of its COMDAT groups."""
+    obj = read_object(data)
+    sections = {
+        index
+        for signature, members in obj.groups
+        if obj.symbol_name(signature) in groups
+        for index in members
+    }
+    return frozenset(
+        obj.symbol_name(i) for i, s in enumerate(obj.symbols) if s[1] >> 4 and s[3] in sections
+    )

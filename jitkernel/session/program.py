@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.errors import EvictError, LinkError, TypeMismatch
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.layout import same_places
+from jitkernel.linker.layout import group_members, same_places
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.libraries import LibraryNames
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
@@ -62,6 +62,7 @@ class Change:
     added: Cell | None = None
     replaced: int = 0
     removed: list[Removed] = field(default_factory=list)
+    leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
     results: Any = None
@@ -270,6 +271,8 @@ class Program:
             image = linker.place(
                 compiled.object, cell.number, kinds=kinds,
                 weak=frozenset(weak) if known else None, pins=pins or None,
+                # Groups that only this cell provided so far are its own to redefine.
+                takeover=frozenset(old.image.groups if old and old.image else ()),
             )  # fmt: skip
         except BaseException:
             for at, data in kept:
@@ -345,7 +348,7 @@ class Program:
         image = other.image
         if image is None:
             if other is old:
-                self.remove(other, CellState.SUPERSEDED, owned, change)
+                change.leaving.append((other, owned))
             return
         remaining = other.exports
         if other is old:
@@ -362,7 +365,18 @@ class Program:
                 return
         elif remaining or not image.exports:
             return
-        self.remove(other, CellState.SUPERSEDED, owned, change)
+        change.leaving.append((other, owned))
+
+    def let_go(self, change: Change, finish: Callable[[Image], None]) -> None:
+        """Take out the cells that a run has superseded, after their destructors."""
+        leaving, change.leaving = change.leaving, []
+        for cell, _ in leaving:
+            if cell.image is not None:
+                finish(cell.image)
+        if leaving:
+            with self._writing():
+                for cell, owned in leaving:
+                    self.remove(cell, CellState.SUPERSEDED, owned, change)
 
     def _retype(
         self, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
@@ -445,6 +459,11 @@ class Program:
     def remove(self, cell: Cell, state: CellState, owned: frozenset[str], change: Change) -> None:
         """Take a cell's image out; its data stays reserved for as long as `change` is kept."""
         image = cell.image
+        for symbol in cell.exports:
+            # Its entry and its type stay for as long as the cell may come back.
+            change.moved.setdefault(symbol.name, (cell.number, symbol.info))
+            change.symbols.append(symbol)
+            self.linker.hold(symbol)
         held = (image.blocks if image is not None else ()) + cell.strings
         for block in held:
             block.holders += 1
@@ -484,6 +503,17 @@ class Program:
 
     def closure(self, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
         """`cells` with everything that depends on them, dependents first; and who those are."""
+        leaving = {c.number for c in cells}
+        while True:
+            order, words = self._closure(cells, leaving)
+            more = {c.number for c in order}
+            if more <= leaving:
+                return order, words
+            leaving |= more  # who leaves inherits nothing
+
+    def _closure(
+        self, cells: Sequence[Cell], leaving: set[int]
+    ) -> tuple[list[Cell], list[str]]:
         order: list[Cell] = []
         seen: set[int] = set()
         words: list[str] = []
@@ -494,7 +524,10 @@ class Program:
                 return
             seen.add(cell.number)
             users = self.linker.dependents(cell.image) if cell.image is not None else {}
+            inherited = self._inherited(cell, leaving) if users else frozenset()
             for symbol, images in users.items():
+                if symbol.name in inherited:
+                    continue
                 for image in images:
                     user = self.cells.get(image.cell)
                     if user is None:
@@ -510,6 +543,17 @@ class Program:
         for cell in cells:
             visit(cell)
         return order, words
+
+    def _inherited(self, cell: Cell, leaving: set[int]) -> frozenset[str]:
+        """Names that another cell has a copy of, in a COMDAT group, and will provide."""
+        copies = self.linker.copies
+        groups = {
+            group
+            for group in (cell.image.groups if cell.image is not None else ())
+            if any(i.cell in self.cells and i.cell not in leaving for i in copies.get(group, ()))
+        }
+        record = self.store.get(cell.number) if groups else None
+        return group_members(record.object, groups) if record is not None else frozenset()
 
     def evict(
         self,
@@ -542,10 +586,7 @@ class Program:
             for cell in going:
                 owned = frozenset(cell.names)
                 for symbol in cell.exports:
-                    change.moved.setdefault(symbol.name, (cell.number, symbol.info))
                     symbol.why = f"cell {cell.number}, which defined it, was evicted"
-                    change.symbols.append(symbol)
-                    self.linker.hold(symbol)
                 self.remove(cell, CellState.EVICTED, owned, change)
         return going
 

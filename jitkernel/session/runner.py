@@ -294,10 +294,18 @@ class Runner:
             program.refuse_change(changed, compiled.summary, old)
         again = self._compile_again(compiled, old)
         began = time.perf_counter_ns()
-        image = program.place(
-            cell, compiled, change, keep_data=self.options.keep_data, retype=changed
-        )
-        linked = time.perf_counter_ns() - began
+        try:
+            image = program.place(
+                cell, compiled, change, keep_data=self.options.keep_data, retype=changed
+            )
+            linked = time.perf_counter_ns() - began
+            program.let_go(change, self.session.finish)
+            for other, record in again:
+                program.replace(other, record)
+        except BaseException:
+            if change.added is not None:
+                self.session.history.abandon(change)
+            raise
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         self.session.store.put(
@@ -307,8 +315,6 @@ class Runner:
         for removed in change.removed:
             self.session.graves.add(*removed.text)
         self._hide_block(image)
-        for other, record in again:
-            program.replace(other, record)
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
         """Cells that used a library's meaning of what this cell defines, compiled without it."""
@@ -365,6 +371,7 @@ class Runner:
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         if old is not None:
             program.retire(old, cell, self.change)
+            program.let_go(self.change, self.session.finish)
             for note in self.change.notes:
                 self.note(note)
 
@@ -385,7 +392,7 @@ class Runner:
             )
         for name, (owner, info) in self.change.moved.items():
             moved = program.symbol(name)
-            if not owner or moved is None:
+            if not owner or moved is None or moved.image is not image:
                 continue
             users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
             calls = sum(1 for packed in users.values() for _ in sites(packed))
@@ -609,15 +616,27 @@ class Runner:
 
         plans = [_definitions(s) for s in sources]
         first = Runner(session, Collector(), options, None, None)
-        requests = [first.request(p, "entities")[1] for p in plans]
+        requests: list[Request] = []
+        soon: set[str] = set()
+        for plan in plans:
+            _, request = first.request(plan, "entities")
+            # What an earlier one of them will have defined is no library's.
+            nobuiltin = request.nobuiltin | (plan.declares & soon)
+            requests.append(replace(request, nobuiltin=nobuiltin))
+            soon |= plan.defines
+        compiles = session.engine.pool.compile_many(requests)
         results: list[Result] = []
-        for source, request, compiled in zip(
-            sources, requests, session.engine.pool.compile_many(requests), strict=True
-        ):
-            if isinstance(compiled, CompileError):
-                raise first.explained(compiled, source)
+        done: set[str] = set()
+        for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
             runner = Runner(session, Collector(), options, None, None)
+            if (plan.uses - plan.declares) & done:
+                # It uses what earlier ones define and says nothing of their types.
+                _, request = runner.request(plan, "entities")
+                compiled = runner._compile(request, source)
+            elif isinstance(compiled, CompileError):
+                raise first.explained(compiled, source)
             results.append(runner.place_only(source, request, compiled))
+            done |= plan.defines
         return results
 
     # -- the session's sink while this cell runs -------------------------------------------------

@@ -6,8 +6,10 @@ What cannot be taken back (output, files, what was malloc'ed) is said, not hidde
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from jitkernel.errors import UsageError
+from jitkernel.linker import Image
 from jitkernel.session.program import Change, Program
 from jitkernel.session.snapshot import DataShadow
 
@@ -17,7 +19,14 @@ __all__ = ["UndoHistory"]
 class UndoHistory:
     """At most `depth` changes; older ones are forgotten and the memory kept for them given back."""
 
-    def __init__(self, program: Program, shadow: DataShadow, depth: int):
+    def __init__(
+        self,
+        program: Program,
+        shadow: DataShadow,
+        depth: int,
+        finish: Callable[[Image], None] = lambda image: None,
+    ):
+        self._finish = finish
         self._program = program
         self._shadow = shadow
         self._changes: deque[Change] = deque()
@@ -89,6 +98,9 @@ class UndoHistory:
         if not self._changes:
             raise UsageError("there is nothing to undo")
         change = self._changes.pop()
+        if change.added is not None and change.added.image is not None:
+            self._finish(change.added.image)
+            change.pages.extend(self._shadow.changes())
         self._program.revert(change)
         # Later pages first: the oldest bytes of an address win.
         heap = self._shadow.restore(list(reversed(change.pages)))

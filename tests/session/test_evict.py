@@ -1,0 +1,325 @@
+"""Taking cells out of memory: refused, with dependents, by force; destructors; shared groups."""
+
+from __future__ import annotations
+
+import pytest
+from programs import CUBE, SQ, caller, constant, state
+
+from jitkernel.errors import EvictError, Fault, UndefinedSymbol, UsageError
+
+
+@pytest.fixture
+def chain(s):
+    """Cells a <- b <- c, and one on its own; their numbers."""
+    numbers = [
+        s.run(constant("a", 1)).cell.number,
+        s.run(caller("b", "a", 10)).cell.number,
+        s.run(caller("c", "b", 100)).cell.number,
+        s.run(constant("alone", 4)).cell.number,
+    ]
+    return numbers
+
+
+def numbers(cells):
+    return sorted(c.number for c in cells)
+
+
+def test_a_cell_that_others_use_is_refused_naming_them(s, chain):
+    a, b, c, _ = chain
+    before = state(s)
+    with pytest.raises(EvictError) as caught:
+        s.evict("a")
+    message = str(caught.value)
+    assert f"cell {a} cannot be evicted, others use it" in message
+    assert f"cell {b} (@b) uses @a" in message and f"cell {c} (@c) uses @b" in message
+    assert "--cascade" in message and "--force" in message
+    assert caught.value.dependents == (f"cell {b} (@b) uses @a", f"cell {c} (@c) uses @b")
+    assert state(s) == before
+
+
+def test_a_cell_that_nobody_uses_goes(s, chain):
+    s.call("c")
+    used = s.memory()["zones"]["text"]["used"]
+    assert numbers(s.evict(chain[3])) == [chain[3]]
+    assert "alone" not in s and s.call("c") == 111
+    assert s.memory()["zones"]["text"]["used"] < used
+
+
+def test_cascade_takes_dependents_along(s, chain):
+    a, b, c, alone = chain
+    assert numbers(s.evict("a", cascade=True)) == [a, b, c]
+    assert numbers(s.cells) == [alone]
+    s.check()
+    s.undo()
+    assert s.call("c") == 111
+    s.check()
+
+
+def test_force_leaves_stubs_that_raise(s, chain):
+    a = chain[0]
+    assert numbers(s.evict("a", force=True)) == [a]
+    with pytest.raises(UndefinedSymbol) as caught:
+        s.call("c")
+    assert caught.value.symbol == "a"
+    assert f"cell {a}, which defined it, was evicted" in str(caught.value)
+    assert "@b" in caught.value.where
+    s.run(constant("a", 2))
+    assert s.call("c") == 112, "a new definition is patched in"
+
+
+def test_all_of_a_group_together_need_no_permission(s, chain):
+    a, b, c, alone = chain
+    assert numbers(s.evict(f"{a}-{c}")) == [a, b, c]
+    s.undo()
+    assert numbers(s.evict(a, "b", f"@{'c'}")) == [a, b, c]
+    s.undo()
+    assert numbers(s.evict(*s.cells)) == [a, b, c, alone]
+
+
+def test_by_symbol_with_and_without_sign_and_by_cell(s):
+    for which in (lambda cell: cell, lambda cell: cell.number, lambda cell: str(cell.number),
+                  lambda cell: "sq", lambda cell: "@sq"):  # fmt: skip
+        cell = s.run(SQ).cell
+        assert s.evict(which(cell)) == [cell]
+        assert "sq" not in s
+
+
+def test_a_superseded_cell_is_not_there_to_be_evicted(s):
+    first = s.run(SQ).cell.number
+    s.run(CUBE)
+    with pytest.raises(UsageError, match=f"no cell {first} in memory: it was superseded"):
+        s.evict(first)
+    with pytest.raises(UsageError, match="never ran"):
+        s.evict(s.number + 5)
+
+
+def test_mutual_recursion_goes_together(s):
+    s.run("declare i32 @g()\n" + caller("f", "g"))
+    s.run(caller("g", "f"))
+    with pytest.raises(EvictError):
+        s.evict("f")
+    assert len(s.evict("f", cascade=True)) == 2
+    s.check()
+
+
+def test_a_value_stored_by_a_cell_without_definitions(s):
+    number = s.run("@strlen(\"text that the cell owns\")").cell.number
+    assert number in numbers(s.cells)
+    used = s.memory()["zones"]["data"]["used"]
+    s.evict(number)
+    s.undo()
+    s.check()
+    s.evict(number)
+    s.settings.undo_depth = 20
+    assert s.memory()["zones"]["data"]["used"] <= used
+
+
+def test_evicting_the_cell_of_the_last_result(s):
+    number = s.run(SQ + "\n@sq(6)").cell.number
+    s.evict("sq")
+    with pytest.raises(Exception, match=f"_{number}"):
+        s.run(f"@strlen(_{number})")
+
+
+# -- destructors -----------------------------------------------------------------------------------
+
+LOG = """
+@log = global [8 x i32] zeroinitializer
+@n = global i64 0
+define void @note(i32 %x) {
+  %i = load i64, ptr @n
+  %p = getelementptr [8 x i32], ptr @log, i64 0, i64 %i
+  store i32 %x, ptr %p
+  %j = add i64 %i, 1
+  store i64 %j, ptr @n
+  ret void
+}
+"""
+TYPE = "{ i32, ptr, ptr }"
+GLOBALS = f"""
+@llvm.global_ctors = appending global [2 x {TYPE}] [{TYPE} {{ i32 65535, ptr @late, ptr null }}, {TYPE} {{ i32 101, ptr @early, ptr null }}]
+@llvm.global_dtors = appending global [2 x {TYPE}] [{TYPE} {{ i32 65535, ptr @dlate, ptr null }}, {TYPE} {{ i32 101, ptr @dearly, ptr null }}]
+define void @early() {{
+  call void @note(i32 1)
+  ret void
+}}
+define void @late() {{
+  call void @note(i32 2)
+  ret void
+}}
+define void @dearly() {{
+  call void @note(i32 4)
+  ret void
+}}
+define void @dlate() {{
+  call void @note(i32 3)
+  ret void
+}}
+"""
+ATEXIT = """
+declare i32 @atexit(ptr)
+declare i32 @__cxa_atexit(ptr, ptr, ptr)
+@__dso_handle = external global i8
+@seven = global i32 7
+define internal void @five() {
+  call void @note(i32 5)
+  ret void
+}
+define internal void @with(ptr %p) {
+  %v = load i32, ptr %p
+  call void @note(i32 %v)
+  ret void
+}
+define i32 @register() {
+  %a = call i32 @atexit(ptr @five)
+  %b = call i32 @__cxa_atexit(ptr @with, ptr @seven, ptr @__dso_handle)
+  ret i32 %b
+}
+"""
+
+
+def log(s):
+    return [v for v in s["log"].value if v]
+
+
+def test_constructors_run_in_the_order_of_their_priority_and_destructors_at_eviction(s):
+    s.run(LOG)
+    number = s.run(GLOBALS).cell.number
+    assert log(s) == [1, 2]
+    s.evict(number)
+    assert log(s) == [1, 2, 3, 4]
+
+
+def test_destructors_run_when_a_cell_is_superseded(s):
+    s.run(LOG)
+    s.run(GLOBALS, cell_id="x")
+    s.run(constant("other", 1), cell_id="x")
+    assert log(s) == [1, 2, 3, 4]
+
+
+def test_what_a_cell_registered_with_atexit_runs_at_its_eviction(s):
+    s.run(LOG)
+    cell = s.run(ATEXIT + "\n@register()").cell
+    s.run(constant("other", 1))
+    s.evict("other")
+    assert log(s) == []
+    s.evict(cell)
+    assert log(s) == [7, 5]
+    s.check()
+
+
+def test_atexit_of_two_cells_run_each_with_its_own(s):
+    s.run(LOG)
+    s.run(ATEXIT + "\n@register()")
+    two = ATEXIT.replace("@five", "@five2").replace("@with", "@with2").replace("@register", "@register2")
+    two = two.replace("@seven = global i32 7", "@eight = global i32 8").replace("@seven", "@eight").replace("i32 5", "i32 6")
+    s.run(two + "\n@register2()")
+    s.evict("register")
+    assert log(s) == [7, 5]
+    s.evict("register2")
+    assert log(s) == [7, 5, 8, 6]
+
+
+def test_destructors_run_at_undo_of_the_cell_and_at_reset(s):
+    s.run(LOG)
+    s.run("@seen = global i32 0")
+    s.run(ATEXIT + "\n@register()")
+    s.undo()
+    assert log(s) == [], "what its destructors stored is taken back too"
+    assert s.run('@puts("on")').stdout == "on\n"
+    s.run(ATEXIT + "\n@register()")
+    s.reset()
+    assert s.run('@puts("on")').stdout == "on\n"
+
+
+def test_a_destructor_that_faults_does_not_keep_the_cell(s):
+    number = s.run(
+        f"@llvm.global_dtors = appending global [1 x {TYPE}] [{TYPE} {{ i32 65535, ptr @d, ptr null }}]\n"
+        "define void @d() {\n  store volatile i32 1, ptr null\n  ret void\n}"
+    ).cell.number
+    said = []
+
+    class Sink:
+        def output(self, name, data): ...
+        def input(self, prompt): ...
+        def shown(self, label, text, html): ...
+        def note(self, text):
+            said.append(text)
+
+    s.sink, before = Sink(), s.sink
+    try:
+        assert numbers(s.evict(number)) == [number]
+    finally:
+        s.sink = before
+    assert any("destructor" in t and f"cell {number}" in t and "null pointer" in t for t in said)
+    s.check()
+    assert s.run(SQ + "\n@sq(3)").value == 9
+
+
+# -- groups that several cells have ------------------------------------------------------------------
+
+
+def group(own: str, value: int = 1) -> str:
+    return (
+        f"$shared = comdat any\ndefine linkonce_odr i32 @shared() noinline comdat {{\n  ret i32 {value}\n}}\n"
+        f"define i32 @{own}() {{\n  %r = call i32 @shared()\n  %s = add i32 %r, {len(own) * 10}\n  ret i32 %s\n}}"
+    )
+
+
+def test_another_copy_takes_over_when_the_provider_goes(s):
+    first = s.run(group("a")).cell.number
+    second = s.run(group("bb")).cell.number
+    s.run(caller("user", "shared", 5))
+    assert s.symbols["shared"].cell == first
+    s.evict(first)
+    assert s.symbols["shared"].cell == second
+    assert (s.call("bb"), s.call("user"), s.call("shared")) == (21, 6, 1)
+    s.check()
+    s.undo()
+    assert (s.call("a"), s.call("bb"), s.call("user")) == (11, 21, 6)
+    s.check()
+
+
+def test_the_last_copy_is_a_definition_as_any_other(s):
+    s.run(group("a"))
+    s.run(caller("user", "shared", 5))
+    with pytest.raises(EvictError):
+        s.evict("a")
+    s.run(group("bb"))
+    s.evict("a")
+    with pytest.raises(EvictError, match="uses @shared"):
+        s.evict("bb")
+    s.evict("bb", force=True)
+    with pytest.raises(UndefinedSymbol):
+        s.call("user")
+    s.check()
+
+
+def test_copies_of_superseded_cells_take_over_too(s):
+    s.run(group("a"), cell_id="x")
+    s.run(group("bb"))
+    s.run(constant("a", 9), cell_id="x")
+    assert (s.call("a"), s.call("bb"), s.call("shared")) == (9, 21, 1)
+    s.check()
+    s.undo()
+    assert (s.call("a"), s.call("bb")) == (11, 21)
+    s.check()
+
+
+def test_the_variables_of_a_cell_that_takes_over_stay(s):
+    s.run(group("a"))
+    s.run(group("bb") + "\n@v = global i32 1\n@w = internal global i32 5\ndefine i32 @up() {\n  %o = load i32, ptr @w\n  %p = add i32 %o, 1\n  store i32 %p, ptr @w\n  ret i32 %p\n}\n@q = global ptr @w\ndefine i32 @look() {\n  %p = load ptr, ptr @q\n  %v = load i32, ptr %p\n  ret i32 %v\n}")
+    s.run("@v = 40")
+    assert s.call("up") == 6
+    address = s.symbols["v"].address
+    s.evict("a")
+    assert (s["v"].value, s.symbols["v"].address, s.call("up"), s.call("look")) == (40, address, 7, 7)
+    s.check()
+
+
+def test_evicting_while_a_fault_is_fresh(s):
+    s.run("define void @bad() {\n  store volatile i32 1, ptr null\n  ret void\n}")
+    with pytest.raises(Fault):
+        s.call("bad")
+    s.evict("bad")
+    s.check()
