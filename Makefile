@@ -27,7 +27,7 @@ test: $(VENV)/.test
 	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) -m 'not slow' $(PYTEST_ARGS)
 
 lab: $(VENV)/.lab
-	@$(PY) -m jupyterlab --notebook-dir=notebooks
+	@$(PY) -m jupyterlab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 bench: $(VENV)/.bench
 	@$(PY) -m benchmarks

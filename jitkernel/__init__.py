@@ -25,6 +25,10 @@ __all__ = ["Arena", "Session", "__version__", "errors", "views"]
 def __getattr__(name: str) -> Any:
     # Loaded on first use: the compiler worker and the executor import parts of this package only.
     if name == "Session":
+        from jitkernel._platform import platform_message
+
+        if message := platform_message():
+            raise ImportError(message)
         from jitkernel.session import Session
 
         return Session

@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; its exit status."""
     arguments = parser().parse_args(argv)
     if arguments.call in (run, console, tour):
-        from jitkernel.kernel.doctor import platform_message
+        from jitkernel._platform import platform_message
 
         message = platform_message()
         if message:

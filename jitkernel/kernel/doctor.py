@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CHECKS", "Finding", "examine", "platform_message"]
+from jitkernel._platform import platform_message
+
+__all__ = ["CHECKS", "Finding", "examine", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +26,6 @@ class Finding:
     state: Literal["ok", "note", "missing"]
     what: str
     remedy: str = ""
-
-
-def platform_message() -> str:
-    """Why this machine cannot run the kernel; empty where it can."""
-    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
-        return ""
-    return (
-        f"jitkernel runs on Linux x86-64; this is {platform.system()} {platform.machine()}."
-        " Use a Linux container or virtual machine (Docker, Podman, Lima), or WSL on Windows."
-    )
 
 
 def check_platform() -> Finding:

@@ -1,0 +1,18 @@
+"""Where jitkernel runs, in one place: `platform_message`."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+__all__ = ["platform_message"]
+
+
+def platform_message() -> str:
+    """Why this machine cannot run sessions; empty where it can."""
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
+        return ""
+    return (
+        f"jitkernel runs on Linux x86-64; this is {platform.system()} {platform.machine()}."
+        " Use a Linux container or virtual machine (Docker, Podman, Lima), or WSL on Windows."
+    )
