@@ -54,8 +54,8 @@ class Bindings:
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
         self.got = arena.zones["rodata"].start
         #: what is at a variable that is gone: 200 MiB where nothing is mapped
-        low = self.base + arena.capacity <= 1 << 31
-        self.nowhere = 0x0100_0000 if low else self.base - (256 << 20)
+        self._low = self.base + arena.capacity <= 1 << 31
+        self.nowhere = 0x0100_0000 if self._low else self.base - (256 << 20)
         data = arena.zones["data"]
         self._data_start, self._data_stop = data.start - arena.base, data.stop - arena.base
 
@@ -72,7 +72,7 @@ class Bindings:
         state = symbol.state
         if state is DEFINED or (state is FIXED and symbol.address in self.arena):
             return symbol.address
-        return 0 if state is NULL else self.stub(symbol)
+        return 0 if state is NULL and self._low else self.stub(symbol)
 
     def held_value(self, definition: Definition, stub: int) -> int:
         """What fields held of a symbol while `definition` was its definition."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
 from jitkernel.linker.layout import Names
 
 __all__ = ["Piece", "pieces", "pinned_sections"]
@@ -27,11 +28,13 @@ class Piece(NamedTuple):
     address: int
 
 
-def pieces(names: Names, pins: Mapping[str, int]) -> dict[int, list[Piece]]:
+def pieces(obj: ElfObject, names: Names, pins: Mapping[str, int]) -> dict[int, list[Piece]]:
     """By section: what pinned symbols put elsewhere."""
     found: dict[int, list[Piece]] = {}
     for e in names.exports:
         if e.name in pins and e.section < c.SHN_LORESERVE:
+            if e.value + e.size > obj.sections[e.section][5]:
+                raise LinkError(f"@{e.name} does not end inside its section")
             found.setdefault(e.section, []).append(Piece(e.value, e.value + e.size, pins[e.name]))
     for ranges in found.values():
         ranges.sort()

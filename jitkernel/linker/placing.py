@@ -52,7 +52,7 @@ class Placing:
 
     __slots__ = (
         "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "names",
-        "new", "new_cies", "obj", "pieces", "pins", "private", "saved", "starts", "targets",
+        "new", "obj", "overwritten", "pieces", "pins", "private", "saved", "starts", "targets",
         "text_was", "uses", "view", "weak", "write_data", "written",
     )  # fmt: skip
 
@@ -82,11 +82,12 @@ class Placing:
         self.targets: list[Target | None] = []
         self.uses: dict[Symbol, bytearray] = {}
         self.private: dict[int, Symbol] = {}
-        #: what to undo: symbols that did not exist, definitions that were replaced, and of those
-        #: with what their users' fields held, the ones whose users were written again
+        #: what to undo: symbols that did not exist; definitions that were replaced; of those, the
+        #: ones whose users were written again; the bytes of pinned variables
         self.new: list[Symbol] = []
         self.saved: list[tuple[Symbol, Definition]] = []
         self.written: list[Symbol] = []
+        self.overwritten: list[tuple[int, bytes]] = []
         linker.bind.made.clear()
         linker.unwind.made.clear()
 
@@ -98,7 +99,7 @@ class Placing:
         obj = self.obj
         dropped = drop_groups(self, takeover) if obj.groups else frozenset()
         if self.pins:
-            self.pieces = pieces(self.names, self.pins)
+            self.pieces = pieces(obj, self.names, self.pins)
             dropped |= pinned_sections(obj, self.pieces)
         self.layout = arrange(obj, dropped)
         tentative = place_commons(self)
@@ -146,6 +147,8 @@ class Placing:
             bind.rebind(symbol, held)
         for symbol in self.new:
             linker.symbols.pop(symbol.name, None)
+        for address, data in self.overwritten:
+            bind.arena.write(address, data)
         bind.abort()
         linker.unwind.abort()
         linker.release(image)
@@ -223,10 +226,12 @@ class Placing:
             for section, ranges in self.pieces.items():
                 content = obj.content(section)
                 for piece in ranges:
+                    size = piece.stop - piece.start
+                    self.overwritten.append((piece.address, arena.read(piece.address, size)))
                     if content:
                         arena.write(piece.address, content[piece.start : piece.stop])
                     else:
-                        arena.zero(piece.address, piece.stop - piece.start)
+                        arena.zero(piece.address, size)
 
     def find_locals(self) -> None:
         """By symbol index: the address of a local symbol; None where it has none."""

@@ -9,8 +9,10 @@ import pytest
 from books import state
 from corpus import IR, KINDS
 from native import lookup, mapped
+from oracle import assert_like_ld
 from toolchain import assemble, compile_c, compile_ir, needs
 
+from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import Linker, SymbolState
 
@@ -189,6 +191,52 @@ def test_no_room_for_the_stub_of_an_evicted_function(linker, monkeypatch):
     linker.check()
 
 
+# -- a high base -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def high():
+    """An arena above 2 GiB, as an inline executor may have to take."""
+    arena = Arena(capacity=16 << 20, base=0x5000_0000_0000)
+    arena.reserve("rodata", 48)
+    yield Linker(arena, lookup, fixed={"jk_raise": arena.base + 0x100})
+    arena.close()
+
+
+@pytest.mark.parametrize("name", IR)
+@pytest.mark.parametrize("model", ["small", "large"])
+def test_position_independent_code_links_anywhere(high, name, model):
+    data = compile_ir(IR[name], 2, "pic", model)
+    image = high.place(data, 1, kinds={**KINDS, "_Unwind_Resume": "function"})
+    high.check()
+    near = high.place(compile_ir("define void @later() { ret void }", 2, "pic"), 3)
+    high.check()
+    if model == "large":  # ld does not relax towards high addresses; here is nothing to relax
+        assert_like_ld(data, high, image)
+    with mapped(high.arena):
+        if name == "calls":
+            assert _call(high, "recursive", 5) & 0xFFFFFFFF == 120
+        if name == "tables":
+            assert [_call(high, "calls_through", i) & 0xFF for i in range(3)] == [1, 2, 3]
+            assert _call(high, "same", high.canonical(high.symbols["one"])) & 1 == 1
+        if name == "linkages":
+            assert _call(high, "is_there") & 1 == 0
+            code = "define void @maybe() { ret void }"
+            high.place(compile_ir(code, 2, "pic"), 2)
+            assert _call(high, "is_there") & 1 == 1
+            _call(high, "calls_maybe")
+    for gone in (near, image):
+        high.unlink(gone)
+        high.check()
+
+
+def test_other_code_is_refused_there_with_the_reason(high):
+    before = state(high)
+    with pytest.raises(LinkError, match="only position-independent code links"):
+        high.place(compile_ir(IR["switches"], 0, "static"), 1, kinds=KINDS)
+    assert state(high) == before
+
+
 # -- symbols ---------------------------------------------------------------------------------------
 
 
@@ -325,6 +373,21 @@ def test_pinned_variables_are_initialised_in_place(linker):
     linker.unlink(second)
     linker.check()
     assert linker.arena.usage()["data"]["extents"] == 0
+
+
+@needs("as")
+def test_pinned_variables_have_their_values_back_when_placing_fails(linker):
+    linker.place(compile_ir("@n = global i32 1"), 1)
+    at = linker.symbols["n"].address
+    linker.arena.write(at, b"kept")
+    before = state(linker)
+    data = assemble(".data\n.globl n\n.type n, @object\nn: .long 5\n.size n, 4\n.quad nobody")
+    with pytest.raises(LinkError, match="nobody defines"):
+        linker.place(data, 2, pins={"n": at})
+    data = assemble(".data\n.globl n\n.type n, @object\nn: .long 5\n.size n, 4\n.byte .data")
+    with pytest.raises(LinkError, match="does not fit 8 bits"):
+        linker.place(data, 2, pins={"n": at})
+    assert state(linker) == before
 
 
 def test_a_private_variable_between_pinned_ones_is_not_lost(linker):
