@@ -273,8 +273,8 @@ def main() -> NoReturn:
 
     for name in (
         "exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
-        "fopencookie fclose pthread_attr_init pthread_attr_setstacksize pthread_create "
-        "pthread_join stdin stdout stderr"
+        "fopencookie fclose fdopen setvbuf stdin stdout stderr pthread_attr_init "
+        "pthread_attr_setstacksize pthread_create pthread_join"
     ).split():
         put(f"libc_{name}", symbol(name))
     put("libc_stack_chk_fail", symbol("__stack_chk_fail"))
@@ -282,6 +282,7 @@ def main() -> NoReturn:
     put("libc_register_frame", symbol("__register_frame"))
     put("libc_deregister_frame", symbol("__deregister_frame"))
     put("libc_files", symbol("_IO_list_all") if symbol("gnu_get_libc_version") else 0)
+    put("has_avx", native("jk_has_avx")())
     put("pid", os.getpid())
     put("tid", os.getpid())  # cells run on the first thread
     put("stack_size", stack_size)

@@ -91,6 +91,8 @@ _CONTROL = (
     "libc_malloc",
     "libc_free",
     "libc_fopencookie",
+    "libc_fdopen",
+    "libc_setvbuf",
     "libc_fclose",
     "libc_pthread_attr_init",
     "libc_pthread_attr_setstacksize",

@@ -244,10 +244,11 @@ class Conversation:
         self._due = self.stop.due
 
     def _fail(self, error: BaseException) -> None:
-        """A callback raised: remember that, and stop the cell."""
+        """A callback raised: remember that, and stop the cell.  A KeyboardInterrupt only stops."""
         if not self.busy:
             raise error
-        self.failure = self.failure or error
+        if not isinstance(error, KeyboardInterrupt):
+            self.failure = self.failure or error
         if self.stop is None:
             self.interrupt_now("")
 

@@ -1,6 +1,6 @@
 """Stopping a cell that runs: from a signal to its thread up to the end of the process.
 
-The runtime's handler (runtime.ll) decides what a signal may do at the place where it arrives; this
+The runtime's handler (native/handler.ll) decides what a signal may do at the place where it arrives; this
 is the kernel process's half, a clock: what to try next, and when to give up.  Start from
 `Interruption.step`.  It never waits.
 """
@@ -15,7 +15,7 @@ from jitkernel.executor import procfs
 
 __all__ = ["SIGNAL", "Interruption"]
 
-SIGNAL = 62  # a real-time signal of our own; runtime.ll has the same number
+SIGNAL = 62  # a real-time signal of our own; native/handler.ll has the same number
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
 BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force

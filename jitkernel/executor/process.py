@@ -1,6 +1,6 @@
 """The executor as the kernel process sees it: start it, call thunks in it, outlive its end.
 
-What the process does with a request is in child.py and runtime.ll; how requests and streams are
+What the process does with a request is in child.py and native/; how requests and streams are
 served is in conversation.py.  Start from `Executor.call`.
 """
 
@@ -29,13 +29,14 @@ from jitkernel.executor.spawn import Spawned, control_words
 
 __all__ = ["Executor"]
 
-_CALL, _CHECK = 1, 2  # served by the native loop (runtime.ll)
+_CALL, _CHECK = 1, 2  # served by the native loop (native/serve.ll)
 _LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV, _PARK = 17, 18, 19, 20, 21, 22  # by child.py
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _MANY = 2000  # names in one message
 _HEALTH = 0.1  # seconds for a check to be answered
+_CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 _LOST = (
@@ -259,8 +260,11 @@ class Executor:
         """What the words in shared memory and the exit status tell of a process that is gone."""
         kind, record = self._record(seq, cause)
         done = self._get("progress")
+        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
+        if status == _CUT:
+            how = "lost its descriptors, which the cell closed"
         if self._get("done_seq") == seq and not self._get("done_stopped"):
-            lost = f"the cell closed descriptors that the executor needs; {_LOST}"
+            lost = f"the executor {how}; {_LOST}"
             return Outcome("ok", self._result(ret_size), respawned=True, lost=lost)
         if stopped and status == -signal.SIGKILL:
             kind, record = "interrupted", record or self._bare_record(cause)
@@ -268,7 +272,6 @@ class Executor:
             kind, record = "exit", replace(self._bare_record("exit"), status=status)
         if record is not None:
             return Outcome(kind, record=record, respawned=True, lost=_LOST, done=done)
-        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
         started = self._get("seq") == seq
         lost = f"the executor {how}; {_LOST}"
         return Outcome("died", respawned=True, lost=lost, started=started, done=done)

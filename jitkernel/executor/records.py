@@ -14,7 +14,7 @@ from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
 
 __all__ = ["ExecutorSettings", "FaultRecord", "Outcome", "decode_record", "signal_name"]
 
-#: Who ended the cell, by the number that runtime.s gives it.
+#: Who ended the cell, by the number that native/entry.s gives it.
 CAUSES = (
     "",
     "exit",

@@ -1,15 +1,15 @@
 """The executor's native runtime as one module of LLVM IR.  Start from `runtime_ir`.
 
-The text is in runtime.ll (handlers, record, serving) and runtime.s (what must be written in
-instructions); here only the names of control words become addresses.  It imports nothing but
-`jk_control`, and has no data of its own.
+The text is in the folder native: entry.s has what must be written in instructions, base.ll is where
+to start in the others.  Here only the names of control words become addresses.  The module imports
+nothing but `jk_control`, and has no data of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 from jitkernel.executor import control
@@ -40,17 +40,18 @@ _PLACES = {
     "stack_copy": control.STACK_AT,
     "frame": control.FRAME_AT,
 }
+_PARTS = ("base", "enter", "record", "handler", "health", "serve")
 _NAME = re.compile(r"\$([a-z]\w*)")
 
 
 def runtime_ir() -> str:
     """The module's text; its only external symbol is `jk_control`, the start of runtime.data."""
-    here = files("jitkernel.executor")
-    assembly = re.sub("#.*", "", (here / "runtime.s").read_text("ascii"))
+    folder = Path(__file__).with_name("native")
+    assembly = re.sub("#.*", "", (folder / "entry.s").read_text("ascii"))
     lines = (line.rstrip() for line in _NAME.sub(_relative, assembly).splitlines())
     entries = "\n".join(f'module asm "{line}"' for line in lines if line)
-    body = re.sub(";.*", "", (here / "runtime.ll").read_text("ascii"))
-    return f"{entries}\n\n{_NAME.sub(_pointer, body)}"
+    body = "\n".join((folder / f"{part}.ll").read_text("ascii") for part in _PARTS)
+    return f"{entries}\n\n{_NAME.sub(_pointer, re.sub(';.*', '', body))}"
 
 
 def _relative(match: re.Match[str]) -> str:

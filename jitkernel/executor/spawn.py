@@ -172,24 +172,11 @@ class Spawned:
 
 
 def control_words(regions: Sequence[tuple[str, int, int]]) -> dict[str, int]:
-    """The control words that the arena and the CPU decide."""
+    """The control words that the arena decides."""
     spans = {name: (start, stop) for name, start, stop in regions}
-    words = {
-        "has_avx": int(_has_avx()),
+    return {
         "text_start": spans["text"][0],
         "text_stop": spans["text"][1],
         "runtime_start": spans["runtime.text"][0],
         "runtime_stop": spans["runtime.text"][1],
     }
-    return words
-
-
-def _has_avx() -> bool:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith("flags"):
-                    return " avx " in line + " "
-    except OSError:
-        pass
-    return False

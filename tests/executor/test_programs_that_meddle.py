@@ -58,23 +58,29 @@ def test_every_descriptor_closed(fresh: Lab, first: int) -> None:
     outcome = fresh.run(close_all(first, 1 << 15), ret_size=8)
     began = time.monotonic()
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 99))
-    assert outcome.respawned and "closed descriptors" in outcome.lost
+    assert outcome.respawned and "which the cell closed" in outcome.lost
     assert fresh.square(5) == 25
     in_time(began, 0.2)
     assert fresh.run(PUTS).kind == "ok" and fresh.out == b"still here\n"
     fresh.assert_sound(heap=False)
 
 
-def test_stdout_closed_through_stdio(fresh: Lab) -> None:
-    """fclose(stdout) is for good, as in any C program; the executor does not mind."""
-    ir = program(
-        "  %f = load ptr, ptr @stdout\n  %c = call i32 @fclose(ptr %f)",
-        "@stdout = external global ptr",
-    )
+def test_streams_closed_through_stdio(fresh: Lab) -> None:
     fresh.run(p.KEEP)
-    outcome = fresh.run(ir)
-    assert outcome.kind == "ok"
-    fresh.assert_sound()
+    for name in ("stdout", "stderr", "stdin", "stdout"):
+        ir = program(
+            f"  %f = load ptr, ptr @{name}\n  %c = call i32 @fclose(ptr %f)",
+            f"@{name} = external global ptr",
+        )
+        outcome = fresh.run(ir)
+        assert outcome.kind == "ok" and not outcome.respawned
+        assert "opened again" in outcome.lost
+        assert fresh.run(PUTS).kind == "ok"
+        assert fresh.out == b"still here\n"
+        fresh.lines = ["x"]
+        char = program("  %c = call i32 @getchar()\n  store i32 %c, ptr %ret")
+        assert fresh.run(char, ret_size=1).result == b"x"
+        fresh.assert_sound()
 
 
 def test_redirected_output_stays_redirected(fresh: Lab) -> None:

@@ -137,6 +137,18 @@ def test_what_an_input_callback_raises(lab: Lab) -> None:
     lab.assert_sound()
 
 
+def test_keyboard_interrupt_while_the_user_is_asked(lab: Lab) -> None:
+    def ask(prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    lab.executor.on_input = ask
+    try:
+        assert lab.run(SCANF).kind == "interrupted"
+    finally:
+        lab.executor.on_input = lab.input
+    lab.assert_sound()
+
+
 def test_interrupt_while_the_user_is_asked(lab: Lab) -> None:
     lab.executor.on_input = lambda prompt: str(lab.executor.interrupt())
     try:

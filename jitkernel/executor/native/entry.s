@@ -1,5 +1,5 @@
 # The executor's runtime, the part that must be written in instructions: entering user code,
-# coming back from it in any state, and the ways in from user code.  runtime.ll has the rest.
+# coming back from it in any state, and the ways in from user code.  The .ll files have the rest.
 # `$name` is the control word of that name (control.py), relative to the program counter.
     .intel_syntax noprefix
     .text
@@ -125,6 +125,21 @@ jk_quit:
 2:  lea rax, [$libc_exit]
     jmp qword ptr [rax + 8*rsi - 8]
 1:  ret
+
+# i64 jk_has_avx(): cpuid leaf 1, ecx: OSXSAVE and AVX, as AVX2 code checks before it runs.
+    .globl jk_has_avx
+jk_has_avx:
+    push rbx
+    mov eax, 1
+    xor ecx, ecx
+    cpuid
+    shr ecx, 27
+    xor eax, eax
+    and ecx, 3
+    cmp ecx, 3
+    sete al
+    pop rbx
+    ret
 
 # The end of a signal handler (psABI: the kernel's restorer; debuggers know these bytes).
     .p2align 4

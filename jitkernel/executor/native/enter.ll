@@ -1,0 +1,163 @@
+; What surrounds user code: the handlers installed, output flushed, a forked child ended; and the
+; text zone's lock.  entry.s has jk_enter itself.
+
+; Install a handler (0: the default action) for a signal, every signal blocked while it runs.
+; flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER, no SA_RESTART
+define internal void @handle(i64 %signal, i64 %handler) #0 {
+  %act = alloca [4 x i64], align 8
+  store i64 %handler, ptr %act
+  %flags = getelementptr i64, ptr %act, i64 1
+  store i64 u0x0C000004, ptr %flags
+  %restorer = getelementptr i64, ptr %act, i64 2
+  store i64 ptrtoint (ptr @jk_restorer to i64), ptr %restorer
+  %mask = getelementptr i64, ptr %act, i64 3
+  store i64 -1, ptr %mask
+  %a = ptrtoint ptr %act to i64
+  %r = call i64 @sys(i64 13, i64 %signal, i64 %a, i64 0, i64 8, i64 0, i64 0)
+  ret void
+}
+
+; What every entry renews, whatever the last cell did to signals.
+define dso_local void @jk_arm() #0 {
+  %h = ptrtoint ptr @jk_handler to i64
+  call void @handle(i64 11, i64 %h)
+  call void @handle(i64 7, i64 %h)
+  call void @handle(i64 8, i64 %h)
+  call void @handle(i64 4, i64 %h)
+  call void @handle(i64 5, i64 %h)
+  call void @handle(i64 6, i64 %h)
+  call void @handle(i64 62, i64 %h)
+  %stack = ptrtoint ptr $alt_stack to i64
+  %r1 = call i64 @sys(i64 131, i64 %stack, i64 0, i64 0, i64 0, i64 0, i64 0)
+  ; unblock 4 5 6 7 8 11 62, and remember what is blocked then
+  %ours = alloca i64, align 8
+  store i64 u0x20000000000004F8, ptr %ours
+  %set = ptrtoint ptr %ours to i64
+  %old = ptrtoint ptr $saved_mask to i64
+  %r2 = call i64 @sys(i64 14, i64 1, i64 %set, i64 %old, i64 8, i64 0, i64 0)
+  %was = load volatile i64, ptr $saved_mask
+  %now = and i64 %was, u0xDFFFFFFFFFFFFB07
+  store volatile i64 %now, ptr $saved_mask
+  ret void
+}
+
+; User code returned.  In a forked child that is the end of it: only the parent answers.
+define dso_local void @jk_leave() #0 {
+  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %ours = load volatile i64, ptr $pid
+  %same = icmp eq i64 %pid, %ours
+  br i1 %same, label %parent, label %child
+child:
+  %fflush = load volatile ptr, ptr $libc_fflush
+  %r = call i32 %fflush(ptr null)
+  %x = load volatile ptr, ptr $libc__exit
+  call void %x(i32 0)
+  unreachable
+parent:
+  call void @flush()
+  store volatile i64 0, ptr $running
+  call void @unlock_text()
+  ret void
+}
+
+; A thread that was stopped is back on its own stack.
+define dso_local void @jk_settle() #0 {
+  %mask = ptrtoint ptr $saved_mask to i64
+  %r = call i64 @sys(i64 14, i64 2, i64 %mask, i64 0, i64 8, i64 0, i64 0)
+  call void @unlock_text()
+  ret void
+}
+
+; Write out what the program printed, drop the input that it left unread.  Not fflush(NULL): that
+; waits for every stream's lock, and a thread of the user's may hold one while it waits to read.
+define internal void @flush() #0 {
+  call void @flush_one(ptr $libc_stdout)
+  call void @flush_one(ptr $libc_stderr)
+  %variable = load volatile ptr, ptr $libc_stdin
+  %stdin = load volatile ptr, ptr %variable
+  %none = icmp eq ptr %stdin, null
+  br i1 %none, label %done, label %look
+look:
+  ; struct _IO_FILE (glibc): the lock at 136
+  %lock_at = getelementptr i8, ptr %stdin, i64 136
+  %lock = load volatile ptr, ptr %lock_at
+  %lockless = icmp eq ptr %lock, null
+  br i1 %lockless, label %purge, label %held
+held:
+  %word = load volatile i32, ptr %lock
+  %busy = icmp ne i32 %word, 0
+  br i1 %busy, label %done, label %purge
+purge:
+  %fpurge = load volatile ptr, ptr $libc_fpurge
+  call void %fpurge(ptr %stdin)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @flush_one(ptr %word) #0 {
+  %variable = load volatile ptr, ptr %word
+  %stream = load volatile ptr, ptr %variable
+  %none = icmp eq ptr %stream, null
+  br i1 %none, label %done, label %flush
+flush:
+  %fflush = load volatile ptr, ptr $libc_fflush
+  %r = call i32 %fflush(ptr %stream)
+  br label %done
+done:
+  ret void
+}
+
+; The text zone is not executable while an interrupt waits for a library to return.
+
+define internal void @lock_text() #0 {
+  %start = load volatile i64, ptr $text_start
+  %stop = load volatile i64, ptr $text_stop
+  %size = sub i64 %stop, %start
+  store atomic i32 1, ptr $text_locked seq_cst, align 4
+  %r = call i64 @sys(i64 10, i64 %start, i64 %size, i64 1, i64 0, i64 0, i64 0)
+  ret void
+}
+
+define internal void @unlock_text() #0 {
+  %locked = load atomic i32, ptr $text_locked seq_cst, align 4
+  %free = icmp eq i32 %locked, 0
+  br i1 %free, label %done, label %unlock
+unlock:
+  %start = load volatile i64, ptr $text_start
+  %stop = load volatile i64, ptr $text_stop
+  %size = sub i64 %stop, %start
+  %r1 = call i64 @sys(i64 10, i64 %start, i64 %size, i64 5, i64 0, i64 0, i64 0)
+  store atomic i32 0, ptr $text_locked seq_cst, align 4
+  %word = ptrtoint ptr $text_locked to i64
+  %r2 = call i64 @sys(i64 202, i64 %word, i64 129, i64 2147483647, i64 0, i64 0, i64 0)
+  br label %done
+done:
+  ret void
+}
+
+; For the time that text is written: the user's own threads wait at their next instruction of it.
+define dso_local void @jk_park() #0 {
+  call void @lock_text()
+  ret void
+}
+
+define dso_local void @jk_unpark() #0 {
+  call void @unlock_text()
+  ret void
+}
+
+; A thread of the user's own that runs session code meanwhile waits here, then tries again.
+define internal void @wait_for_text() #0 {
+  br label %again
+again:
+  %locked = load atomic i32, ptr $text_locked seq_cst, align 4
+  %free = icmp eq i32 %locked, 0
+  br i1 %free, label %done, label %wait
+wait:
+  %word = ptrtoint ptr $text_locked to i64
+  %r = call i64 @sys(i64 202, i64 %word, i64 128, i64 1, i64 0, i64 0, i64 0)
+  br label %again
+done:
+  ret void
+}

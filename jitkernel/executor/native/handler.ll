@@ -1,0 +1,246 @@
+; The signal handler, and the ways of ending a cell.
+
+; ucontext_t: general registers from byte 40 (rsp 160, rip 168, eflags 176, error 192, trap 200),
+; signal mask at 296.  siginfo_t: code at 8, address at 16.  (Linux, asm/sigcontext.h)
+define dso_local void @jk_handler(i32 %signal32, ptr %info, ptr %context) #0 {
+entry:
+  %signal = zext i32 %signal32 to i64
+  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %rip_at = getelementptr i8, ptr %context, i64 168
+  %rip = load i64, ptr %rip_at
+  %rsp_at = getelementptr i8, ptr %context, i64 160
+  %rsp = load i64, ptr %rsp_at
+  %text_start = load volatile i64, ptr $text_start
+  %text_stop = load volatile i64, ptr $text_stop
+  %text_size = sub i64 %text_stop, %text_start
+  %text_at = sub i64 %rip, %text_start
+  %in_text = icmp ult i64 %text_at, %text_size
+  %runtime_start = load volatile i64, ptr $runtime_start
+  %runtime_stop = load volatile i64, ptr $runtime_stop
+  %runtime_size = sub i64 %runtime_stop, %runtime_start
+  %runtime_at = sub i64 %rip, %runtime_start
+  %in_runtime = icmp ult i64 %runtime_at, %runtime_size
+  %in_ours = or i1 %in_text, %in_runtime
+  %our_tid = load volatile i64, ptr $tid
+  %mine = icmp eq i64 %tid, %our_tid
+  %on = load volatile i64, ptr $running
+  %running = icmp ne i64 %on, 0
+  %in_service = load volatile i64, ptr $service
+  %user = icmp eq i64 %in_service, 0
+  %seq = load volatile i64, ptr $seq
+  %asked = load volatile i64, ptr $interrupt_seq
+  %meant = icmp eq i64 %seq, %asked
+  %runs_cell = and i1 %running, %user
+  %interruptible = and i1 %runs_cell, %meant
+  ; the control block is shared with forked children, which are not what it speaks of
+  %our_pid = load volatile i64, ptr $pid
+  %same = icmp eq i64 %pid, %our_pid
+  br i1 %same, label %ours, label %default
+
+ours:
+  %is_interrupt = icmp eq i64 %signal, 62
+  br i1 %is_interrupt, label %interrupt, label %fault
+
+interrupt:
+  br i1 %mine, label %for_me, label %forward
+forward:
+  %r1 = call i64 @sys(i64 234, i64 %pid, i64 %our_tid, i64 62, i64 0, i64 0, i64 0)
+  ret void
+for_me:
+  br i1 %interruptible, label %asked_for, label %ignore
+ignore:
+  ret void
+asked_for:
+  br i1 %in_ours, label %stop_here, label %in_library
+in_library:
+  %force = load volatile i64, ptr $force_seq
+  %forced = icmp eq i64 %force, %seq
+  br i1 %forced, label %stop_library, label %lock
+lock:
+  %locked = load atomic i32, ptr $text_locked seq_cst, align 4
+  %already = icmp ne i32 %locked, 0
+  br i1 %already, label %ignore, label %lock_now
+lock_now:
+  call void @lock_text()
+  ret void
+stop_here:
+  call void @stop(i64 %signal, ptr %info, ptr %context, i64 0)
+  ret void
+stop_library:
+  call void @stop(i64 %signal, ptr %info, ptr %context, i64 1)
+  ret void
+
+fault:
+  %code_at = getelementptr i8, ptr %info, i64 8
+  %code = load i32, ptr %code_at
+  %real = icmp sgt i32 %code, 0
+  %address_at = getelementptr i8, ptr %info, i64 16
+  %address = load i64, ptr %address_at
+  %is_segv = icmp eq i64 %signal, 11
+  %real_segv = and i1 %real, %is_segv
+  %at_pc = icmp eq i64 %address, %rip
+  %fetch = and i1 %real_segv, %at_pc
+  %text_fetch = and i1 %fetch, %in_text
+  br i1 %text_fetch, label %locked_text, label %real_fault
+
+locked_text:
+  br i1 %mine, label %locked_mine, label %locked_other
+locked_other:
+  call void @wait_for_text()
+  ret void
+locked_mine:
+  br i1 %interruptible, label %stop_here, label %stale
+stale:
+  call void @unlock_text()
+  ret void
+
+real_fault:
+  br i1 %mine, label %my_fault, label %other_fault
+other_fault:
+  %may_other = call i1 @take_record(i1 false)
+  br i1 %may_other, label %record_other, label %default
+record_other:
+  call void @record_signal(i64 %signal, ptr %info, ptr %context)
+  call void @record(i64 1, i64 0, i64 1, i64 0, i64 %rip, i64 %rsp)
+  br label %default
+my_fault:
+  br i1 %running, label %cell_fault, label %default
+
+cell_fault:
+  ; A jump to what is no code is the cell's own doing, not a library's: the fetch itself failed,
+  ; or the address is not canonical.
+  %high = ashr i64 %rip, 47
+  %odd = icmp ne i64 %high, 0
+  %wild = or i1 %fetch, %odd
+  %not_library = or i1 %wild, %in_ours
+  %library = select i1 %not_library, i64 0, i64 1
+  %trap_at = getelementptr i8, ptr %context, i64 200
+  %trap = load i64, ptr %trap_at
+  ; int3 reports the address behind it
+  %is_int3 = icmp eq i64 %trap, 3
+  %is_trap = icmp eq i64 %signal, 5
+  %behind = and i1 %is_int3, %is_trap
+  %back = zext i1 %behind to i64
+  %pc = sub i64 %rip, %back
+  %may = call i1 @take_record(i1 true)
+  br i1 %may, label %record_cell, label %recover
+record_cell:
+  call void @record_signal(i64 %signal, ptr %info, ptr %context)
+  call void @record(i64 1, i64 0, i64 0, i64 %library, i64 %pc, i64 %rsp)
+  br label %recover
+recover:
+  call void @resume(ptr %context)
+  ret void
+
+default:
+  call void @handle(i64 %signal, i64 0)
+  %r2 = call i64 @sys(i64 234, i64 %pid, i64 %tid, i64 %signal, i64 0, i64 0, i64 0)
+  ret void
+}
+
+; End the cell because the kernel process asked for it.
+define internal void @stop(i64 %signal, ptr %info, ptr %context, i64 %library) #0 {
+  store volatile i64 0, ptr $interrupt_seq
+  %may = call i1 @take_record(i1 true)
+  br i1 %may, label %write, label %done
+write:
+  call void @record_signal(i64 %signal, ptr %info, ptr %context)
+  %rip_at = getelementptr i8, ptr %context, i64 168
+  %rip = load i64, ptr %rip_at
+  %rsp_at = getelementptr i8, ptr %context, i64 160
+  %rsp = load i64, ptr %rsp_at
+  call void @record(i64 4, i64 0, i64 0, i64 %library, i64 %rip, i64 %rsp)
+  br label %done
+done:
+  call void @resume(ptr %context)
+  ret void
+}
+
+; Make the interrupted context continue in jk_recover, with plain flags.
+define internal void @resume(ptr %context) #0 {
+  store volatile i64 0, ptr $running
+  %rip_at = getelementptr i8, ptr %context, i64 168
+  store i64 ptrtoint (ptr @jk_recover to i64), ptr %rip_at
+  %flags_at = getelementptr i8, ptr %context, i64 176
+  store i64 514, ptr %flags_at
+  %mask_at = getelementptr i8, ptr %context, i64 296
+  %mask = load volatile i64, ptr $saved_mask
+  store i64 %mask, ptr %mask_at
+  call void @unlock_text()
+  ret void
+}
+
+; Somebody calls for the end of the process (entry.s).  block: rdi rsi rbp rbx r12-r15, return
+; address.  1: the cell is over; 0: go on and do it.
+define dso_local i32 @jk_note(i64 %status, i64 %cause, ptr %block) #0 {
+entry:
+  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %our_pid = load volatile i64, ptr $pid
+  %our_tid = load volatile i64, ptr $tid
+  %same = icmp eq i64 %pid, %our_pid
+  %mine = icmp eq i64 %tid, %our_tid
+  %on = load volatile i64, ptr $running
+  %running = icmp ne i64 %on, 0
+  %concerns = and i1 %same, %running
+  br i1 %concerns, label %take, label %no
+no:
+  ret i32 0
+take:
+  %may = call i1 @take_record(i1 %mine)
+  br i1 %may, label %write, label %written
+write:
+  %zero_at = ptrtoint ptr $r_kind to i64
+  call void @zero(i64 %zero_at, i64 $record_size)
+  %p2 = getelementptr i64, ptr %block, i64 2
+  %rbp = load i64, ptr %p2
+  store volatile i64 %rbp, ptr $r_reg_rbp
+  %p3 = getelementptr i64, ptr %block, i64 3
+  %rbx = load i64, ptr %p3
+  store volatile i64 %rbx, ptr $r_reg_rbx
+  %p4 = getelementptr i64, ptr %block, i64 4
+  %from = ptrtoint ptr %p4 to i64
+  %to = ptrtoint ptr $r_reg_r12 to i64
+  call void @copy(i64 %to, i64 %from, i64 32)
+  %p8 = getelementptr i64, ptr %block, i64 8
+  %return = load i64, ptr %p8
+  %p9 = getelementptr i64, ptr %block, i64 9
+  %is_stub = icmp eq i64 %cause, 8
+  br i1 %is_stub, label %stub, label %plain
+stub:
+  %stub_at = sub i64 %return, 5
+  store volatile i64 %stub_at, ptr $r_stub
+  %p10 = getelementptr i64, ptr %block, i64 10
+  %caller_of_stub = load i64, ptr %p9
+  br label %finish
+plain:
+  br label %finish
+finish:
+  %pc = phi i64 [ %caller_of_stub, %stub ], [ %return, %plain ]
+  %sp_at = phi ptr [ %p10, %stub ], [ %p9, %plain ]
+  %kind_exit = phi i64 [ 3, %stub ], [ 2, %plain ]
+  ; abort and a smashed stack are faults in the eyes of a user
+  %is_abort = icmp eq i64 %cause, 6
+  %is_smashed = icmp eq i64 %cause, 7
+  %is_fault = or i1 %is_abort, %is_smashed
+  %kind = select i1 %is_fault, i64 1, i64 %kind_exit
+  %signal = select i1 %is_fault, i64 6, i64 0
+  %sp = ptrtoint ptr %sp_at to i64
+  store volatile i64 %signal, ptr $r_signal
+  store volatile i64 %status, ptr $r_status
+  store volatile i64 %pc, ptr $r_caller
+  store volatile i64 %pc, ptr $r_reg_rip
+  store volatile i64 %sp, ptr $r_reg_rsp
+  %in_library = icmp eq i64 %cause, 9
+  %library = zext i1 %in_library to i64
+  %other = xor i1 %mine, true
+  %thread = zext i1 %other to i64
+  call void @record(i64 %kind, i64 %cause, i64 %thread, i64 %library, i64 %pc, i64 %sp)
+  br label %written
+written:
+  br i1 %mine, label %over, label %no
+over:
+  store volatile i64 0, ptr $running
+  ret i32 1
+}

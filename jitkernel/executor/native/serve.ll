@@ -1,0 +1,224 @@
+; Requests served one after another (process.py sends them), and the watch for the kernel
+; process's end.
+
+; Register the unwind tables again when the kernel process has changed them.
+define internal void @renew_unwind() #0 {
+  %generation = load volatile i64, ptr $unwind_generation
+  %seen = load volatile i64, ptr $seen_generation
+  %current = icmp eq i64 %generation, %seen
+  br i1 %current, label %done, label %renew
+renew:
+  %old = load volatile ptr, ptr $seen_start
+  %none = icmp eq ptr %old, null
+  br i1 %none, label %register, label %deregister
+deregister:
+  %forget = load volatile ptr, ptr $libc_deregister_frame
+  call void %forget(ptr %old)
+  br label %register
+register:
+  %start = load volatile ptr, ptr $unwind_start
+  store volatile ptr %start, ptr $seen_start
+  store volatile i64 %generation, ptr $seen_generation
+  %empty = icmp eq ptr %start, null
+  br i1 %empty, label %done, label %known
+known:
+  %learn = load volatile ptr, ptr $libc_register_frame
+  call void %learn(ptr %start)
+  br label %done
+done:
+  ret void
+}
+
+define internal i64 @inode(i64 %fd) #0 {
+  %stat = alloca [18 x i64], align 8
+  %at = getelementptr i64, ptr %stat, i64 1
+  store volatile i64 0, ptr %at
+  %s = ptrtoint ptr %stat to i64
+  %r = call i64 @sys(i64 5, i64 %fd, i64 %s, i64 0, i64 0, i64 0, i64 0)
+  %inode = load volatile i64, ptr %at
+  ret i64 %inode
+}
+
+; Open a standard stream again that the cell closed; 1 when that was done.
+define internal i64 @reopen(i64 %fd, ptr %keep) #0 {
+  %r = call i64 @sys(i64 72, i64 %fd, i64 1, i64 0, i64 0, i64 0, i64 0)
+  %open = icmp ne i64 %r, -9
+  br i1 %open, label %good, label %closed
+good:
+  ret i64 0
+closed:
+  %from = load volatile i64, ptr %keep
+  %d = call i64 @sys(i64 33, i64 %from, i64 %fd, i64 0, i64 0, i64 0, i64 0)
+  %failed = icmp slt i64 %d, 0
+  br i1 %failed, label %hopeless, label %back
+hopeless:
+  %x = call i64 @sys(i64 231, i64 97, i64 0, i64 0, i64 0, i64 0, i64 0)
+  unreachable
+back:
+  ret i64 1
+}
+
+; Answer a request: kind, seq, 1 if the cell was stopped, 1 if the runtime could not tidy up,
+; 1 if descriptors were opened again.  The kernel process finds the same in shared memory where
+; the socket is gone; then this process has no more use.
+define internal void @reply(i64 %op, i64 %seq, i64 %stopped, i64 %sick) #0 {
+  store volatile i64 %stopped, ptr $done_stopped
+  store volatile i64 %sick, ptr $done_sick
+  store volatile i64 %seq, ptr $done_seq
+  %r0 = call i64 @reopen(i64 0, ptr $keep_0)
+  %r1 = call i64 @reopen(i64 1, ptr $keep_1)
+  %r2 = call i64 @reopen(i64 2, ptr $keep_2)
+  %r01 = or i64 %r0, %r1
+  %reopened = or i64 %r01, %r2
+  %as_were = icmp eq i64 %reopened, 0
+  br i1 %as_were, label %check, label %fit
+fit:
+  store volatile i64 1, ptr $service
+  store volatile i64 1, ptr $record_kept
+  %refit = ptrtoint ptr @refit to i64
+  %unfit = call i32 @jk_enter(i64 %refit, i64 0, i64 0, i64 0)
+  store volatile i64 0, ptr $record_kept
+  store volatile i64 0, ptr $service
+  br label %check
+check:
+  %socket = load volatile i64, ptr $socket
+  %inode = call i64 @inode(i64 %socket)
+  %expected = load volatile i64, ptr $socket_inode
+  %good = icmp eq i64 %inode, %expected
+  br i1 %good, label %send, label %lost
+lost:
+  %x1 = call i64 @sys(i64 231, i64 97, i64 0, i64 0, i64 0, i64 0, i64 0)
+  unreachable
+send:
+  %frame = alloca [8 x i64], align 8
+  store i64 %op, ptr %frame
+  %f1 = getelementptr i64, ptr %frame, i64 1
+  store i64 %seq, ptr %f1
+  %f2 = getelementptr i64, ptr %frame, i64 2
+  store i64 %stopped, ptr %f2
+  %f3 = getelementptr i64, ptr %frame, i64 3
+  store i64 %sick, ptr %f3
+  %f4 = getelementptr i64, ptr %frame, i64 4
+  store i64 %reopened, ptr %f4
+  %f5 = getelementptr i64, ptr %frame, i64 5
+  %f5a = ptrtoint ptr %f5 to i64
+  call void @zero(i64 %f5a, i64 24)
+  %at = ptrtoint ptr %frame to i64
+  %r = call i64 @sys(i64 44, i64 %socket, i64 %at, i64 64, i64 16384, i64 0, i64 0)
+  %sent = icmp eq i64 %r, 64
+  br i1 %sent, label %done, label %gone
+gone:
+  call void @reap()
+  unreachable
+done:
+  ret void
+}
+
+; Serve requests; returns the length of the first one that is for the Python part.
+define dso_local i64 @jk_serve() #0 {
+entry:
+  br label %loop
+loop:
+  %socket = load volatile i64, ptr $socket
+  %frame = ptrtoint ptr $frame to i64
+  %n = call i64 @sys(i64 45, i64 %socket, i64 %frame, i64 $frame_size, i64 0, i64 0, i64 0)
+  %again = icmp eq i64 %n, -4
+  br i1 %again, label %loop, label %came
+came:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %read, label %end
+end:
+  call void @reap()
+  unreachable
+read:
+  %op = load volatile i64, ptr $frame
+  %seq_at = getelementptr i8, ptr $frame, i64 8
+  %seq = load volatile i64, ptr %seq_at
+  switch i64 %op, label %python [ i64 1, label %call
+                                  i64 2, label %check ]
+python:
+  ret i64 %n
+
+call:
+  store volatile i64 0, ptr $record_taken
+  store volatile i64 0, ptr $record_kept
+  store volatile i64 0, ptr $service
+  store volatile i64 0, ptr $progress
+  store volatile i64 0, ptr $r_seq
+  store volatile i64 %seq, ptr $seq
+  call void @renew_unwind()
+  %thunk_at = getelementptr i8, ptr $frame, i64 16
+  %thunk = load volatile i64, ptr %thunk_at
+  %fn_at = getelementptr i8, ptr $frame, i64 24
+  %fn = load volatile i64, ptr %fn_at
+  %args_at = getelementptr i8, ptr $frame, i64 32
+  %args = load volatile i64, ptr %args_at
+  %ret_at = getelementptr i8, ptr $frame, i64 40
+  %ret = load volatile i64, ptr %ret_at
+  %stopped = call i32 @jk_enter(i64 %thunk, i64 %fn, i64 %args, i64 %ret)
+  %ok = icmp eq i32 %stopped, 0
+  br i1 %ok, label %answer, label %clean
+clean:
+  store volatile i64 1, ptr $record_kept
+  store volatile i64 1, ptr $service
+  %tidy = ptrtoint ptr @tidy to i64
+  %untidy = call i32 @jk_enter(i64 %tidy, i64 0, i64 0, i64 0)
+  store volatile i64 0, ptr $service
+  store volatile i64 0, ptr $record_kept
+  br label %answer
+answer:
+  %sick = phi i32 [ 0, %call ], [ %untidy, %clean ]
+  %stopped64 = zext i32 %stopped to i64
+  %sick64 = zext i32 %sick to i64
+  call void @reply(i64 1, i64 %seq, i64 %stopped64, i64 %sick64)
+  br label %loop
+
+check:
+  store volatile i64 1, ptr $record_kept
+  store volatile i64 1, ptr $service
+  %health = ptrtoint ptr @health to i64
+  %bad = call i32 @jk_enter(i64 %health, i64 0, i64 0, i64 0)
+  store volatile i64 0, ptr $service
+  store volatile i64 0, ptr $record_kept
+  %bad64 = zext i32 %bad to i64
+  call void @reply(i64 2, i64 %seq, i64 0, i64 %bad64)
+  br label %loop
+}
+
+; The thread that outlives nothing: when the kernel process ends, `fd` becomes readable, and this
+; process turns into the program that ends its descendants and then itself.
+define dso_local void @jk_watch(i64 %fd) #0 {
+entry:
+  %below = sub i64 %fd, 1
+  %above = add i64 %fd, 1
+  %first = icmp eq i64 %fd, 0
+  br i1 %first, label %rest, label %lower
+lower:
+  %r1 = call i64 @sys(i64 436, i64 0, i64 %below, i64 0, i64 0, i64 0, i64 0)
+  br label %rest
+rest:
+  %r2 = call i64 @sys(i64 436, i64 %above, i64 4294967295, i64 0, i64 0, i64 0, i64 0)
+  %pollfd = alloca i64, align 8
+  %p = ptrtoint ptr %pollfd to i64
+  %wanted = or i64 %fd, 4294967296
+  br label %wait
+wait:
+  store volatile i64 %wanted, ptr %pollfd
+  %n = call i64 @sys(i64 7, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
+  %woke = icmp sgt i64 %n, 0
+  br i1 %woke, label %end, label %wait
+end:
+  call void @reap()
+  unreachable
+}
+
+; Become the program that ends what the kernel process left behind.
+define internal void @reap() #0 {
+  %path = load volatile i64, ptr $reaper_path
+  %argv = load volatile i64, ptr $reaper_argv
+  %envp = load volatile i64, ptr $reaper_envp
+  %r3 = call i64 @sys(i64 59, i64 %path, i64 %argv, i64 %envp, i64 0, i64 0, i64 0)
+  %r4 = call i64 @sys(i64 62, i64 0, i64 9, i64 0, i64 0, i64 0, i64 0)
+  %r5 = call i64 @sys(i64 231, i64 9, i64 0, i64 0, i64 0, i64 0, i64 0)
+  unreachable
+}
