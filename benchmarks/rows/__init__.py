@@ -1,0 +1,32 @@
+"""Every row of the table, in the order it is printed.  Start from `ROWS`.
+
+A row's module is imported only in the process that measures it: LLVM is not to be in the others.
+"""
+
+from __future__ import annotations
+
+from benchmarks.harness import Row
+
+__all__ = ["ROWS"]
+
+ROWS: tuple[Row, ...] = (
+    Row("latency", "Define and call one tiny function", "latency:define_and_call"),
+    Row("line", "Call lines and bare instructions", "latency:call_line"),
+    Row("link", "Linking alone, objects made beforehand", "linking:link_only"),
+    Row("live", "Many live cells", "live:live_cells"),
+    Row("live-rivals", "Many live cells: rivals", "rivals_live:rivals_memory"),
+    Row("cycles", "Left per define + evict cycle", "cycles:define_evict"),
+    Row("cycles-types", "Left per cycle, fresh types", "cycles:define_evict_types"),
+    Row("cycles-same", "Left per recompilation of one function", "cycles:recompile"),
+    Row("cycles-rivals", "Left per cycle: rivals", "rivals_live:rivals_cycles"),
+    Row("mesa", "Mesa's load: programs of about 10 KB", "mesa:mesa"),
+    Row("large", "One large module", "mesa:large_module"),
+    Row("messages", "Messages to the executor", "placing:messages"),
+    Row("many", "Many cells at once", "placing:run_many"),
+    Row("redefine", "Redefinition", "redefinition:callers"),
+    Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
+    Row("start", "Start-up, library", "startup:library"),
+    Row("start-kernel", "Start-up, kernel", "startup:kernel"),
+    Row("faults", "Recovery from faults", "recovery:faults"),
+    Row("interrupts", "Interrupts", "recovery:interrupts"),
+)

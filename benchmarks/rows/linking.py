@@ -1,0 +1,69 @@
+"""Linking alone: objects are made beforehand.  Start from `link_only`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.cells import Stamp
+from benchmarks.harness import Figure, Scale, compare
+from benchmarks.programs import tiny
+from benchmarks.rivals import LLJIT
+from jitkernel import Session
+
+__all__ = ["link_only"]
+
+
+def link_only(scale: Scale) -> Iterator[Figure]:
+    """The linker in a loop, with few and with many live cells; the whole of `Session.place`."""
+    few, many = scale.pick(20, 200), scale.cells
+    with Session(spare=False) as a, Session(spare=False) as b:
+        small, large = Stamp(a), Stamp(b)
+        small.place(range(few))
+        large.place(range(many))
+        base = 10_000_000
+        objects = {i: small.object(i) for i in range(base, base + _count(scale))}
+
+        def link(s: Session, i: int) -> None:
+            s.program.linker.place(objects[base + i], 9, weak=frozenset(), kinds={})
+
+        took = compare(
+            {"few": lambda i: link(a, i), "many": lambda i: link(b, i)},
+            scale.blocks * 2,
+            scale.block,
+        )
+        copies = {i: small.copy(i) for i in range(2 * base, 2 * base + _count(scale, 3))}
+        rivals = {"rtdyld": LLJIT(2), "jitlink": LLJIT(2, "jitlink")}
+        # LLJIT's memory is anywhere: it needs objects made for the large address space.
+        front = rivals["rtdyld"].front
+        plain = front.machine.emit_object(front.module(tiny("f00000000")))
+        raw = [plain.replace(b"f00000000", f"f{i:08d}".encode()) for i in range(_count(scale, 3))]
+
+        def theirs(name: str, i: int) -> None:
+            rivals[name].link(raw[i], f"f{i:08d}")
+
+        other = compare(
+            {
+                "place": lambda i: a.place(copies[2 * base + i]),
+                "rtdyld": lambda i: theirs("rtdyld", i),
+                "jitlink": lambda i: theirs("jitlink", i),
+            },
+            scale.blocks, scale.block // 2,
+        )  # fmt: skip
+    yield Figure(
+        "link one tiny object (site, unwind entry, books)", took.median("few") / 1e3, "us", 40,
+        note=f"{few:,} live cells and those of the loop",
+    )  # fmt: skip
+    yield Figure(f"the same with {many:,} live cells", took.median("many") / 1e3, "us", 40)
+    yield Figure(f"{many:,} live / {few:,} live, alternately", took.ratio("many", "few"), "x", 1.2)
+    yield Figure("Session.place: types, undo and store too", other.median("place") / 1e3, "us")
+    yield Figure(
+        "link: jitkernel / LLJIT, RuntimeDyld", took.median("few") / other.median("rtdyld"), "x"
+    )
+    yield Figure(
+        "link: jitkernel / LLJIT, JITLink", took.median("few") / other.median("jitlink"), "x"
+    )
+
+
+def _count(scale: Scale, sides: int = 4) -> int:
+    """Repetitions that a comparison makes, with room."""
+    return 20 * 4 + scale.block * scale.blocks * sides + 10

@@ -1,0 +1,118 @@
+"""Start to first result: the library, and the kernel against ipykernel.  Start from `library`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from benchmarks.harness import Figure, Scale, ratios
+from jitkernel.kernel.install import NAME, kernelspec_source
+
+__all__ = ["kernel", "library"]
+
+_CELL = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@sq(7)"
+_OURS = f"""
+from jitkernel import Session
+with Session() as s:
+    assert s.run({_CELL!r}).value == 49
+    import time; print(time.monotonic())
+"""
+_THEIRS = """
+from benchmarks.rivals import LLJIT
+from benchmarks.programs import tiny
+assert LLJIT().define_and_call(tiny("sq"), "sq", 7) == 49
+import time; print(time.monotonic())
+"""
+
+
+def _rounds(sides: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Each side once per round, in turn first."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for run in sides.values():
+        run()  # files are in the page cache, modules are compiled
+    for turn in range(rounds):
+        names = list(sides)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            found[name].append(sides[name]())
+    return found
+
+
+def library(scale: Scale) -> Iterator[Figure]:
+    """A Python program that makes a session and gets its first value."""
+
+    def python(program: str) -> float:
+        start = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=_environment(),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return float(done.stdout) - start
+
+    took = _rounds(
+        {"ours": lambda: python(_OURS), "LLJIT": lambda: python(_THEIRS)}, scale.pick(3, 9)
+    )
+    yield Figure("program start to first value, library", median(took["ours"]) * 1e3, "ms")
+    yield Figure("the same with LLJIT of llvmlite", median(took["LLJIT"]) * 1e3, "ms")
+    yield Figure("start-up, jitkernel / LLJIT", median(ratios(took["ours"], took["LLJIT"])), "x")
+
+
+def kernel(scale: Scale) -> Iterator[Figure]:
+    """Both kernels started by jupyter_client, until the first result is published."""
+    sides = {
+        "ours": lambda: _first_result(NAME, _CELL),
+        "ipykernel": lambda: _first_result("python3", "40 + 9"),
+    }
+    took = _rounds(sides, scale.pick(2, 9))
+    yield Figure("kernel start to first result", median(took["ours"]) * 1e3, "ms")
+    yield Figure("the same with ipykernel", median(took["ipykernel"]) * 1e3, "ms")
+    yield Figure(
+        "kernel start, jitkernel / ipykernel",
+        median(ratios(took["ours"], took["ipykernel"])),
+        "x",
+        1.3,
+    )
+
+
+def _first_result(name: str, source: str) -> float:
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import KernelManager
+
+    options: dict[str, Any] = {}
+    if name == NAME:
+        options["kernel_spec_manager"] = KernelSpecManager(
+            kernel_dirs=[str(kernelspec_source().parent)]
+        )
+    manager = KernelManager(kernel_name=name, **options)
+    start = time.monotonic()
+    manager.start_kernel(env=_environment())
+    client = manager.client()
+    try:
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        sent = client.execute(source)
+        while True:
+            message = client.get_iopub_msg(timeout=60)
+            mine = message["parent_header"].get("msg_id") == sent
+            if mine and message["msg_type"] == "execute_result":
+                took = time.monotonic() - start
+                assert message["content"]["data"]["text/plain"].endswith("49")
+                return took
+            assert not (mine and message["msg_type"] == "error"), message["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this source tree first on Python's path."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path}
