@@ -1,5 +1,7 @@
 """`jitkernel install`: make the kernel visible to Jupyter without installing the package again.
 
+It copies the kernelspec, and the extension that colours LLVM IR in JupyterLab.
+
 `pip install` of the wheel already does so for its own environment; this is for editable installs
 and for the Jupyter of another environment.  Start from `install`.
 """
@@ -19,13 +21,18 @@ NAME = "jitkernel"
 
 
 def kernelspec_source() -> Path:
-    """The folder with kernel.json and the logos: the wheel's data, or the source tree."""
-    shared = Path(sysconfig.get_path("data"), "share", "jupyter", "kernels", NAME)
-    tree = Path(__file__).resolve().parents[2] / "kernelspec" / NAME
+    """The folder with kernel.json and the logos."""
+    return _source(Path("kernelspec", NAME), "kernels", "kernel.json")
+
+
+def _source(in_tree: Path, kind: str, file: str) -> Path:
+    """A folder of the source tree, or where the wheel's data went."""
+    tree = Path(__file__).resolve().parents[2] / in_tree
+    shared = Path(sysconfig.get_path("data"), "share", "jupyter", kind, NAME)
     for folder in (tree, shared):
-        if (folder / "kernel.json").is_file():
+        if (folder / file).is_file():
             return folder
-    raise FileNotFoundError(f"no kernelspec in {tree} nor in {shared}")
+    raise FileNotFoundError(f"no {file} in {tree} nor in {shared}")
 
 
 def install(where: str = "user", prefix: str = "") -> Path:
@@ -40,6 +47,9 @@ def install(where: str = "user", prefix: str = "") -> Path:
         base = Path(jupyter_data_dir())
     else:
         base = Path(sys.prefix if where == "sys-prefix" else prefix) / "share" / "jupyter"
+    extension = _source(Path("labextension"), "labextensions", "package.json")
+    if extension.resolve() != (base / "labextensions" / NAME).resolve():
+        shutil.copytree(extension, base / "labextensions" / NAME, dirs_exist_ok=True)
     source, target = kernelspec_source(), base / "kernels" / NAME
     target.mkdir(parents=True, exist_ok=True)
     for file in source.iterdir():

@@ -37,6 +37,11 @@ def test_the_kernelspec_is_shared_data(wheel: zipfile.ZipFile) -> None:
     assert content["language"] == "llvm"
 
 
+def test_the_editor_extension_is_shared_data(wheel: zipfile.ZipFile) -> None:
+    names = [n for n in wheel.namelist() if "/share/jupyter/labextensions/jitkernel/" in n]
+    assert {Path(n).name for n in names} == {"package.json", "remoteEntry.js"}
+
+
 def test_every_source_file_is_in_it(wheel: zipfile.ZipFile) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "jitkernel"], cwd=ROOT, capture_output=True, text=True
