@@ -1,8 +1,8 @@
 """Stopping a cell that runs: from a signal to its thread up to the end of the process.
 
-The runtime's handler (native/handler.ll) decides what a signal may do at the place where it arrives; this
-is the kernel process's half, a clock: what to try next, and when to give up.  Start from
-`Interruption.step`.  It never waits.
+The runtime's handler (native/handler.ll) decides what a signal may do at the place where it
+arrives; this is the kernel process's half, a clock: what to try next, and when to give up.  It
+never waits.  Start from `Interruption.step`.
 """
 
 from __future__ import annotations

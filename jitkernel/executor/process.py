@@ -7,7 +7,6 @@ served is in conversation.py.  Start from `Executor.call`.
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import struct
 import time
@@ -16,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from jitkernel.errors import JitError
-from jitkernel.executor import control, procfs
+from jitkernel.executor import control
 from jitkernel.executor.conversation import HEAD, Conversation
 from jitkernel.executor.records import (
     ExecutorSettings,
@@ -25,6 +24,7 @@ from jitkernel.executor.records import (
     decode_record,
     signal_name,
 )
+from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, control_words
 
 __all__ = ["Executor"]
@@ -34,7 +34,6 @@ _LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV, _PARK = 17, 18, 19, 20, 21, 22  # b
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
-_MANY = 2000  # names in one message
 _HEALTH = 0.1  # seconds for a check to be answered
 _CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)
 _PATIENCE = 0.5  # seconds for a process that ends to end
@@ -72,14 +71,10 @@ class Executor:
         self._talk = Conversation(settings or ExecutorSettings(), self._get, self._put)
         self._talk.on_output, self._talk.on_input = on_output, on_input
         self._talk.on_ready = self._ready
-        self._mark = secrets.token_hex(8)
-        self._libraries: list[str] = []
-        self._env = dict(self.settings.env)
-        self._cwd = self.settings.cwd
+        self._services = Services(self._ask, self.settings.env, self.settings.cwd)
+        self._mark = os.urandom(8).hex()
         self._seq = 0
         self._unwind = (0, 0)
-        # where the libraries of each generation's process were
-        self._spans: dict[int, list[procfs.Mapped]] = {}
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -140,10 +135,11 @@ class Executor:
             "frame": self._address + control.FRAME_AT,
             "reaper_area": self._address + control.REAPER_AT,
             "memory_limit": self.settings.memory_limit,
-            "libraries": self._libraries,
+            "libraries": self._services.libraries,
         }
         talk, memory, size = self._talk, self._arena.fd, self.settings.stack_size
-        talk.attach(Spawned(talk.pipes, memory, setup, self._mark, self._env, self._cwd, size))
+        env, cwd = self._services.env, self._services.cwd
+        talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
 
     def respawn(self) -> None:
         """Replace the process by a new one at the same addresses."""
@@ -167,8 +163,7 @@ class Executor:
         return child
 
     def _ready(self, child: Spawned) -> None:
-        self._spans[self.generation] = procfs.libraries(child.pid)
-        self._spans.pop(self.generation - 8, None)
+        self._services.note(self.generation, child.pid)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -291,7 +286,7 @@ class Executor:
 
     def _left_library(self, record: FaultRecord) -> bool:
         """Whether the stack may hold frames of a library: it may own locks that are never freed."""
-        codes = [m.code for m in self._spans.get(self.generation, [])]
+        codes = self._services.code(self.generation)
         if not codes:
             return True
         low, high = min(c.start for c in codes), max(c.stop for c in codes)
@@ -316,64 +311,28 @@ class Executor:
 
     def lookup(self, names: Sequence[str]) -> list[int]:
         """Addresses of symbols of the loaded libraries, 0 where unknown."""
-        found: list[int] = []
-        for first in range(0, len(names), _MANY):
-            part = [n.encode("utf-8", "surrogateescape") for n in names[first : first + _MANY]]
-            payload = self._ask(_LOOKUP, b"\0".join(part))
-            found += struct.unpack(f"<{len(part)}Q", payload)
-        return found
+        return self._services.lookup(names)
 
     def library(self, path: str) -> None:
         """Load a shared library for all to see; raises OSError with the loader's words."""
-        path = os.path.abspath(path) if "/" in path else path
-        self._ask(_LIBRARY, os.fsencode(path))
-        if path not in self._libraries:
-            self._libraries.append(path)
-        self._ready(self._running())
+        self._services.library(path)
+        self._services.note(self.generation, self.pid)
 
     def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
         """`strlen+0x2d, libc.so.6` for addresses in libraries, "" for others.
 
         `generation` is of the process that they come from, by default the present one.
         """
-        if generation is not None and generation != self.generation:
-            self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
-            addresses = [self._moved(a, generation) for a in addresses]
-        found: list[str] = []
-        for first in range(0, len(addresses), 200):
-            part = addresses[first : first + 200]
-            text = self._ask(_LOCATE, b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part))
-            found += text.decode("utf-8", "replace").split("\0")
-        return found
+        was = self.generation if generation is None else generation
+        return self._services.locate(addresses, was, self.generation)
 
     def chdir(self, path: str) -> None:
-        """Change the program's working directory; raises OSError."""
-        self._ask(_CHDIR, os.fsencode(path))
-        self._cwd = os.path.abspath(os.path.join(self._cwd, path))
+        """Change the program's working directory, now and after a respawn; raises OSError."""
+        self._services.chdir(path)
 
     def setenv(self, name: str, value: str) -> None:
-        """Set an environment variable of the program."""
-        self._ask(_SETENV, os.fsencode(name) + b"\0" + os.fsencode(value))
-        self._env[name] = value
-
-    @property
-    def threads(self) -> int:
-        """How many threads the program has running of its own."""
-        pid = self.pid
-        try:
-            # A folder's link count is two and one for each folder in it: one a thread.
-            links = os.stat(f"/proc/{pid}/task").st_nlink if pid else 0
-        except OSError:
-            return 0
-        return max(links - 2 - _OWN_THREADS, 0)
-
-    def park(self) -> None:
-        """Stop the program's own threads at their next instruction of session code."""
-        self._ask(_PARK, b"1")
-
-    def unpark(self) -> None:
-        """Let them go on."""
-        self._ask(_PARK, b"0")
+        """Set an environment variable of the program, now and after a respawn."""
+        self._services.setenv(name, value)
 
     def _ask(self, op: int, payload: bytes) -> bytes:
         """A request to child.py; one more attempt where the process turns out to be dead."""
@@ -397,14 +356,6 @@ class Executor:
         if answer[3]:
             raise OSError(talk.payload().decode("utf-8", "replace"))
         return talk.payload()
-
-    def _moved(self, address: int, generation: int) -> int:
-        """Where an address of an earlier process's library is in the present one."""
-        new = {m.path: m.start for m in self._spans.get(self.generation, [])}
-        for m in self._spans.get(generation, []):
-            if m.start <= address < m.stop and m.path in new:
-                return address - m.start + new[m.path]
-        return 0
 
     # -- streams and memory --------------------------------------------------------------------
 

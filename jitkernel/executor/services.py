@@ -1,0 +1,84 @@
+"""What child.py does on request: symbols, libraries, places, directory and environment.
+
+A request is rare and cheap to repeat.  What must hold in every process to come (loaded libraries,
+directory, environment) is remembered here.  Start from `Services.lookup`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+from jitkernel.executor import procfs
+
+__all__ = ["Services"]
+
+_LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV = 17, 18, 19, 20, 21  # as in child.py
+_MANY_NAMES, _MANY_PLACES = 2000, 200  # in one message
+_KEPT = 8  # generations whose libraries' places are remembered
+
+
+class Services:
+    """Requests through `ask(op, payload)`, which answers with bytes or raises OSError."""
+
+    def __init__(self, ask: Callable[[int, bytes], bytes], env: Mapping[str, str], cwd: str):
+        self.libraries: list[str] = []
+        self.env, self.cwd = dict(env), cwd
+        self._ask = ask
+        self._spans: dict[int, list[procfs.Mapped]] = {}
+
+    def note(self, generation: int, pid: int) -> None:
+        """Remember where the libraries of a generation's process are."""
+        self._spans[generation] = procfs.libraries(pid)
+        self._spans.pop(generation - _KEPT, None)
+
+    def code(self, generation: int) -> list[range]:
+        """The addresses of the libraries' code in a generation's process."""
+        return [m.code for m in self._spans.get(generation, [])]
+
+    def lookup(self, names: Sequence[str]) -> list[int]:
+        """Addresses of symbols of the loaded libraries, 0 where unknown."""
+        found: list[int] = []
+        for first in range(0, len(names), _MANY_NAMES):
+            part = names[first : first + _MANY_NAMES]
+            payload = b"\0".join(n.encode("utf-8", "surrogateescape") for n in part)
+            found += struct.unpack(f"<{len(part)}Q", self._ask(_LOOKUP, payload))
+        return found
+
+    def library(self, path: str) -> None:
+        """Load a shared library for all to see; raises OSError with the loader's words."""
+        path = os.path.abspath(path) if "/" in path else path
+        self._ask(_LIBRARY, os.fsencode(path))
+        if path not in self.libraries:
+            self.libraries.append(path)
+
+    def locate(self, addresses: Sequence[int], was: int, now: int) -> list[str]:
+        """Names of places in libraries; the addresses are of generation `was`."""
+        if was != now:
+            self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
+            addresses = [self._moved(a, was, now) for a in addresses]
+        found: list[str] = []
+        for first in range(0, len(addresses), _MANY_PLACES):
+            part = addresses[first : first + _MANY_PLACES]
+            text = self._ask(_LOCATE, b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part))
+            found += text.decode("utf-8", "replace").split("\0")
+        return found
+
+    def chdir(self, path: str) -> None:
+        """Change the working directory; raises OSError."""
+        self._ask(_CHDIR, os.fsencode(path))
+        self.cwd = os.path.abspath(os.path.join(self.cwd, path))
+
+    def setenv(self, name: str, value: str) -> None:
+        """Set an environment variable."""
+        self._ask(_SETENV, os.fsencode(name) + b"\0" + os.fsencode(value))
+        self.env[name] = value
+
+    def _moved(self, address: int, was: int, now: int) -> int:
+        """Where an address of an earlier process's library is in the present one."""
+        new = {m.path: m.start for m in self._spans.get(now, [])}
+        for m in self._spans.get(was, []):
+            if m.start <= address < m.stop and m.path in new:
+                return address - m.start + new[m.path]
+        return 0
