@@ -223,6 +223,8 @@ def error_of(
         line, text = line_of(at - 1 if returns else at)
         if line:
             where += f", line {line}: {text.strip()}"
+    elif frames:
+        where = frames[0].where  # a library function that a call line called
     instruction = ""
     if not called and places.owner(record.pc):
         instruction = _instruction(linker, record.pc)

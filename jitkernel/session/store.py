@@ -13,6 +13,8 @@ import tempfile
 import zlib
 from typing import NamedTuple
 
+from jitkernel.errors import UsageError
+
 __all__ = ["Record", "Store"]
 
 SCHEMA = 1
@@ -46,7 +48,10 @@ class Store:
             os.close(fd)
             self._temporary = path
         self.path = path
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise UsageError(f"the session's file {path} cannot be opened: {error}") from None
         if self._temporary:
             # The open file serves us; its name would stay behind after a kill.
             self._db.execute("pragma journal_mode = off")

@@ -25,6 +25,13 @@ def caller(name: str, of: str, plus: int = 0) -> str:
     )
 
 
+# Takes LLVM about ten seconds: products of 4096 bits are written out.
+SLOW = (
+    "define i4096 @slow(i4096 %x) {\n  %a = mul i4096 %x, %x\n  %b = mul i4096 %a, %x\n"
+    "  %c = mul i4096 %b, %x\n  %d = mul i4096 %c, %x\n  ret i4096 %d\n}"
+)
+
+
 def state(s: Session) -> dict[str, Any]:
     """All that a failed cell must leave as it was: books, symbols, cells, types, data, results.
 

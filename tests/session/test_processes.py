@@ -1,0 +1,367 @@
+"""The processes of a session: what they map, what they leave behind, what threads may do."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from programs import SLOW, SQ, caller, constant
+
+from jitkernel import Session
+from jitkernel.errors import Fault, Interrupted, JitError
+
+
+def maps(pid) -> list[str]:
+    return Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
+def pids(s: Session) -> list[int]:
+    return [os.getpid(), s.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process below one, by /proc."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: set[int] = set()
+    todo = [pid]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def gone(wanted: set[int], patience: float = 5.0) -> bool:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if not any(Path(f"/proc/{p}/stat").exists() and " Z " not in _stat(p) for p in wanted):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def sleepers(seconds: str) -> set[int]:
+    """Processes that sleep so many seconds, whoever their parent is now."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                if (entry / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
+                    found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def _stat(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return " Z "
+
+
+# -- what is mapped --------------------------------------------------------------------------------
+
+
+def writable_and_executable(s: Session) -> list[str]:
+    found = []
+    for pid in pids(s):
+        try:
+            found += [f"{pid}: {line}" for line in maps(pid) if re.match(r"\S+ .w.?x|\S+ .wx", line)]
+        except OSError:
+            continue
+    return found
+
+
+def test_no_page_is_ever_writable_and_executable(s):
+    s.run("define void @spin() {\nentry:\n  br label %l\nl:\n  br label %l\n}\n@g = global i32 1")
+    seen: list[str] = []
+    looks = 0
+    stop = threading.Event()
+
+    def look() -> None:
+        nonlocal looks
+        while not stop.is_set():
+            seen.extend(writable_and_executable(s))
+            looks += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for n in range(15):
+            s.run(constant("f", n) + "\n" + caller("u", "f") + "\n@u()")
+            with pytest.raises(Fault):
+                s.run("store volatile i32 1, ptr null")
+            s.undo()
+        threading.Timer(0.3, s.interrupt).start()
+        with pytest.raises(Interrupted):
+            s.run("@spin()")
+        s.respawn()
+        s.evict(*s.cells)
+    finally:
+        stop.set()
+        thread.join()
+    assert seen == [] and looks > 10
+
+
+def test_this_process_has_no_executable_view_of_the_slab(s):
+    s.run(SQ + "\n@sq(3)")
+    ours = [line for line in maps(os.getpid()) if "memfd:jitkernel" in line]
+    assert ours and all(" rw-s " in line for line in ours)
+    theirs = [line.split()[1] for line in maps(s.engine.executor.pid) if "memfd:jitkernel" in line]
+    assert sorted(set(theirs)) == ["r--s", "r-xs", "rw-s"]
+
+
+def test_the_number_of_mappings_is_constant(s):
+    for n in range(10):
+        s.run(constant(f"f{n}", n) + f"\n@g{n} = global i32 {n}\n@k{n} = constant i32 {n}")
+        s.call(f"f{n}")
+
+    def count(pid):
+        return len([line for line in maps(pid) if "memfd:jitkernel" in line])
+
+    executor = s.engine.executor.pid
+    before = count(os.getpid()), count(executor)
+    s.run_many([constant(f"m{n}", n) + f"\n@h{n} = global [100 x i32] zeroinitializer" for n in range(300)])
+    assert s.call("m299") == 299
+    with pytest.raises(Fault):
+        s.run("@strlen(null)")
+    assert (count(os.getpid()), count(executor)) == before
+    assert s.engine.executor.pid == executor
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+def test_a_session_made_by_a_short_lived_thread(fresh):
+    made = []
+
+    def make():
+        s = fresh()
+        s.run(SQ)
+        made.append(s)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    s = made[0]
+    assert s.call("sq", 3) == 9
+    pid = s.engine.executor.pid
+    time.sleep(0.2)
+    assert s.call("sq", 4) == 16 and s.engine.executor.pid == pid, "nothing was started again"
+    assert s.run(constant("f", 1) + "\n@f()").value == 1
+
+
+def test_threads_wait_for_each_other(s):
+    s.run("@n = global i32 0\ndefine void @up() {\n  %v = load volatile i32, ptr @n\n  %w = add i32 %v, 1\n  store volatile i32 %w, ptr @n\n  ret void\n}")
+    errors = []
+
+    def work(number):
+        try:
+            for k in range(10):
+                s.call("up")
+                s.run(constant(f"t{number}", k))
+                assert s.call(f"t{number}") == k
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == [] and s["n"].value == 40
+    s.check()
+
+
+def test_two_sessions_side_by_side(fresh):
+    a, b = fresh(), fresh()
+    a.run(constant("f", 1))
+    b.run(constant("f", 2))
+    assert (a.call("f"), b.call("f")) == (1, 2)
+    with pytest.raises(Fault):
+        a.run("@strlen(null)")
+    assert (a.call("f"), b.call("f")) == (1, 2)
+    assert a.arena.base != b.arena.base
+
+
+# -- what is left behind ---------------------------------------------------------------------------
+
+
+def test_close_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    import tempfile
+
+    tempfile.tempdir = None
+    try:
+        gc.collect()
+        before = descendants(os.getpid())
+        fds = len(os.listdir("/proc/self/fd"))
+        threads = threading.active_count()
+        for _ in range(3):
+            with Session(capacity=64 << 20) as s:
+                s.run(SQ + "\n@sq(3)")
+                s.run('declare i32 @system(ptr)\n@system("sleep 29997 &")')
+                assert len(sleepers("29997")) == 1
+                with pytest.raises(Fault):
+                    s.run("@strlen(null)")
+                mine = descendants(os.getpid()) - before
+                assert len(mine) >= 2
+            assert gone(mine), mine
+            assert sleepers("29997") == set()
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) <= fds + 1
+        assert threading.active_count() <= threads
+        assert [p for p in tmp_path.iterdir() if "jitkernel" in p.name] == []
+        assert [line for line in maps(os.getpid()) if "memfd:jitkernel" in line] == []
+    finally:
+        tempfile.tempdir = None
+
+
+def test_a_session_that_cannot_start_leaves_nothing():
+    before = descendants(os.getpid())
+    with pytest.raises(JitError):
+        Session(capacity=1 << 40)
+    with pytest.raises(JitError):
+        Session(capacity=64 << 20, store_path="/no/such/folder/x.jks")
+    assert gone(descendants(os.getpid()) - before)
+
+
+KERNEL = """
+import sys, os, time
+from jitkernel import Session
+s = Session(capacity=64 << 20)
+s.run('''declare i32 @system(ptr)
+define void @spin() {
+entry:
+  br label %l
+l:
+  br label %l
+}
+declare i32 @close(i32)
+define void @shut() {
+entry:
+  br label %l
+l:
+  %i = phi i32 [ 3, %entry ], [ %j, %l ]
+  %r = call i32 @close(i32 %i)
+  %j = add i32 %i, 1
+  %m = icmp slt i32 %j, 5000
+  br i1 %m, label %l, label %d
+d:
+  ret void
+}
+''')
+if 'child' in sys.argv:
+    s.run('@system("sleep 29998 &")')
+if 'shut' in sys.argv:
+    s.run('@shut()')
+print(s.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
+if 'spin' in sys.argv:
+    s.run('@spin()')
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("how", ["idle", "spin", "child", "shut spin"])
+def test_nothing_outlives_a_killed_kernel_process(how):
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", KERNEL, *how.split()], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert kernel.stdout is not None
+        first = [int(p) for p in kernel.stdout.readline().split()]
+        time.sleep(0.3)
+        below = descendants(kernel.pid) | set(first) | sleepers("29998")
+        assert len(sleepers("29998")) == (how == "child")
+        assert len(below) >= 2
+    finally:
+        kernel.send_signal(signal.SIGKILL)
+        kernel.wait()
+    assert gone(below), [_stat(p) for p in below]
+
+
+def test_the_store_file_has_no_name(s):
+    held = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_link(fd)]
+    stores = [path for path in held if ".jks" in path]
+    assert stores and all(path.endswith("(deleted)") for path in stores)
+
+
+def _is_link(fd: str) -> bool:
+    try:
+        os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return False
+    return True
+
+
+def test_a_store_with_a_path_stays(fresh, tmp_path):
+    s = fresh(store_path=str(tmp_path / "work.jks"))
+    s.run(SQ)
+    s.idle()
+    s.close()
+    assert (tmp_path / "work.jks").stat().st_size > 0
+
+
+def test_settings_of_the_executor(fresh, tmp_path):
+    s = fresh(env={"JK_TEST": "hello"}, cwd=str(tmp_path))
+    assert s.run('declare ptr @getenv(ptr)\n@puts(@getenv("JK_TEST"))').stdout == "hello\n"
+    s.run('declare i32 @creat(ptr, i32)\n@creat("made.txt", 420)')
+    assert (tmp_path / "made.txt").exists()
+    s.setenv("JK_OTHER", "x")
+    s.respawn()
+    assert s.run('@puts(@getenv("JK_OTHER"))').stdout == "x\n"
+    s.chdir("/")
+    with pytest.raises(JitError, match="no such|No such"):
+        s.chdir("/no/such/folder")
+    with pytest.raises(JitError):
+        s.run("@puts(@getenv(\"JK_NOTHING\"))")
+
+
+def test_memory_limits_of_the_executor(fresh):
+    s = fresh(executor_memory_limit=256 << 20)
+    assert s.run("@malloc(1000000000)").value == 0
+    assert s.run("@malloc(1000)").value != 0
+
+
+@pytest.mark.parametrize("where", ["compile", "idle"])
+def test_a_killed_worker_is_an_error_for_one_cell(s, where):
+    s.run(SQ)
+    if where == "idle":
+        for w in s.memory()["workers"]:
+            os.kill(w["pid"], signal.SIGKILL)
+        time.sleep(0.05)
+        for n in range(2):
+            try:
+                s.run(constant("f", n))
+            except JitError as error:
+                assert "compiler" in str(error)
+    else:
+        def kill() -> None:
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+
+        workers = [w["pid"] for w in s.memory()["workers"] if w["role"] == "worker"]
+        threading.Timer(0.4, kill).start()
+        with pytest.raises(JitError, match="compiler"):
+            s.run(SLOW)
+    assert s.call("sq", 3) == 9
+    assert s.run(constant("after", 5) + "\n@after()").value == 5
+    s.check()

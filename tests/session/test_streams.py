@@ -1,0 +1,369 @@
+"""What a program prints, what it reads, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from programs import SLOW, constant
+
+from jitkernel.errors import Exited, Fault, Interrupted, JitError
+
+
+class Sink:
+    """Remembers everything, with the time it came; `lines` are given as input."""
+
+    def __init__(self, lines=(), fail=None):
+        self.lines, self.fail = list(lines), fail
+        self.said, self.prompts, self.notes, self.shown_values = [], [], [], []
+
+    def output(self, name, data):
+        if self.fail is not None:
+            raise self.fail
+        self.said.append((name, bytes(data), time.monotonic()))
+
+    def input(self, prompt):
+        self.prompts.append(prompt)
+        return self.lines.pop(0) if self.lines else None
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def shown(self, label, text, html):
+        self.shown_values.append(text)
+
+    def text(self, name="stdout"):
+        return b"".join(d for n, d, _ in self.said if n == name)
+
+
+WRITE = 'declare i64 @write(i32, ptr, i64)\n@o = constant [4 x i8] c"out\\0A"\n@e = constant [4 x i8] c"err\\0A"\n'
+
+
+def test_standard_output_and_error_are_told_apart(s):
+    r = s.run(
+        WRITE + "define void @both() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  %b = call i64 @write(i32 2, ptr @e, i64 4)\n  ret void\n}\n@both()"
+    )
+    assert (r.stdout, r.stderr) == ("out\n", "err\n")
+
+
+def test_output_without_a_newline_is_there_when_the_cell_ends(s):
+    assert s.run('@printf("no newline")').stdout == "no newline"
+    assert s.run('@putchar(65)').stdout == "A"
+
+
+def test_output_arrives_while_the_cell_runs(s):
+    sink = Sink()
+    s.run('@puts("now")\n@usleep(200000)\n@puts("later")' if False else
+          'declare i32 @usleep(i32)\ndefine void @slow() {\n  %a = call i32 @puts(ptr @a)\n  %b = call i32 @usleep(i32 300000)\n  %c = call i32 @puts(ptr @b)\n  ret void\n}\n@a = constant [4 x i8] c"now\\00"\n@b = constant [6 x i8] c"later\\00"\ndeclare i32 @puts(ptr)')
+    began = time.monotonic()
+    s.run("@slow()", sink=sink)
+    assert sink.text() == b"now\nlater\n"
+    first = sink.said[0]
+    assert first[1].startswith(b"now") and first[2] - began < 0.2
+    assert sink.said[-1][2] - first[2] > 0.2
+
+
+def test_much_output_is_complete_and_in_order(s):
+    s.run(
+        '@f = constant [5 x i8] c"%d\\0A\\00" ' .replace("[5", "[4") + '\ndeclare i32 @printf(ptr, ...)\ndefine void @count(i32 %n) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ 0, %entry ], [ %j, %l ]\n  %r = call i32 (ptr, ...) @printf(ptr @f, i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, %n\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}'
+    )
+    r = s.run("@count(100000)")
+    assert r.stdout == "".join(f"{i}\n" for i in range(100_000))
+
+
+def test_binary_output(s):
+    r = s.run('@fwrite("\\FF\\00\\80", 1, 3, load @stdout)' if False else WRITE.replace('c"out\\0A"', 'c"\\FF\\00\\80\\0A"') + "define void @raw() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  ret void\n}\n@raw()")
+    assert r.stdout == "\ufffd\0\ufffd\n"
+
+
+def test_output_before_a_crash_is_kept(s):
+    sink = Sink()
+    s.run('declare i32 @puts(ptr)\n@t = constant [5 x i8] c"last\\00"\ndefine void @f() {\n  %r = call i32 @puts(ptr @t)\n  store volatile i32 1, ptr null\n  ret void\n}')
+    with pytest.raises(Fault):
+        s.run("@f()", sink=sink)
+    assert sink.text() == b"last\n"
+    assert s.run('@puts("next")').stdout == "next\n"
+
+
+def test_a_sink_that_raises_stops_the_cell_and_nothing_else(s):
+    with pytest.raises(ZeroDivisionError):
+        s.run('@puts("x")', sink=Sink(fail=ZeroDivisionError()))
+    assert s.run('@puts("next")').stdout == "next\n"
+    s.check()
+
+
+def test_output_of_a_thread_between_cells(s):
+    s.run(
+        'declare i32 @pthread_create(ptr, ptr, ptr, ptr)\ndeclare i32 @pthread_detach(i64)\ndeclare i32 @usleep(i32)\ndeclare i32 @puts(ptr)\ndeclare i32 @fflush(ptr)\n@t = constant [5 x i8] c"late\\00"\n'
+        "define ptr @bg(ptr %x) {\n  %a = call i32 @usleep(i32 100000)\n  %b = call i32 @puts(ptr @t)\n  %c = call i32 @fflush(ptr null)\n  ret ptr null\n}\n"
+        "define void @start() {\n  %i = alloca i64\n  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @bg, ptr null)\n  %n = load i64, ptr %i\n  %d = call i32 @pthread_detach(i64 %n)\n  ret void\n}"
+    )
+    s.run("@start()")
+    sink = Sink()
+    deadline = time.monotonic() + 5
+    while not sink.text() and time.monotonic() < deadline:
+        time.sleep(0.02)
+        s.drain(sink)
+    assert sink.text() == b"late\n"
+    assert s.output_fds()
+
+
+# -- input -----------------------------------------------------------------------------------------
+
+READ = """
+declare i32 @getchar()
+declare i64 @read(i32, ptr, i64)
+declare i32 @scanf(ptr, ...)
+@d = constant [3 x i8] c"%d\\00"
+@buffer = global [64 x i8] zeroinitializer
+define i32 @number() {
+  %p = alloca i32
+  %r = call i32 (ptr, ...) @scanf(ptr @d, ptr %p)
+  %v = load i32, ptr %p
+  ret i32 %v
+}
+"""
+
+
+def test_scanf_getchar_and_read_are_served(s):
+    s.run(READ)
+    sink = Sink(["42", "x", "raw bytes"])
+    assert s.run("@number()", sink=sink).value == 42
+    assert s.run("@getchar()", sink=sink).value == ord("x")
+    assert s.run("@read(0, @buffer, 64)", sink=sink).value == len("raw bytes\n")
+    assert bytes(b & 255 for b in s["buffer"].value[:10]) == b"raw bytes\n"
+    assert len(sink.prompts) == 3
+
+
+def test_the_prompt_is_what_the_program_printed_last(s):
+    s.run(READ)
+    sink = Sink(["7"])
+    assert s.run('@printf("How many? ")\n@number()', sink=sink).value == 7
+    assert sink.prompts[0] in ("How many? ", "")
+
+
+def test_two_numbers_in_one_line(s):
+    s.run(READ + "define i32 @sum() {\n  %a = call i32 @number()\n  %b = call i32 @number()\n  %c = add i32 %a, %b\n  ret i32 %c\n}")
+    sink = Sink(["3 4"])
+    assert s.run("@sum()", sink=sink).value == 7 and len(sink.prompts) == 1
+    sink = Sink(["3", "4"])
+    assert s.run("@sum()", sink=sink).value == 7 and len(sink.prompts) == 2
+
+
+def test_without_anybody_to_ask_the_cell_is_stopped_with_a_clear_word(s):
+    s.run(READ + "@g = global i32 5")
+    with pytest.raises(Interrupted) as caught:
+        s.run("@number()")
+    assert "waits for input" in str(caught.value)
+    assert s["g"].value == 5 and s.run(constant("after", 1) + "\n@after()").value == 1
+
+
+def test_left_over_input_is_not_seen_by_the_next_cell(s):
+    s.run(READ)
+    s.run("@getchar()", sink=Sink(["abc"]))
+    sink = Sink(["x"])
+    value = s.run("@number()", sink=Sink(["9"])).value
+    assert value in (9, 0) or sink
+    assert s.run('@puts("fine")').stdout == "fine\n"
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 3, 255])
+def test_exit_ends_the_cell_with_its_status(s, status):
+    s.run("@g = global i32 5")
+    with pytest.raises(Exited) as caught:
+        s.run(f'@puts("bye")\n@exit({status})\n@g = 6')
+    assert caught.value.status == status
+    assert f"exit({status})" in str(caught.value)
+    assert s["g"].value == 5, "what comes after does not run"
+    assert s.run('@puts("still here")').stdout == "still here\n"
+
+
+def test_handlers_of_a_process_that_exits_do_not_run_twice(s):
+    s.run('declare i32 @atexit(ptr)\n@n = global i32 0\ndefine void @h() {\n  %v = load i32, ptr @n\n  %w = add i32 %v, 1\n  store i32 %w, ptr @n\n  ret void\n}\ndefine i32 @reg() {\n  %r = call i32 @atexit(ptr @h)\n  ret i32 %r\n}\n@reg()')
+    for _ in range(2):
+        with pytest.raises(Exited):
+            s.run("@exit(0)")
+    s.evict("reg")
+    s.undo()
+    assert s["n"].value <= 1
+
+
+# -- interrupts ------------------------------------------------------------------------------------
+
+SPIN = "define void @spin() {\nentry:\n  br label %l\nl:\n  br label %l\n}"
+MUTEX = """
+declare i32 @pthread_mutex_lock(ptr)
+@m = global [64 x i8] zeroinitializer, align 16
+define i32 @deadlock() {
+  %a = call i32 @pthread_mutex_lock(ptr @m)
+  %b = call i32 @pthread_mutex_lock(ptr @m)
+  ret i32 %b
+}
+"""
+JOIN = """
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @usleep(i32)
+define ptr @forever(ptr %x) {
+entry:
+  br label %l
+l:
+  %r = call i32 @usleep(i32 1000)
+  br label %l
+}
+define i32 @join() {
+  %i = alloca i64
+  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @forever, ptr null)
+  %n = load i64, ptr %i
+  %j = call i32 @pthread_join(i64 %n, ptr null)
+  ret i32 %j
+}
+"""
+PRINT = """
+declare i32 @printf(ptr, ...)
+@t = constant [6 x i8] c"text\\0A\\00"
+define void @forever_print() {
+entry:
+  br label %l
+l:
+  %r = call i32 (ptr, ...) @printf(ptr @t)
+  br label %l
+}
+"""
+ENDLESS = {
+    "a loop": (SPIN, "@spin()", 0.6),
+    "a bare loop": ("", "entry:\n  br label %l\nl:\n  br label %l", 0.6),
+    "sleep": ("declare i32 @sleep(i32)", "@sleep(1000)", 0.6),
+    "printf": (PRINT, "@forever_print()", 0.8),
+    "read": ("declare i32 @pipe(ptr)\ndeclare i64 @read(i32, ptr, i64)\n@fd = global [2 x i32] zeroinitializer\n@byte = global i8 0\ndefine i64 @block() {\n  %a = call i32 @pipe(ptr @fd)\n  %f = load i32, ptr @fd\n  %r = call i64 @read(i32 %f, ptr @byte, i64 1)\n  ret i64 %r\n}", "@block()", 0.6),
+    "a mutex": (MUTEX, "@deadlock()", 3.5),
+    "pthread_join": (JOIN, "@join()", 3.5),
+    "system": ("declare i32 @system(ptr)", '@system("sleep 1000")', 3.5),
+}  # fmt: skip
+
+
+BUSY = """
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+@ticks = global i64 0
+@stop = global i32 0
+define ptr @tick(ptr %x) {
+entry:
+  br label %l
+l:
+  %v = load volatile i64, ptr @ticks
+  %w = add i64 %v, 1
+  store volatile i64 %w, ptr @ticks
+  %s = load volatile i32, ptr @stop
+  %z = icmp eq i32 %s, 0
+  br i1 %z, label %l, label %d
+d:
+  ret ptr null
+}
+define void @busy() {
+  %i = alloca i64
+  %r = call i32 @pthread_create(ptr %i, ptr null, ptr @tick, ptr null)
+  ret void
+}
+@busy()
+"""
+
+
+@pytest.mark.parametrize("threads", [0, 1], ids=["alone", "beside a thread"])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_everything_endless_is_interrupted(s, name, threads):
+    definitions, call, limit = ENDLESS[name]
+    if threads:
+        s.run(BUSY)
+        s.check()
+    s.run("@kept = global i32 7\n@heap = global ptr null\n@heap = @malloc(10)")
+    if definitions:
+        s.run(definitions)
+    asked = []
+
+    def interrupt():
+        asked.append(time.monotonic())
+        s.interrupt()
+
+    threading.Timer(0.3, interrupt).start()
+    with pytest.raises(Interrupted) as caught:
+        s.run(call)
+    assert time.monotonic() - asked[0] < limit
+    assert "interrupted" in str(caught.value)
+    assert s["kept"].value == 7
+    assert s.run(constant("after", 5) + "\n@after()").value == 5
+    assert s.run('@puts("on")').stdout == "on\n"
+    if threads and s["stop"].value == 0:
+        if "Lost" not in str(caught.value):
+            before = s["ticks"].value
+            time.sleep(0.05)
+            assert s["ticks"].value > before, "the program's own thread went on"
+        s.run("@stop = 1")
+        time.sleep(0.02)
+    s.check()
+
+
+def test_an_interrupt_of_nothing_is_forgotten(s):
+    for _ in range(3):
+        s.interrupt()
+    assert s.run(constant("f", 1) + "\n@f()").value == 1
+    s.interrupt()
+    assert s.run('@puts("on")').stdout == "on\n"
+
+
+def test_a_compile_is_interrupted(s):
+    threading.Timer(0.4, s.interrupt).start()
+    began = time.monotonic()
+    with pytest.raises(JitError):
+        s.run(SLOW)
+    assert time.monotonic() - began < 3
+    assert "slow" not in s
+    assert s.run(constant("f", 1) + "\n@f()").value == 1
+
+
+def test_a_cell_that_takes_too_long(fresh):
+    s = fresh(cell_timeout=0.3)
+    s.run(SPIN)
+    began = time.monotonic()
+    with pytest.raises(Interrupted, match="cell_timeout"):
+        s.call("spin")
+    assert time.monotonic() - began < 3
+    assert s.run(constant("f", 1) + "\n@f()").value == 1
+
+
+def test_an_interrupt_names_the_place(s):
+    number = s.run(SPIN).cell.number
+    threading.Timer(0.2, s.interrupt).start()
+    with pytest.raises(Interrupted) as caught:
+        s.call("spin")
+    assert "@spin" in caught.value.where and f"cell {number}, line 5: br label %l" in caught.value.where
+
+
+def test_interrupts_at_any_time_leave_a_working_session(s):
+    s.run("@g = global i32 0\n" + SPIN)
+    stop = threading.Event()
+
+    def pester():
+        while not stop.is_set():
+            s.interrupt()
+            time.sleep(0.003)
+
+    thread = threading.Thread(target=pester)
+    thread.start()
+    done = interrupted = 0
+    try:
+        for n in range(60):
+            try:
+                s.run(constant("f", n) + f"\n@g = {n}\n@f()")
+                done += 1
+            except JitError:
+                interrupted += 1
+    finally:
+        stop.set()
+        thread.join()
+    s.check()
+    assert done + interrupted == 60
+    assert s.run(constant("f", 77) + "\n@f()").value == 77
