@@ -116,9 +116,7 @@ class Placing:
         if obj.relocations or self.layout.frames:
             self.relocate()
         if "rodata" in self.starts:
-            self.image.init, self.image.fini = initialisers(
-                obj, self.layout, self.starts, self.bind.arena
-            )
+            self._find_initialisers()
 
     def commit(self) -> None:
         """Write the users that the object's symbols have elsewhere.
@@ -365,6 +363,14 @@ class Placing:
             symbol = self.private[address] = Symbol("", DATA)
             symbol.state, symbol.address = FIXED, address
         return symbol
+
+    def _find_initialisers(self) -> None:
+        """What runs when the image comes and goes: its own functions, whoever redefines them."""
+        image = self.image
+        arrays = initialisers(self.obj, self.layout, self.starts, self.bind.arena)
+        if arrays[0] or arrays[1]:
+            own = {symbol.stub: address for symbol, address, _ in image.exports if symbol.stub}
+            image.init, image.fini = (tuple(own.get(a, a) for a in array) for array in arrays)
 
     def _check_field(self, section: int, entry: tuple[int, int, int], size: int) -> None:
         row = TABLE.get(entry[1] & 0xFFFF_FFFF)
