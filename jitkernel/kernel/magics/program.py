@@ -69,6 +69,13 @@ def evict(frontend: Frontend, arguments: Any) -> None:
         frontend.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 
+def deps(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views import deps as view
+
+    target = arguments.target
+    frontend.display(view(frontend.session, int(target) if target and target.isdigit() else target))
+
+
 def undo(frontend: Frontend, arguments: Any) -> None:
     for sentence in frontend.session.undo(arguments.count):
         frontend.print(sentence)
@@ -161,6 +168,13 @@ MAGICS = (
             Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
         ),
         example="%evict @sq --cascade",
+    ),
+    Magic(
+        "deps",
+        "What a cell uses, who uses it, and what evicting it would break; of all cells without one.",
+        deps,
+        (Argument("target", "a cell's number or a name", "?", completes="symbol"),),
+        example="%deps @sq",
     ),
     Magic(
         "undo",

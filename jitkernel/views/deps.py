@@ -1,0 +1,93 @@
+"""What a cell uses, who uses it, and what evicting it would break.  Start from `deps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.views.graph import ADVICE, picture
+from jitkernel.views.names import written
+from jitkernel.views.target import find
+from jitkernel.views.view import View, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["deps"]
+
+SHOWN = 200  # rows
+
+
+class _Links:
+    """Who uses what, read from the session once."""
+
+    def __init__(self, session: Session):
+        self.names = {cell.number: cell.names for cell in session.cells}
+        self.uses: dict[int, list[tuple[str, int, str]]] = {n: [] for n in self.names}
+        self.used: dict[int, set[int]] = {n: set() for n in self.names}
+        self.users: dict[int, set[int]] = {n: set() for n in self.names}
+        for name, symbol in session.symbols.items():
+            for user in symbol.users:
+                if user in self.uses:
+                    self.uses[user].append((name, symbol.cell, symbol.state))
+                    if symbol.cell in self.users:
+                        self.used[user].add(symbol.cell)
+                        self.users[symbol.cell].add(user)
+
+    def label(self, number: int) -> str:
+        names = self.names[number]
+        shown = ", ".join(map(written, names[:3])) or "statements"
+        return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _reach(start: int, steps: dict[int, set[int]]) -> set[int]:
+    """What can be reached from a cell, without itself unless in a circle."""
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        found = steps[todo.pop()] - seen
+        seen |= found
+        todo.extend(found)
+    return seen
+
+
+def deps(session: Session, target: int | str | None = None) -> View:
+    """The dependencies of a cell, or of the cell that defines a name; of all cells without one."""
+    links = _Links(session)
+    note = ""
+    if target is None:
+        numbers, here, breaks = sorted(links.names), 0, set[int]()
+        title = "Dependencies between cells"
+    else:
+        here = find(session, target)[0].number
+        breaks = _reach(here, links.users) - {here}
+        numbers = sorted({here} | breaks | _reach(here, links.used))
+        title = f"Dependencies of cell {here}"
+        shown = ", ".join(map(str, sorted(breaks)))
+        note = f"Evicting cell {here} would break " + (
+            f"cell{'s' * (len(breaks) > 1)} {shown}." if breaks else "nothing."
+        )
+    rows = [(n, links.label(n), _used(links, n), _numbers(links.users[n])) for n in numbers[:SHOWN]]
+    if len(numbers) > SHOWN:
+        note += f" {len(numbers) - SHOWN} more cells are not shown; name one."
+    view = table(title, ("#cell", "defines", "uses", "used by cells"), rows, note.strip())
+    label = {n: f"{n}: {links.label(n)}" for n in numbers}
+    kind = {label[n]: "here" if n == here else "breaks" if n in breaks else "" for n in numbers}
+    edges = [(label[n], label[u]) for n in numbers for u in sorted(links.used[n]) if u in label]
+    if not edges:
+        return view
+    alt = f"{title}: {len(kind)} cells, {len(edges)} uses. {note}".strip()
+    image = picture(kind, edges, alt)
+    legend = "An arrow leads from a cell to one that it uses; dashed: broken by evicting."
+    words = legend if image else ADVICE
+    return View(view.text if image else f"{view.text}\n{words}", f"{view.html}{image}<p>{words}</p>")
+
+
+def _used(links: _Links, number: int) -> str:
+    return ", ".join(
+        f"{written(name)} ({f'cell {cell}' if cell else state})"
+        for name, cell, state in links.uses[number]
+    )
+
+
+def _numbers(found: set[int]) -> str:
+    return ", ".join(map(str, sorted(found)))

@@ -1,0 +1,63 @@
+"""Dependencies: the table says all, the picture repeats it."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import UsageError
+from jitkernel.views import deps, graph
+
+
+def function(name: str, *calls: str) -> str:
+    lines = "".join(f"  %v{i} = call i32 @{c}()\n" for i, c in enumerate(calls))
+    declares = "".join(f"declare i32 @{c}()\n" for c in calls)
+    return f"{declares}define i32 @{name}() {{\n{lines}  ret i32 {len(calls)}\n}}"
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session() as s:
+        s.run_many([function("a"), function("b", "a"), function("c", "b", "a"), function("d")])
+        yield s
+
+
+def test_what_evicting_would_break(session):
+    text = deps(session, "a").text
+    assert "Evicting cell 1 would break cells 2, 3." in text
+    assert re.search(r"^ +3 +@c +@b \(cell 2\), @a \(cell 1\)$", text, re.M)
+    assert "@d" not in text
+    assert "would break nothing" in deps(session, 4).text
+    assert "@d" in deps(session).text
+
+
+def test_the_picture_is_an_image_with_its_numbers_in_words(session):
+    pytest.importorskip("networkx")
+    html = deps(session, "a").html
+    image = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)">', html)
+    assert image is not None
+    assert "3 cells, 3 uses" in image[2] and "cells 2, 3" in image[2]
+    svg = base64.b64decode(image[1]).decode()
+    assert svg.count("<text") == 3 and svg.count("marker-end") == 3 and "#ffffff" in svg
+    assert "script" not in svg and "foreignObject" not in svg
+
+
+def test_circles_and_lone_nodes_are_drawn():
+    pytest.importorskip("networkx")
+    image = graph.picture({"x": "here", "y": "breaks", "z": ""}, [("x", "y"), ("y", "x")], "alt")
+    assert image.startswith("<img ")
+    assert graph.picture({str(i): "" for i in range(99)}, [], "too many") == ""
+
+
+def test_without_the_library_the_text_says_what_to_install(session, monkeypatch):
+    monkeypatch.setattr("jitkernel.views.deps.picture", lambda *a: "")
+    view = deps(session, "a")
+    assert "pip install 'jitkernel[graph]'" in view.text and "<img" not in view.html
+
+
+def test_an_unknown_name_is_one_clear_line(session):
+    with pytest.raises(UsageError, match="nothing of the session is called @q"):
+        deps(session, "q")
