@@ -31,7 +31,6 @@ __all__ = ["Executor"]
 
 _CALL, _CHECK, _PARK, _UNPARK = 1, 2, 3, 4  # served by the native loop (native/serve.ll)
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
-_LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV, _PARK = 17, 18, 19, 20, 21, 22  # by child.py
 _WORD = struct.Struct("<Q")
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
@@ -353,26 +352,6 @@ class Executor:
     def unpark(self) -> None:
         """Let them go on."""
         self._ask(_UNPARK, b"")
-
-    # -- the program's own threads ---------------------------------------------------------------
-
-    @property
-    def threads(self) -> int:
-        """How many threads the program has running of its own."""
-        try:
-            # A folder's link count is two and one for each folder in it: one a thread.
-            links = os.stat(f"/proc/{self.pid}/task").st_nlink if self.pid else 0
-        except OSError:
-            return 0
-        return max(links - 2 - _OWN_THREADS, 0)
-
-    def park(self) -> None:
-        """Stop the program's own threads at their next instruction of session code."""
-        self._ask(_PARK, b"1")
-
-    def unpark(self) -> None:
-        """Let them go on."""
-        self._ask(_PARK, b"0")
 
     def _ask(self, op: int, payload: bytes) -> bytes:
         """A rare request; one more attempt where the process turns out to be dead."""
