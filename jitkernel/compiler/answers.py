@@ -14,14 +14,21 @@ __all__ = ["compiled", "died", "interrupted", "refuse", "request_frame", "timed_
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
 
-def request_frame(request: Request) -> bytes:
-    """The frame of a compile request.  Raises CompileError where the text is not Unicode."""
-    header = {
+def request_frame(request: Request, who: bool = False) -> bytes:
+    """The frame of a compile request; `who` asks the worker what it is, too.
+
+    Raises CompileError where the text is not Unicode.
+    """
+    header: dict[str, Any] = {
         "do": "compile",
         "options": request.options.row(),
         "nobuiltin": sorted(request.nobuiltin) if request.nobuiltin else (),
         "first": request.first_line,
     }
+    if request.context != "throwaway":
+        header["context"] = (request.context, request.cell)
+    if who:
+        header["who"] = 1
     try:
         return frame(header, request.source.encode())
     except UnicodeEncodeError as error:

@@ -29,6 +29,8 @@ class Lender(Protocol):
 
     def give_back(self, index: int, worker: WorkerProcess) -> None: ...
 
+    def placed(self, worker: WorkerProcess, request: Request) -> None: ...
+
 
 class _Lane:
     """One worker, the requests that it has, and the bytes that it has yet to be sent."""
@@ -45,14 +47,17 @@ class _Lane:
 
 
 def compile_batch(
-    lender: Lender, workers: int, requests: Sequence[Request], timeout: float
+    lender: Lender, workers: int, requests: Sequence[Request], timeout: float, who: bool = False
 ) -> list[Compiled | CompileError]:
-    """Results and errors in the order of `requests`.  Raises Interrupted."""
+    """Results and errors in the order of `requests`; `who`: see `request_frame`.
+
+    Raises Interrupted.
+    """
     results: list[Compiled | CompileError | None] = [None] * len(requests)
     frames: dict[int, bytes] = {}
     for index, request in enumerate(requests):
         try:
-            frames[index] = request_frame(request)
+            frames[index] = request_frame(request, who)
         except CompileError as error:
             results[index] = error
     waiting = deque(frames)
@@ -61,7 +66,7 @@ def compile_batch(
     try:
         while waiting or any(lane.with_worker for lane in lanes):
             for lane in lanes:
-                _send(lane, waiting, frames)
+                _send(lender, lane, requests, waiting, frames)
             for lane in _ready(lanes, timeout):
                 _receive(lender, lane, requests, results, waiting)
             for lane in lanes:
@@ -77,7 +82,13 @@ def compile_batch(
     return [result or CompileError("not compiled") for result in results]
 
 
-def _send(lane: _Lane, waiting: deque[int], frames: dict[int, bytes]) -> None:
+def _send(
+    lender: Lender,
+    lane: _Lane,
+    requests: Sequence[Request],
+    waiting: deque[int],
+    frames: dict[int, bytes],
+) -> None:
     """Give a worker what it has room for."""
     while True:
         if not lane.unsent:
@@ -87,6 +98,7 @@ def _send(lane: _Lane, waiting: deque[int], frames: dict[int, bytes]) -> None:
             if not lane.with_worker:
                 lane.since = monotonic()
             lane.with_worker.append(index)
+            lender.placed(lane.worker, requests[index])
             lane.unsent = memoryview(frames[index])
         try:
             sent = lane.worker.send_some(lane.unsent)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
+from functools import cache
 from typing import Any
 
 
@@ -27,6 +28,7 @@ _CFUNCTYPE = ctypes.CFUNCTYPE
 ctypes.CFUNCTYPE = lambda *types, **options: _NoCallback  # type: ignore[assignment]
 try:
     import llvmlite.binding as llvmlite
+    from llvmlite import __version__ as LLVMLITE_VERSION
     from llvmlite.binding import ffi
 finally:
     ctypes.CFUNCTYPE = _CFUNCTYPE
@@ -99,6 +101,18 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+@cache
+def identity() -> tuple[str, str, str, str, str]:
+    """The parts of `identity.Identity`, of this process."""
+    return (
+        ".".join(map(str, LLVM_VERSION)),
+        str(LLVMLITE_VERSION),
+        llvmlite.get_default_triple(),
+        llvmlite.get_host_cpu_name(),
+        llvmlite.get_host_cpu_features().flatten(),
+    )
+
+
 class _Library:
     """The functions above as attributes, without their prefix."""
 
@@ -141,6 +155,13 @@ def print_value(value: int) -> str:
     """LLVM's text of a value; of a function, its whole body."""
     out = c_void_p()
     lib.PrintValueToString(value, byref(out))
+    return take(out.value)
+
+
+def print_module(module: int) -> str:
+    """LLVM's text of a module."""
+    out = c_void_p()
+    lib.PrintModuleToString(module, byref(out))
     return take(out.value)
 
 

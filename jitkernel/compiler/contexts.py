@@ -1,39 +1,122 @@
-"""Where modules live while they are compiled: LLVM contexts.  Worker only.  Start from `Throwaway`.
+"""Where modules live while they are compiled: LLVM contexts.  Worker only.  Start from `Contexts`.
 
-A context keeps every type and constant that was ever made in it, so each compile has its own, which
-goes when its object is out.  Other policies (one context for all, one for each live cell) answer
-the same two calls.
+A context keeps every type and constant that was ever made in it.  So each compile has one of its
+own, which goes when its object is out (`throwaway`).  The other two ways exist to be compared with
+it: one context for all cells (`shared`), and one for each cell as long as its code lives (`kept`).
+None of them has a say in the code.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import ctypes
+import resource
+from collections import deque
+from typing import Any
 
 from jitkernel.compiler.binding import lib
 
-__all__ = ["Contexts", "Throwaway"]
+__all__ = ["Contexts"]
+
+_COSTS_KEPT = 4096
 
 
-class Contexts(Protocol):
-    """Who hands out contexts and decides how long they last."""
+class _MallInfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`, mallinfo(3)."""
 
-    def take(self) -> int:
-        """A context for the next compile."""
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+            "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
 
-    def give_back(self, context: int) -> None:
-        """The compile is over, its module disposed; there is time."""
 
-
-class Throwaway:
-    """A new context for each compile, made ahead while nobody waits."""
+class Contexts:
+    """Who hands out contexts and decides how long they last.  Counts what stays of each compile
+    once `watch` was called, or as soon as one is not thrown away."""
 
     def __init__(self) -> None:
         self._ahead: list[int] = []
+        self._shared = 0
+        self._kept: dict[int, int] = {}
+        self._watched = False
+        self._before: tuple[int, str, int, int] | None = None
+        self._costs: deque[list[Any]] = deque(maxlen=_COSTS_KEPT)
 
-    def take(self) -> int:
+    # -- lives
+
+    def take(self, policy: str, cell: int) -> int:
+        """A context for the next compile."""
+        if policy == "shared":
+            self._shared = self._shared or lib.ContextCreate()
+            return self._shared
         return self._ahead.pop() if self._ahead else lib.ContextCreate()
 
-    def give_back(self, context: int) -> None:
-        lib.ContextDispose(context)
+    def give_back(self, policy: str, cell: int, context: int) -> None:
+        """The compile is over, its module disposed; there is time."""
+        if policy == "shared":
+            return
+        if policy == "kept" and cell:
+            self.release([cell])  # of an earlier compile of the cell
+            self._kept[cell] = context
+        else:
+            lib.ContextDispose(context)
         if not self._ahead:
             self._ahead.append(lib.ContextCreate())
+
+    def release(self, cells: list[int]) -> None:
+        """The code of these cells is gone."""
+        for cell in cells:
+            if context := self._kept.pop(cell, 0):
+                lib.ContextDispose(context)
+
+    def unshare(self) -> None:
+        """No cell is to be compiled in the shared context any more."""
+        if self._shared:
+            lib.ContextDispose(self._shared)
+            self._shared = 0
+
+    # -- accounts
+
+    @property
+    def live(self) -> int:
+        """Contexts that outlive a compile."""
+        return len(self._kept) + bool(self._shared)
+
+    def begin(self, policy: str, cell: int) -> None:
+        """A compile begins."""
+        if policy != "throwaway":
+            self._watched = True
+        if self._watched:
+            self._before = (cell, policy, *_held())
+
+    def end(self) -> None:
+        """It is over, and what it left has been tidied up."""
+        if self._before is not None:
+            cell, policy, heap, resident = self._before
+            self._before = None
+            now = _held()
+            self._costs.append([cell, policy, now[0] - heap, now[1] - resident, self.live])
+
+    def watch(self) -> dict[str, Any]:
+        """What there is and what the latest compiles cost; from now on all are counted."""
+        self._watched = True
+        return {"live": self.live, "kept": list(self._kept), "costs": list(self._costs)}
+
+
+def _held() -> tuple[int, int]:
+    """Bytes that are allocated, and resident bytes that are no file's."""
+    info = _mallinfo() if _mallinfo else _MallInfo()  # zeros where there is no glibc
+    with open("/proc/self/statm", "rb") as file:
+        fields = file.read().split()
+    own = (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+    return info.uordblks + info.hblkhd, own
+
+
+_mallinfo: Any
+try:
+    _mallinfo = ctypes.CDLL(None).mallinfo2
+    _mallinfo.restype = _MallInfo
+except (OSError, AttributeError):
+    _mallinfo = None

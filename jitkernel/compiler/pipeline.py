@@ -12,18 +12,19 @@ from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, Machine, lib
-from jitkernel.compiler.contexts import Contexts, Throwaway
+from jitkernel.compiler.contexts import Contexts
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
+from jitkernel.compiler.renamed import ambiguous, renamed_types
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError
 
-__all__ = ["compile_module", "machine", "prefix", "tidy"]
+__all__ = ["compile_module", "contexts", "machine", "prefix", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _prefixes: dict[str, bytes] = {}
-_contexts: Contexts = Throwaway()
+contexts = Contexts()
 _remains: list[Callable[[], None]] = []
 
 
@@ -48,18 +49,29 @@ def prefix(target: Machine) -> bytes:
 
 
 def compile_module(
-    source: str, options: Options, nobuiltin: frozenset[str], first_line: int
+    source: str,
+    options: Options,
+    nobuiltin: frozenset[str],
+    first_line: int,
+    policy: str = "throwaway",
+    cell: int = 0,
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
-    """Object, summary rows, four times in nanoseconds, warnings; raises CompileError."""
+    """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
+
+    `policy` and `cell` say which context it is put into.
+    """
     target = machine(options)
     front = prefix(target)
     ready = prepare(source, options, target.triple, front, first_line)
-    context = _contexts.take()
-    _remains.append(lambda: _contexts.give_back(context))
+    if policy == "shared" and ambiguous(source):
+        policy = "throwaway"
+    context = contexts.take(policy, cell)
+    _remains.append(lambda: contexts.give_back(policy, cell, context))
     try:
         start = perf_counter_ns()
         module = binding.parse(context, ready.text)
         _remains.append(lambda: lib.DisposeModule(module))
+        renamed = renamed_types(module, source) if policy == "shared" else {}
         parsed = perf_counter_ns()
         binding.verify(module)
         verified = perf_counter_ns()
@@ -73,6 +85,7 @@ def compile_module(
                 first_line,
                 not options.closed,
                 nobuiltin,
+                renamed,
             )
         summarised = perf_counter_ns()
         used = target.optimise(module)

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import compiled, died, interrupted, refuse, request_frame, timed_out
 from jitkernel.compiler.batch import compile_batch
 from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.compiler.records import Compiled, LineTable, Request, WorkerMemory
+from jitkernel.compiler.records import (
+    Compiled,
+    ContextAccount,
+    ContextCost,
+    LineTable,
+    Request,
+    WorkerMemory,
+)
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError, JitError, LinkError
+
+if TYPE_CHECKING:
+    from jitkernel.compiler.cache import ObjectCache
 
 __all__ = ["CompilerPool"]
 
@@ -35,8 +45,9 @@ class CompilerPool:
     """`workers` processes that compile, and one that waits to take the place of one that dies.
 
     `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
-    it is idle.  `timeout` (seconds, 0: none) bounds one compile.  Calls from several threads wait
-    for each other; `interrupt` does not wait.
+    it is idle.  `timeout` (seconds, 0: none) bounds one compile.  What the `cache` has needs no
+    worker; the pool writes and closes it.  Calls from several threads wait for each other;
+    `interrupt` does not wait.
     """
 
     def __init__(
@@ -46,10 +57,14 @@ class CompilerPool:
         memory_limit: int = 512 << 20,
         timeout: float = 60.0,
         first: WorkerProcess | None = None,
+        cache: ObjectCache | None = None,
     ):
         self.memory_limit = memory_limit
         self.timeout = timeout
         self.restarts = 0
+        self.cache = cache
+        self._told = False  # whether the cache knows what this pool's workers are
+        self._lost_contexts = 0
         self._count = max(1, workers)
         self._wants_spare = spare
         self._lock = threading.RLock()  # one call at a time
@@ -85,6 +100,8 @@ class CompilerPool:
             timer.cancel()
         for worker in workers:
             worker.close()
+        if self.cache:
+            self.cache.close()
 
     def __enter__(self) -> CompilerPool:
         self.start()
@@ -122,6 +139,8 @@ class CompilerPool:
         if worker.condemned or worker.gone():
             worker.close()
             self.restarts += 1
+            self._lost_contexts += len(worker.contexts) + worker.shares
+            self._told = False
             worker = self._workers[index] = self._take_spare() or WorkerProcess()
         return worker
 
@@ -145,15 +164,43 @@ class CompilerPool:
 
     def compile(self, request: Request) -> Compiled:
         """Compile one module.  Raises CompileError, WorkerDied or Interrupted."""
+        if found := self._find(request):
+            return found
         with self._lock:
-            header, blob = self._ask(0, request_frame(request), request.label, request)
-        return compiled(header, blob)
+            header, blob = self._ask(0, request_frame(request, self._who()), request.label, request)
+        result = compiled(header, blob)
+        self._keep(request, result)
+        return result
+
+    def _who(self) -> bool:
+        """Whether a worker is to be asked what it is."""
+        return self.cache is not None and not self._told
+
+    def _find(self, request: Request) -> Compiled | None:
+        """What the cache has.  Contexts that last are there to be watched: all is compiled then."""
+        if self.cache is None or self._closed or request.context != "throwaway":
+            return None
+        return self.cache.get(request)
+
+    def _keep(self, request: Request, result: Compiled) -> None:
+        """Let the cache have what was compiled."""
+        if self.cache is not None and self._told and request.context == "throwaway":
+            self.cache.put(request, result)
+
+    def placed(self, worker: WorkerProcess, request: Request) -> None:
+        """A worker is about to get this request: what it will hold for it."""
+        if request.context == "kept" and request.cell:
+            worker.contexts.add(request.cell)
+        elif request.context == "shared":
+            worker.shares = True
 
     def _ask(
         self, index: int, data: bytes, label: str, request: Request | None = None
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame to a worker and wait for the answer."""
         worker = self.lend(index)
+        if request is not None and request.context != "throwaway":
+            self.placed(worker, request)
         try:
             limit = self._limit()
             worker.send(data, limit)
@@ -185,6 +232,9 @@ class CompilerPool:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
             self._busy.discard(worker)
+            if worker.identity and not self._told and self.cache:
+                self.cache.learn(worker.identity)
+                self._told = True
             if worker.own_bytes > self.memory_limit and not worker.condemned:
                 worker.condemned = "memory"
             if self._closed:
@@ -204,8 +254,17 @@ class CompilerPool:
 
         Each worker is given its next request before its last answer is read, so none waits.
         """
-        with self._lock:
-            return compile_batch(self, self._count, requests, self._limit())
+        results: list[Compiled | CompileError | None] = [self._find(r) for r in requests]
+        missing = [i for i, result in enumerate(results) if result is None]
+        if missing:
+            wanted = [requests[i] for i in missing]
+            with self._lock:
+                made = compile_batch(self, self._count, wanted, self._limit(), self._who())
+            for i, result in zip(missing, made, strict=True):
+                results[i] = result
+                if isinstance(result, Compiled):
+                    self._keep(requests[i], result)
+        return [result or CompileError("not compiled") for result in results]
 
     # -- other questions
 
@@ -216,15 +275,30 @@ class CompilerPool:
         """
         with self._lock:
             missing = [text for text in dict.fromkeys(types) if (text, named) not in self._layouts]
+            if missing and len(self._layouts) > _LAYOUTS_KEPT:
+                self._layouts.clear()
+                missing = list(dict.fromkeys(types))
+            if self.cache:
+                missing = [text for text in missing if not self._find_layout(text, named)]
             if missing:
-                data = frame({"do": "layouts", "types": missing}, named.encode())
-                header, _ = self._ask(0, data, "a type")
+                ask: dict[str, Any] = {"do": "layouts", "types": missing}
+                if self._who():
+                    ask["who"] = 1
+                header, _ = self._ask(0, frame(ask, named.encode()), "a type")
                 refuse(header)
-                if len(self._layouts) > _LAYOUTS_KEPT:
-                    self._layouts.clear()
                 for text, row in zip(missing, header["layouts"], strict=True):
                     self._layouts[text, named] = Layout.of(row)
+                    if self.cache and self._told:
+                        self.cache.put_layout(text, named, row)
             return [self._layouts[text, named] for text in types]
+
+    def _find_layout(self, text: str, named: str) -> bool:
+        """Take a layout from the cache, if it is there."""
+        row = self.cache.layout(text, named) if self.cache else None
+        if row is None:
+            return False
+        self._layouts[text, named] = Layout.of(row)
+        return True
 
     def assembly(self, request: Request, triple: str, cpu: str = "") -> str:
         """What the module becomes on another machine, as assembly text: `triple` names it.
@@ -268,6 +342,33 @@ class CompilerPool:
             return ()
 
     # -- accounts
+
+    def contexts(
+        self, live: Callable[[int], bool] | None = None, policy: str = ""
+    ) -> ContextAccount:
+        """The contexts of all workers; from the first call on, what each compile leaves is counted.
+
+        `live` says of a cell whether its code is there: the contexts of those without it are freed,
+        and the shared one unless it is the `policy`.
+        """
+        with self._lock:
+            answers = []
+            for index, worker in enumerate(tuple(self._workers)):
+                gone = [cell for cell in worker.contexts if live and not live(cell)]
+                unshare = live is not None and policy != "shared"
+                data = frame({"do": "contexts", "release": gone, "unshare": unshare})
+                header, _ = self._ask(index, data, "its contexts")
+                refuse(header)
+                answers.append(header)
+                if worker is self._workers[index]:
+                    worker.contexts = set(header["kept"])
+                    worker.shares &= not unshare
+            return ContextAccount(
+                sum(header["live"] for header in answers),
+                tuple(sorted(cell for header in answers for cell in header["kept"])),
+                self._lost_contexts,
+                tuple(ContextCost(*row) for header in answers for row in header["costs"]),
+            )
 
     def memory(self) -> list[WorkerMemory]:
         """What each worker process holds."""

@@ -19,10 +19,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from jitkernel.compiler.records import Identity
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
 from jitkernel.errors import JitError
 
-__all__ = ["WorkerProcess"]
+__all__ = ["WorkerProcess", "packages"]
 
 _WORDS_SIZE = 1 << 20
 _WORDS_SHOWN = 4000
@@ -38,8 +39,8 @@ _ENVIRONMENT = {
 
 
 @cache
-def _paths() -> tuple[str, ...]:
-    """Folders that the worker needs on its path: llvmlite's, found without importing it."""
+def packages() -> tuple[str, ...]:
+    """Folders that the worker needs on its path: first llvmlite's, found without importing it."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise JitError("llvmlite is not installed: pip install llvmlite")
@@ -57,6 +58,9 @@ class WorkerProcess:
         self.condemned = ""
         self.compiles = 0
         self.own_bytes = 0  # as it last told
+        self.identity: Identity | None = None  # as it told when it was asked
+        self.contexts: set[int] = set()  # the cells for which it keeps one
+        self.shares = False  # whether it has a context for all cells
         self._ready = False
         self._words = os.memfd_create(
             "jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
@@ -67,7 +71,7 @@ class WorkerProcess:
             fcntl.fcntl(self._words, fcntl.F_ADD_SEALS, _SEALS)
             script = str(Path(__file__).with_name("worker.py"))
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(theirs.fileno()), *_paths()],
+                [sys.executable, "-I", "-S", script, str(theirs.fileno()), *packages()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._words,
                 stderr=self._words,
@@ -120,9 +124,15 @@ class WorkerProcess:
         if "ready" in header:
             self._ready = True
             header, blob = self._inbox.receive(0, timeout)
+        self._note(header)
+        return header, blob
+
+    def _note(self, header: dict[str, Any]) -> None:
+        """What an answer tells about the worker itself."""
         self.compiles += 1
         self.own_bytes = header.get("own", self.own_bytes)
-        return header, blob
+        if "who" in header:
+            self.identity = Identity(*header["who"])
 
     def send_some(self, data: memoryview) -> int:
         """Send what fits now; how many bytes that was.  Raises OSError where it is gone."""
@@ -139,8 +149,7 @@ class WorkerProcess:
             if "ready" in answer[0]:
                 self._ready = True
                 continue
-            self.compiles += 1
-            self.own_bytes = answer[0].get("own", self.own_bytes)
+            self._note(answer[0])
             answers.append(answer)
         if not open_ and not answers:
             raise EOFError

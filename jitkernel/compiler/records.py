@@ -14,7 +14,10 @@ from jitkernel.errors import Diagnostic
 __all__ = [
     "CallInfo",
     "Compiled",
+    "ContextAccount",
+    "ContextCost",
     "FunctionInfo",
+    "Identity",
     "LineTable",
     "Options",
     "Request",
@@ -69,6 +72,8 @@ class Request:
     `source` may begin with lines that the user did not type (named types of earlier cells); the
     user's own first line is line `first_line` of it, and diagnostics count from there.
     `nobuiltin` names functions that must not be taken for the C library's.
+    `context` says where LLVM puts it: `throwaway`, `shared` or `kept`; a kept context belongs to
+    `cell` (0: to none, and goes).  See `contexts`.
     """
 
     source: str
@@ -76,6 +81,8 @@ class Request:
     label: str = "cell"
     nobuiltin: frozenset[str] = frozenset()
     first_line: int = 1
+    context: str = "throwaway"
+    cell: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +153,55 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit."""
+    """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit; all 0
+    where it was `cached`, compiled before."""
 
     object: bytes
     summary: Summary
     times: dict[str, int]
     warnings: tuple[Diagnostic, ...] = ()
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCost:
+    """What one cell's compile left in its worker: bytes of LLVM's heap, and of resident memory
+    (whole pages).  `live` contexts there were then."""
+
+    cell: int
+    context: str
+    heap: int
+    resident: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAccount:
+    """The contexts of all workers.  `costs` are the latest, in order; `lost` contexts went with
+    workers that were replaced (the code made in them stays)."""
+
+    live: int = 0
+    kept: tuple[int, ...] = ()
+    lost: int = 0
+    costs: tuple[ContextCost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who compiles: what the code of a module depends on besides its text and its options.
+
+    `cpu` and `features` are this machine's, which `native` stands for.
+    """
+
+    llvm: str
+    llvmlite: str
+    triple: str
+    cpu: str
+    features: str
+
+    def resolve(self, cpu: str) -> tuple[str, str]:
+        """CPU name and features that a compile for `cpu` uses."""
+        return (self.cpu, self.features) if cpu in ("native", self.cpu) else (cpu, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ cell is summarised in some 15 us: whatever few cells need is looked for in the t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.prepare import Alias
+from jitkernel.compiler.renamed import Names
 from jitkernel.compiler.signature import abi_features, headers, may_matter
 from jitkernel.compiler.text import NAME, plain_name
 
@@ -53,8 +54,12 @@ def summarise(
     first_line: int,
     weaken: bool,
     nobuiltin: frozenset[str],
+    renamed: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """The lists that `Summary.of` reads; see there.  Changes linkages where `weaken` is set."""
+    """The lists that `Summary.of` reads; see there.  Changes linkages where `weaken` is set.
+
+    `renamed` maps structs of the source to what LLVM calls them, where that differs.
+    """
     functions: list[list[Any]] = []
     variables: list[list[Any]] = []
     written = headers(source) if may_matter(source) else {}
@@ -97,10 +102,16 @@ def summarise(
                 [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
             )
         mentions |= "%" in alias.type
-    types = _types(module, functions, variables) if mentions else {}
+    names = Names(renamed or {})
+    if renamed:
+        for row in functions:
+            row[3], row[5] = names.written(row[3]), names.written(row[5])
+        for row in variables:
+            row[3] = names.written(row[3])
+    types = _types(module, functions, variables, names) if mentions else {}
     calls: list[list[Any]] = []
     if "call" in source or "invoke" in source:
-        calls = _calls(module, source, functions, types, first_line)
+        calls = _calls(module, source, functions, types, first_line, names)
     return [functions, variables, types, calls]
 
 
@@ -143,7 +154,9 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
     return mentions
 
 
-def _types(module: int, functions: list[list[Any]], variables: list[list[Any]]) -> dict[str, str]:
+def _types(
+    module: int, functions: list[list[Any]], variables: list[list[Any]], names: Names
+) -> dict[str, str]:
     """The bodies of the structs that these rows name, at any depth."""
     types: dict[str, str] = {}
     waiting = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
@@ -152,20 +165,21 @@ def _types(module: int, functions: list[list[Any]], variables: list[list[Any]]) 
         for match in _STRUCT.finditer(text):
             name = plain_name(match[1])
             if name not in types:
-                types[name] = body = _body(module, name)
+                types[name] = body = _body(module, name, names)
                 waiting.append(body)
     return types
 
 
-def _body(module: int, name: str) -> str:
+def _body(module: int, name: str, names: Names) -> str:
     """The body of an identified struct, "opaque" for one that has none."""
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
     else:
-        reference = lib.GetNamedStructType(module, name.encode("utf-8", "surrogateescape"))
+        raw = names.actual(name).encode("utf-8", "surrogateescape")
+        reference = lib.GetNamedStructType(module, raw)
     if not reference:
         return "opaque"
-    return binding.print_type(reference).partition(" = type ")[2] or "opaque"
+    return names.written(binding.print_type(reference).partition(" = type ")[2]) or "opaque"
 
 
 def _calls(
@@ -174,6 +188,7 @@ def _calls(
     functions: list[list[Any]],
     types: dict[str, str],
     first_line: int,
+    names: Names,
 ) -> list[list[Any]]:
     """Rows of the calls that have another signature than their callee."""
     signatures = {row[0]: (row[3], row[4]) for row in functions}
@@ -186,13 +201,15 @@ def _calls(
         lines.setdefault(call.callee, []).append(max(line, 0))
 
     def body(name: str) -> str:
-        return types[name] if name in types else _body(module, name)
+        return types[name] if name in types else _body(module, name, names)
 
     rows = []
     for function in binding.functions(module):
         if lib.IsDeclaration(function):
             continue
-        for call, actual in suspects(find_calls(binding.print_value(function)), signatures):
+        for call, actual in suspects(
+            find_calls(names.written(binding.print_value(function))), signatures
+        ):
             expected, convention = signatures[call.callee]
             if call.convention == convention and expand(actual, body) == expand(expected, body):
                 continue

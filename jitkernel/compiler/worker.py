@@ -36,7 +36,7 @@ import threading  # noqa: E402
 import traceback  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import pipeline  # noqa: E402
+from jitkernel.compiler import binding, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
@@ -52,6 +52,7 @@ _LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
 _WORDS_LIMIT = 1 << 16
 _STDERR = 2
 _STACK = 64 << 20
+_THROWAWAY = ("throwaway", 0)
 
 
 def main() -> None:
@@ -88,6 +89,7 @@ def main() -> None:
             reply["words"] = [_row(d) for d in warnings(_take_words())]
         sock.sendall(frame(reply, data))
         pipeline.tidy()
+        pipeline.contexts.end()
         served += 1
         own = _own_bytes() if served % _MEASURE_EVERY == 0 or len(data) > _LARGE else 0
         if served % _COLLECT_EVERY == 0:
@@ -134,22 +136,36 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     """The answer to one request."""
     match header["do"]:
         case "compile":
+            policy, cell = header.get("context", _THROWAWAY)
+            pipeline.contexts.begin(policy, cell)
             code, rows, times, notes = pipeline.compile_module(
                 blob.decode("utf-8", "surrogatepass"),
                 Options.of(header["options"]),
                 frozenset(header["nobuiltin"]),
                 header["first"],
+                policy,
+                cell,
             )
             reply: dict[str, Any] = {"summary": rows, "times": times}
+            if "who" in header:
+                reply["who"] = binding.identity()
             if notes:
                 reply["notes"] = [_row(note) for note in notes]
             return reply, code
+        case "contexts":
+            pipeline.contexts.release(header["release"])
+            if header["unshare"]:
+                pipeline.contexts.unshare()
+            return pipeline.contexts.watch(), b""
         case "layouts":
             target = pipeline.machine(Options())
             rows = layout_rows(
                 target, pipeline.prefix(target), header["types"], blob.decode("utf-8")
             )
-            return {"layouts": rows}, b""
+            answer: dict[str, Any] = {"layouts": rows}
+            if "who" in header:
+                answer["who"] = binding.identity()
+            return answer, b""
         case "assembly":
             text = assembly(
                 blob.decode("utf-8", "surrogatepass"),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from types import FrameType
 
+    from jitkernel.compiler.cache import ObjectCache
+
 __all__ = ["CallTarget", "Engine"]
 
 #: How many thunks stay linked; the least recently used one makes room.
@@ -64,7 +66,7 @@ class Engine:
             self.pool = CompilerPool(
                 workers=settings.workers, spare=settings.spare,
                 memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
-                first=worker,
+                first=worker, cache=_cache(settings),
             )  # fmt: skip
             self.pool.start()
         except BaseException:
@@ -271,3 +273,13 @@ class Engine:
         if self._executor is None:
             return [0] * len(names)
         return self._executor.lookup(names)
+
+
+def _cache(settings: SessionSettings) -> ObjectCache | None:
+    """The user's object cache, where it is wanted and can be had."""
+    if not settings.object_cache:
+        return None
+    from jitkernel.compiler.cache import open_cache
+    from jitkernel.compiler.process import packages
+
+    return open_cache(settings.object_cache_size, packages()[0])

@@ -293,7 +293,7 @@ def test_this_process_never_loads_llvm() -> None:
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitkernel.compiler.process._paths", lambda: ("/nowhere",))
+    monkeypatch.setattr("jitkernel.compiler.process.packages", lambda: ("/nowhere",))
     with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):
         pool.compile(Request(SQUARE))
 

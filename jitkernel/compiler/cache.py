@@ -1,0 +1,254 @@
+"""Objects that were compiled before, in this session or another one.  Start from `ObjectCache`.
+
+Runs in the kernel process: what is found needs no worker.  An entry's name is the digest of
+everything that decides its content: the text that the compiler is given, every option, the names
+that are not the C library's, the CPU and its features, the versions of LLVM, llvmlite and this
+package.  Its content is all that a compile answers but the time it took.  A cell's label is no
+part of either, so cell 3 of today finds what cell 8 of yesterday left.
+
+Nothing is written while a cell waits: entries are collected and go out when the session is idle,
+when it closes, or half a second later.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from typing import Any
+
+from jitkernel.compiler.cache_files import CacheFiles, cache_home
+from jitkernel.compiler.identity import fingerprint, sources_digest
+from jitkernel.compiler.records import Compiled, Identity, Request, Summary, diagnostics_of
+from jitkernel.compiler.wire import LENGTHS, frame
+
+__all__ = ["CacheMemory", "ObjectCache", "open_cache"]
+
+SCHEMA = 1
+_DELAY = 0.5  # seconds until entries are written if nobody asks before
+_PENDING_BYTES = 16 << 20
+_NO_TIMES = ("parse", "verify", "optimise", "emit", "summarise")
+
+_loads = json.JSONDecoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMemory:
+    """What a cache did for this session, and what all sessions have in it (`bytes` on disk)."""
+
+    folder: str
+    hits: int
+    misses: int
+    stored: int
+    damaged: int
+    entries: int
+    bytes: int
+    limit: int
+    pending: int
+
+
+def open_cache(size: int, packages: str) -> ObjectCache | None:
+    """The user's cache; None where there is no place for it.  `packages`: llvmlite's folder."""
+    home = cache_home()
+    if not home or size <= 0:
+        return None
+    try:
+        return ObjectCache(f"{home}/objects-{SCHEMA}", size, packages)
+    except OSError:
+        return None
+
+
+class ObjectCache:
+    """Compiled modules and type layouts by content.  Safe to use from several threads.
+
+    `identity` is unknown on a machine that never compiled: until `learn` is told, nothing is
+    found and nothing is kept.
+    """
+
+    def __init__(self, folder: str, size: int, packages: str = ""):
+        self.size = size
+        self.hits = self.misses = self.stored = 0
+        self._files = CacheFiles(folder, size)
+        self._lock = threading.RLock()  # the books
+        self._writing = threading.Lock()  # the files
+        self._pending: dict[str, tuple[Any, ...]] = {}
+        self._pending_bytes = 0
+        self._used: set[str] = set()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._front: Any = None  # the digest of the identity, to go on from
+        self.identity: Identity | None = None
+        mark = fingerprint(packages)
+        self._remembered = _digest("identity", mark, sources_digest()) if mark else ""
+        if self._remembered and (content := self._files.read(self._remembered)):
+            self._set(Identity(*_loads(content.decode())))
+            self._use(self._remembered)
+
+    def _use(self, key: str) -> None:
+        with self._lock:
+            self._used.add(key)
+
+    # -- whose code
+
+    def learn(self, identity: Identity) -> None:
+        """What a worker says of itself; remembered for the next start."""
+        if identity == self.identity:
+            return
+        with self._lock:
+            self._set(identity)
+            if self._remembered:
+                self._put(self._remembered, ("identity", astuple(identity)), 0)
+
+    def _set(self, identity: Identity) -> None:
+        self.identity = identity
+        self._front = sha256(json.dumps([SCHEMA, sources_digest(), *astuple(identity)]).encode())
+
+    def _key(self, kind: str, parts: Any, text: str) -> str:
+        digest = self._front.copy()
+        digest.update(json.dumps([kind, parts]).encode())
+        digest.update(b"\n")
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        return str(digest.hexdigest())
+
+    def key(self, request: Request) -> str:
+        """The name of a request's entry; "" while the identity is unknown."""
+        if self.identity is None:
+            return ""
+        options = request.options.row()
+        options[1] = "\0".join(self.identity.resolve(request.options.cpu))
+        nobuiltin = sorted(request.nobuiltin) if request.nobuiltin else ()
+        return self._key("object", [options, nobuiltin, request.first_line], request.source)
+
+    # -- modules
+
+    def get(self, request: Request) -> Compiled | None:
+        """What was compiled for an equal request, if it is there; its times are 0."""
+        found: Compiled | None = None
+        if key := self.key(request):
+            with self._lock:
+                pending = self._pending.get(key)
+            if pending is not None:
+                made: Compiled = pending[1]
+                times = dict.fromkeys(made.times, 0)
+                found = Compiled(made.object, made.summary, times, made.warnings, True)
+            elif (content := self._files.read(key)) is not None:
+                found = _decode(content)
+                self._use(key)
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return found
+
+    def put(self, request: Request, compiled: Compiled) -> None:
+        """Keep what a worker made; written later."""
+        if key := self.key(request):
+            size = len(compiled.object) + 4 * len(request.source)
+            self._put(key, ("object", compiled), size)
+
+    # -- layouts
+
+    def layout(self, type_: str, named: str) -> list[Any] | None:
+        """The row of a type's layout, if it is there."""
+        if self.identity is None:
+            return None
+        key = self._key("layout", type_, named)
+        with self._lock:
+            pending = self._pending.get(key)
+        if pending is not None:
+            row: list[Any] = pending[1]
+            return row
+        content = self._files.read(key)
+        if content is None:
+            return None
+        self._use(key)
+        row = _loads(content.decode())
+        return row
+
+    def put_layout(self, type_: str, named: str, row: Sequence[Any]) -> None:
+        """Keep the row of a type's layout."""
+        if self.identity is not None:
+            self._put(self._key("layout", type_, named), ("layout", row), 256)
+
+    # -- writing
+
+    def _put(self, key: str, entry: tuple[Any, ...], size: int) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._pending[key] = entry
+            self._pending_bytes += size
+            full = self._pending_bytes > _PENDING_BYTES
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_later, daemon=True)
+                self._thread.start()
+        if full:
+            self.flush()
+        elif not self._wake.is_set():
+            self._wake.set()
+
+    def _write_later(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            time.sleep(_DELAY)
+            self._wake.clear()
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected.  Never raises for what the disk refuses."""
+        with self._writing:
+            with self._lock:
+                pending, self._pending_bytes = dict(self._pending), 0
+                used, self._used = self._used, set()
+            self._files.touch(used)
+            for key, (kind, content) in pending.items():
+                data = _encode(content) if kind == "object" else json.dumps(content).encode()
+                self.stored += self._files.write(key, data)
+            with self._lock:
+                for key, entry in pending.items():
+                    if self._pending.get(key) is entry:
+                        del self._pending[key]
+
+    def close(self) -> None:
+        """Write and end.  May be called again."""
+        with self._lock:
+            self._closed = True
+        self.flush()
+        self._wake.set()
+
+    def memory(self) -> CacheMemory:
+        """The account; counts the files."""
+        entries, taken = self._files.usage()
+        return CacheMemory(
+            self._files.folder, self.hits, self.misses, self.stored, self._files.damaged,
+            entries, taken, self.size, len(self._pending),
+        )  # fmt: skip
+
+
+def _digest(*parts: str) -> str:
+    return sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _encode(compiled: Compiled) -> bytes:
+    """A frame as the worker sends it: summary and warnings, then the object."""
+    return frame(
+        [astuple(compiled.summary), [astuple(warning) for warning in compiled.warnings]],
+        compiled.object,
+    )
+
+
+def _decode(content: bytes) -> Compiled:
+    text, _ = LENGTHS.unpack_from(content)
+    middle = LENGTHS.size + text
+    summary, warnings = _loads(content[LENGTHS.size : middle].decode())
+    return Compiled(
+        content[middle:],
+        Summary.of(summary),
+        dict.fromkeys(_NO_TIMES, 0),
+        diagnostics_of(warnings),
+        True,
+    )

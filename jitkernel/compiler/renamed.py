@@ -1,0 +1,66 @@
+"""Named structs in a context that has seen their names before.  Start from `renamed_types`.
+
+In a shared context LLVM calls the second `%pt` of two modules `%pt.0`.  What a cell offers is told
+in the names that it wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.text import NAME, plain_name
+
+__all__ = ["Names", "ambiguous", "renamed_types"]
+
+_NAMED = re.compile("%(" + NAME + ")")
+_TYPE = re.compile(r"^[ \t]*%(" + NAME + r")\s*=\s*type\b", re.M)
+_NUMBERED = re.compile(r"(.+)\.\d+")
+
+
+def _defined(text: str) -> list[str]:
+    return [plain_name(name) for name in _TYPE.findall(text)] if "type" in text else []
+
+
+def ambiguous(source: str) -> bool:
+    """Whether the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
+    names = set(_defined(source))
+    return any((m := _NUMBERED.fullmatch(name)) and m[1] in names for name in names)
+
+
+def renamed_types(module: int, source: str) -> dict[str, str]:
+    """The structs of `source` that LLVM gave another name: as written, as LLVM has it."""
+    written = set(_defined(source))
+    if not written:
+        return {}
+    found = {}
+    for name in _defined(binding.print_module(module)):
+        match = _NUMBERED.fullmatch(name)
+        if match and match[1] in written and name not in written:
+            found[match[1]] = name
+    return found
+
+
+class Names:
+    """Both ways between names as they were written and as LLVM has them."""
+
+    def __init__(self, renamed: Mapping[str, str]):
+        self._actual = renamed
+        self._written = {actual: written for written, actual in renamed.items()}
+
+    def actual(self, name: str) -> str:
+        """LLVM's name of a struct."""
+        return self._actual.get(name, name)
+
+    def written(self, text: str) -> str:
+        """LLVM's text with the names of the source."""
+        if not self._written:
+            return text
+        return _NAMED.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        name = self._written.get(plain_name(match[1]))
+        if name is None:
+            return match[0]
+        return f"%{name}" if re.fullmatch(r"[-a-zA-Z$._][-\w$.]*", name) else f'%"{name}"'
