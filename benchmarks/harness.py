@@ -138,6 +138,11 @@ class Comparison:
         """The median of the ratios of blocks of one round."""
         return statistics.median(ratios(self.blocks[side], self.blocks[to]))
 
+    def spread(self, side: str, to: str) -> str:
+        """The least and the largest of those ratios: how quiet the machine was."""
+        found = ratios(self.blocks[side], self.blocks[to])
+        return f"blocks {min(found):.2f} to {max(found):.2f}"
+
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Block by block."""

@@ -54,7 +54,10 @@ def _at_level(scale: Scale, level: int, bar: float) -> Iterator[Figure]:
     yield Figure(f"{what}: jitkernel", took.median("jitkernel") / 1e3, "us")
     for rival in ("LLJIT, RuntimeDyld", "LLJIT, JITLink"):
         yield Figure(f"{what}: {rival}", took.median(rival) / 1e3, "us")
-        yield Figure(f"{what}: jitkernel / {rival}", took.ratio("jitkernel", rival), "x", bar)
+        yield Figure(
+            f"{what}: jitkernel / {rival}", took.ratio("jitkernel", rival), "x", bar,
+            note=took.spread("jitkernel", rival),
+        )  # fmt: skip
     yield Figure(
         f"{what}: jitkernel / LLJIT given objects", took.ratio("jitkernel", "LLJIT given objects"), "x",
         note="llvmlite emits, LLJIT only links: no second parse of the IR",

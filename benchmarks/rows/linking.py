@@ -54,7 +54,13 @@ def link_only(scale: Scale) -> Iterator[Figure]:
         note=f"{few:,} live cells and those of the loop",
     )  # fmt: skip
     yield Figure(f"the same with {many:,} live cells", took.median("many") / 1e3, "us", 40)
-    yield Figure(f"{many:,} live / {few:,} live, alternately", took.ratio("many", "few"), "x", 1.2)
+    yield Figure(
+        f"{many:,} live / {few:,} live, alternately",
+        took.ratio("many", "few"),
+        "x",
+        1.2,
+        note=took.spread("many", "few"),
+    )
     yield Figure("Session.place: types, undo and store too", other.median("place") / 1e3, "us")
     yield Figure(
         "link: jitkernel / LLJIT, RuntimeDyld", took.median("few") / other.median("rtdyld"), "x"
