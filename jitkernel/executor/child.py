@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # the module that has it is too large to import
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV, PARK = 16, 17, 18, 19, 20, 21, 22
+HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV = 16, 17, 18, 19, 20, 21
 HEAD = struct.Struct("<8Q")
 RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
 MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
@@ -208,9 +208,6 @@ def serve_rare(message: bytes) -> None:
             answer(op, seq)
         elif op == SETENV:
             os.environb[parts[0]] = parts[1]
-            answer(op, seq)
-        elif op == PARK:
-            native("jk_park" if parts[0] == b"1" else "jk_unpark")()
             answer(op, seq)
         else:
             answer(op, seq, 1, b"unknown request")

@@ -31,6 +31,7 @@ __all__ = ["Executor"]
 
 _CALL, _CHECK, _PARK, _UNPARK = 1, 2, 3, 4  # served by the native loop (native/serve.ll)
 _WORD = struct.Struct("<Q")
+_RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _HEALTH = 0.1  # seconds for a check to be answered
 _CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)

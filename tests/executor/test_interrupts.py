@@ -286,3 +286,28 @@ def test_interrupt_of_a_call_whose_process_still_starts(fresh: Lab) -> None:
         outcome = fresh.executor.call(at, 0)
         thread.join()
         assert outcome.kind == "interrupted" and not outcome.respawned
+
+
+def test_parked_threads_run_no_session_code(fresh: Lab) -> None:
+    """They stop at their next instruction of it, wherever they are, and go on as if nothing was."""
+    assert fresh.executor.threads == 0
+    assert fresh.run(SPINNER).kind == "ok"
+    assert fresh.executor.threads == 1
+    at = fresh.linker.symbols["spins"].address
+
+    def spins() -> bytes:
+        return fresh.arena.read(at, 8)
+
+    for _ in range(50):
+        fresh.executor.park()
+        before = spins()
+        time.sleep(0.001)
+        assert spins() == before
+        fresh.executor.unpark()
+        deadline = time.monotonic() + 5
+        while spins() == before and time.monotonic() < deadline:
+            time.sleep(0.0001)
+        assert spins() != before
+    assert fresh.square(3) == 9
+    fresh.executor.respawn()
+    assert fresh.square(3) == 9 and fresh.executor.threads == 0

@@ -108,7 +108,8 @@ done:
   ret void
 }
 
-; The text zone is not executable while an interrupt waits for a library to return.
+; The text zone is not executable while an interrupt waits for a library to return, and while the
+; kernel process writes text although the user's own threads run.
 
 define internal void @lock_text() #0 {
   %start = load volatile i64, ptr $text_start
@@ -133,17 +134,6 @@ unlock:
   %r2 = call i64 @sys(i64 202, i64 %word, i64 129, i64 2147483647, i64 0, i64 0, i64 0)
   br label %done
 done:
-  ret void
-}
-
-; For the time that text is written: the user's own threads wait at their next instruction of it.
-define dso_local void @jk_park() #0 {
-  call void @lock_text()
-  ret void
-}
-
-define dso_local void @jk_unpark() #0 {
-  call void @unlock_text()
   ret void
 }
 

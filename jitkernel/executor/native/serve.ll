@@ -135,7 +135,9 @@ read:
   %seq_at = getelementptr i8, ptr $frame, i64 8
   %seq = load volatile i64, ptr %seq_at
   switch i64 %op, label %python [ i64 1, label %call
-                                  i64 2, label %check ]
+                                  i64 2, label %check
+                                  i64 3, label %park
+                                  i64 4, label %unpark ]
 python:
   ret i64 %n
 
@@ -171,6 +173,15 @@ answer:
   %stopped64 = zext i32 %stopped to i64
   %sick64 = zext i32 %sick to i64
   call void @reply(i64 1, i64 %seq, i64 %stopped64, i64 %sick64)
+  br label %loop
+
+park:
+  call void @lock_text()
+  call void @reply(i64 3, i64 %seq, i64 0, i64 0)
+  br label %loop
+unpark:
+  call void @unlock_text()
+  call void @reply(i64 4, i64 %seq, i64 0, i64 0)
   br label %loop
 
 check:
