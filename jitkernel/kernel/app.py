@@ -27,12 +27,20 @@ from jitkernel._version import __version__
 from jitkernel.kernel import settings
 from jitkernel.kernel.early import EarlySession
 from jitkernel.kernel.kernel import JITKernel
-from jitkernel.kernel.settings import ALIASES, CONFIG_NAME, FLAGS, Arena, Compiler, Executor
+from jitkernel.kernel.settings import (
+    ALIASES,
+    CONFIG_NAME,
+    FLAGS,
+    Arena,
+    Compiler,
+    Executor,
+    ObjectCache,
+)
 
 __all__ = ["JITKernelApp"]
 
 
-class Session(settings.Session, jupyter_client.session.Session):
+class Session(jupyter_client.session.Session, settings.Session):
     """The growing program, and the wire to the client: both are set in the section `Session`."""
 
 
@@ -69,7 +77,7 @@ class JITKernelApp(IPKernelApp):
     examples = "python -m jitkernel.kernel --O3 --Arena.capacity=256M"
 
     kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")  # type: ignore[assignment]
-    classes = [JITKernel, Arena, Session, Compiler, Executor]  # type: ignore[assignment]
+    classes = [JITKernel, Arena, Session, Compiler, Executor, ObjectCache]  # type: ignore[assignment]
     aliases = OWN_ALIASES  # type: ignore[assignment]
     flags = {  # type: ignore[assignment]
         **dict(Application.flags),
@@ -101,9 +109,7 @@ class JITKernelApp(IPKernelApp):
         return EarlySession()
 
     @classmethod
-    def launch(
-        cls, session: EarlySession, argv: list[str] | None = None
-    ) -> None:
+    def launch(cls, session: EarlySession, argv: list[str] | None = None) -> None:
         """Run a kernel until it is shut down."""
         app = cls.instance(jit_session=session)
         try:

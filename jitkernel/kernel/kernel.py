@@ -23,7 +23,14 @@ from jitkernel.errors import Interrupted, JitError
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.frontend import Frontend
 from jitkernel.kernel.history import History
-from jitkernel.kernel.settings import Arena, Compiler, Executor, JITKernelSettings, only_ours
+from jitkernel.kernel.settings import (
+    Arena,
+    Compiler,
+    Executor,
+    JITKernelSettings,
+    ObjectCache,
+    only_ours,
+)
 from jitkernel.kernel.settings import Session as SessionSettings
 from jitkernel.kernel.wire import WireOutput
 from jitkernel.views.view import View
@@ -76,6 +83,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "Session": SessionSettings(config=only_ours(self.config, SessionSettings)),
             "Compiler": Compiler(parent=self.parent),
             "Executor": Executor(parent=self.parent),
+            "ObjectCache": ObjectCache(parent=self.parent),
             "JITKernel": self,
         }
         self.frontend = Frontend(

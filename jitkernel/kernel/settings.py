@@ -42,6 +42,7 @@ __all__ = [
     "ByteSize",
     "Compiler",
     "Executor",
+    "ObjectCache",
     "Session",
     "load_files",
     "only_ours",
@@ -109,6 +110,28 @@ class Session(Configurable):
     results_kept = Integer(
         100, min=1, help="How many results `_5` can name. Takes effect now."
     ).tag(config=True, effect="now")
+    context = Enum(
+        ["throwaway", "shared", "kept"],
+        "throwaway",
+        help="The LLVM context of a cell: one for each compile, one for all, or one for as long as"
+        " the cell lives. Takes effect with the next cell.",
+    ).tag(config=True, effect="next cell")
+    store_path = Unicode(
+        "", help="The session's file; empty: a temporary one. Takes effect at start."
+    ).tag(config=True, effect="start")
+
+
+class ObjectCache(Configurable):
+    """Compiled code on disk, found again by other kernels of this user."""
+
+    enabled = Bool(
+        True,
+        help="Whether to keep it; never where JITKernel.deterministic is set. Takes effect at"
+        " start.",
+    ).tag(config=True, effect="start")
+    size = ByteSize(256 << 20, help="Bytes on disk. Takes effect at start.").tag(
+        config=True, effect="start"
+    )
 
 
 class Compiler(Configurable):
@@ -196,6 +219,7 @@ ALIASES = {
     "capacity": "Arena.capacity",
     "cpu": "Compiler.cpu",
     "workers": "Compiler.workers",
+    "session": "Session.store_path",
 }
 
 DETERMINISTIC_BASE = 0x2000_0000
@@ -228,7 +252,7 @@ def read_arguments(argv: Sequence[str]) -> Config:
     Only `--Class.trait=value`, our aliases and flags; the application reads them all again.
     """
     config = Config()
-    sections = {"Arena", "Session", "Compiler", "Executor", "JITKernel"}
+    sections = {"Arena", "Session", "Compiler", "Executor", "ObjectCache", "JITKernel"}
     for argument in argv:
         if not argument.startswith("--"):
             continue
@@ -246,6 +270,7 @@ def read_arguments(argv: Sequence[str]) -> Config:
 SESSION_NAMES = {
     "Session.undo_depth": "undo_depth",
     "Session.results_kept": "results_kept",
+    "Session.context": "context",
     "Compiler.opt_level": "opt_level",
     "Compiler.cpu": "cpu",
     "Compiler.timeout": "timeout",
@@ -258,6 +283,9 @@ SESSION_NAMES = {
 
 def apply(session: Any, name: str, value: Any) -> None:
     """Change a setting of a session that runs."""
+    if name == "context":
+        session.use_context(value)
+        return
     setattr(session.settings, name, value)
     engine = session.engine
     if name == "worker_memory_limit":
@@ -273,6 +301,7 @@ def session_settings(config: Config) -> dict[str, Any]:
     """What `jitkernel.Session` is started with, by the names of its own settings."""
     arena, session = Arena(config=config), Session(config=only_ours(config, Session))
     compiler, executor = Compiler(config=config), Executor(config=config)
+    cache = ObjectCache(config=config)
     kernel = JITKernelSettings(config=only_ours(config, JITKernelSettings, "JITKernel"))
     base, cpu = arena.base, compiler.cpu
     if kernel.deterministic:
@@ -282,6 +311,10 @@ def session_settings(config: Config) -> dict[str, Any]:
         "capacity": arena.capacity,
         "base": base,
         "undo_depth": session.undo_depth,
+        "context": session.context,
+        "store_path": session.store_path,
+        "object_cache": cache.enabled and not kernel.deterministic,
+        "object_cache_size": cache.size,
         "results_kept": session.results_kept,
         "opt_level": compiler.opt_level,
         "cpu": cpu,

@@ -67,7 +67,14 @@ def _run_source(source: str) -> int:
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.early import read_settings
     from jitkernel.kernel.frontend import Frontend
-    from jitkernel.kernel.settings import Arena, Compiler, Executor, JITKernelSettings, Session
+    from jitkernel.kernel.settings import (
+        Arena,
+        Compiler,
+        Executor,
+        JITKernelSettings,
+        ObjectCache,
+        Session,
+    )
     from jitkernel.session import Session as JitSession
 
     sections = {
@@ -75,6 +82,7 @@ def _run_source(source: str) -> int:
         "Session": Session(),
         "Compiler": Compiler(),
         "Executor": Executor(),
+        "ObjectCache": ObjectCache(),
         "JITKernel": JITKernelSettings(status_line=False),
     }
     with JitSession(**read_settings([])) as session:

@@ -193,9 +193,9 @@ def test_elsewhere_it_says_where_it_runs(tmp_path: Path) -> None:
         "from jitkernel.__main__ import main\n"
         "sys.exit(main(['{}']))"
     )
-    code_of_import = code.replace("from jitkernel.__main__ import main", "import jitkernel").replace(
-        "sys.exit(main(['{}']))", "from jitkernel import Session"
-    )
+    code_of_import = code.replace(
+        "from jitkernel.__main__ import main", "import jitkernel"
+    ).replace("sys.exit(main(['{}']))", "from jitkernel import Session")
     done = subprocess.run(
         [sys.executable, "-c", code_of_import], capture_output=True, text=True, timeout=60
     )
