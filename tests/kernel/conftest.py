@@ -28,6 +28,7 @@ def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         JUPYTER_CONFIG_DIR=str(home / "config"),
         JUPYTER_DATA_DIR=str(home / "data"),
         IPYTHONDIR=str(home / "ipython"),
+        XDG_CACHE_HOME=str(home / "cache"),
         PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
     )
     from jitkernel.kernel.install import install
