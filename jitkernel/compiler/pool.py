@@ -353,22 +353,28 @@ class CompilerPool:
         """
         with self._lock:
             answers = []
-            for index, worker in enumerate(tuple(self._workers)):
-                gone = [cell for cell in worker.contexts if live and not live(cell)]
-                unshare = live is not None and policy != "shared"
-                data = frame({"do": "contexts", "release": gone, "unshare": unshare})
-                header, _ = self._ask(index, data, "its contexts")
+            for index in range(len(self._workers)):
+                header, _ = self._ask(index, frame({"do": "contexts"}), "its contexts")
                 refuse(header)
                 answers.append(header)
-                if worker is self._workers[index]:
-                    worker.contexts = set(header["kept"])
-                    worker.shares &= not unshare
             return ContextAccount(
                 sum(header["live"] for header in answers),
                 tuple(sorted(cell for header in answers for cell in header["kept"])),
                 self._lost_contexts,
                 tuple(ContextCost(*row) for header in answers for row in header["costs"]),
             )
+
+    def release_contexts(self, live: Callable[[int], bool], shared: bool = False) -> None:
+        """Free the kept contexts of cells that are not `live`, and the `shared` ones."""
+        with self._lock:
+            for index, worker in enumerate(tuple(self._workers)):
+                gone = [cell for cell in worker.contexts if not live(cell)]
+                if gone or (shared and worker.shares):
+                    worker.contexts.difference_update(gone)
+                    worker.shares = worker.shares and not shared
+                    data = frame({"do": "release", "cells": gone, "shared": shared})
+                    with suppress(JitError):  # a worker that dies of it takes them along
+                        self._ask(index, data, "its contexts")
 
     def memory(self) -> list[WorkerMemory]:
         """What each worker process holds."""

@@ -153,10 +153,12 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
                 reply["notes"] = [_row(note) for note in notes]
             return reply, code
         case "contexts":
-            pipeline.contexts.release(header["release"])
-            if header["unshare"]:
-                pipeline.contexts.unshare()
             return pipeline.contexts.watch(), b""
+        case "release":
+            pipeline.contexts.release(header["cells"])
+            if header["shared"]:
+                pipeline.contexts.unshare()
+            return {}, b""
         case "layouts":
             target = pipeline.machine(Options())
             rows = layout_rows(

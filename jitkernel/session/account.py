@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def memory(session: Session) -> dict[str, Any]:
 
     `zones` is `Arena.usage()`; `slab` what of the slab occupies memory now; `kernel`, `executor`
     and `workers` are the processes' own memory without the slab; `total` is their sum with the
-    slab counted once.
+    slab counted once.  `object_cache` is on disk and in no sum: see `CacheMemory`; None: off.
     """
     engine = session.engine
     zones = engine.arena.usage()
@@ -54,6 +55,7 @@ def memory(session: Session) -> dict[str, Any]:
         "thunks": engine.thunk_bytes() if engine.started else 0,
         "cells": len(session.program.cells) if engine.started else 0,
         "symbols": len(engine.linker.symbols) if engine.started else 0,
+        "object_cache": asdict(engine.pool.cache.memory()) if engine.pool.cache else None,
         "undo": session.history.bytes if engine.started else 0,
         "total": slab + kernel + executor + sum(w.uss for w in pool),
     }

@@ -265,10 +265,14 @@ class Runner:
             label=f"cell {self.cell.number}",
             nobuiltin=functions,
             first_line=assembled.first_line,
+            context=self.session.settings.context,
+            cell=0 if part == "block" else self.cell.number,
         )
 
     def _compile(self, request: Request, source: str) -> Compiled:
         self.engine.pool.timeout = self.session.settings.timeout
+        if request.context == "kept":
+            self.session.release_contexts()  # of cells that were replaced since
         try:
             compiled = self.engine.pool.compile(request)
         except CompileError as error:
@@ -385,9 +389,10 @@ class Runner:
             words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
         if words:
             more = f" and {len(words) - 4} more" if len(words) > 4 else ""
-            compile_ms = sum(cell.times[:-1]) / 1e6
+            spent = sum(cell.times[:-1]) / 1e6
+            compiled = f"compiled in {spent:.1f} ms" if spent else "compiled before"
             self.note(
-                f"cell {cell.number}: {'; '.join(words[:4])}{more}, compiled in {compile_ms:.1f} ms, "
+                f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
                 f"linked in {cell.times[-1] / 1e6:.2f} ms"
             )
         for name, (owner, info) in self.change.moved.items():

@@ -32,6 +32,13 @@ from jitkernel.session.undo import UndoHistory
 
 __all__ = ["FunctionHandle", "Session", "VariableHandle"]
 
+CONTEXTS = ("throwaway", "shared", "kept")
+
+
+def _check_context(policy: str) -> None:
+    if policy not in CONTEXTS:
+        raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
+
 
 class Session:
     """An incremental JIT session: three processes, an arena, a growing set of cells.
@@ -54,6 +61,7 @@ class Session:
             if name not in known:
                 raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
         self.settings = replace(settings or SessionSettings(), **overrides)
+        _check_context(self.settings.context)
         self.lock = threading.RLock()
         self.sink: Sink = Collector()
         self.store = Store(self.settings.store_path)
@@ -223,6 +231,31 @@ class Session:
         with self.lock:
             return account.memory(self)
 
+    def contexts(self) -> ContextAccount:
+        """The LLVM contexts that outlive a compile, and what each cell's compile left behind.
+
+        The first call begins the count, where `context` is not `shared` or `kept` anyway.
+        """
+        with self.lock:
+            self._open()
+            self.release_contexts()
+            return self.engine.pool.contexts()
+
+    def use_context(self, policy: str) -> None:
+        """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
+        is freed.  Raises UsageError."""
+        _check_context(policy)
+        with self.lock:
+            self._open()
+            if policy != self.settings.context:
+                self.settings.context = policy
+                self.engine.pool.release_contexts(lambda cell: False, shared=True)
+
+    def release_contexts(self) -> None:
+        """Free the contexts of cells whose code is gone."""
+        if self._program is not None:
+            self.engine.pool.release_contexts(self._program.cells.__contains__)
+
     def check(self) -> None:
         """Prove the books of arena, unwind region and linker; raises AssertionError."""
         with self.lock:
@@ -294,6 +327,7 @@ class Session:
             self.history.keep(change)
             for cell in gone:
                 self.results.pop(cell.number, None)
+            self.release_contexts()
             return gone
 
     def undo(self, count: int = 1) -> list[str]:
@@ -400,7 +434,7 @@ class Session:
             self.engine.renew()
 
     def idle(self) -> None:
-        """Do what was put off: write the store.  For event loops, after a reply."""
+        """Do what was put off: write store and object cache.  For event loops, after a reply."""
         with self.lock:
             if not self.engine.closed:
                 self.store.flush()

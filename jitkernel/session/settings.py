@@ -13,7 +13,8 @@ class SessionSettings:
     """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
 
     What is read when a session starts: capacity, base, workers, spare, executor_memory_limit,
-    stack_size, env, cwd, object_cache, object_cache_size.  All else takes effect with the next cell.
+    stack_size, env, cwd, object_cache, object_cache_size.  All else takes effect with the next
+    cell.
 
     `object_cache` keeps compiled code on disk for other sessions of this user (a kernel does; a
     library writes to nobody's home unasked).  `context` is `throwaway`, `shared` or `kept`.

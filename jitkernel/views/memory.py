@@ -41,4 +41,21 @@ def memory(session: Session, arena_only: bool = False) -> View:
         ("total", size_text(account["total"])),
     ]
     own = table("Processes (own memory)", ("what", "#size"), processes)
-    return join([arena, own])
+    cache = account["object_cache"]
+    if cache is None:
+        return join([arena, own])
+    kept = table(
+        "Object cache (on disk, of all sessions)",
+        ("#hits", "#misses", "#entries", "#size", "#limit"),
+        [
+            (
+                cache["hits"],
+                cache["misses"],
+                cache["entries"],
+                size_text(cache["bytes"]),
+                size_text(cache["limit"]),
+            )
+        ],
+        f"hits and misses of this session; in {cache['folder']}",
+    )
+    return join([arena, own, kept])
