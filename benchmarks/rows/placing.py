@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -54,22 +57,84 @@ def messages(scale: Scale) -> Iterator[Figure]:
 
 
 def run_many(scale: Scale) -> Iterator[Figure]:
-    """Cells of about 60 lines, compiled by two workers and by one."""
-    count, rounds = scale.pick(40, 200), scale.pick(2, 5)
-    took: dict[int, list[float]] = {1: [], 2: []}
-    with Session(workers=1, spare=False) as one, Session(workers=2, spare=False) as two:
-        sessions = {1: one, 2: two}
-        for s in sessions.values():
-            s.run_many([sixty_lines(f"w{i}", i) for i in range(8)])
+    """Cells of about 60 lines, compiled by two workers and by one.
+
+    Two processes that only compile, with nothing between them, show what the machine itself allows.
+    """
+    count, rounds = scale.pick(20, 200), scale.pick(1, 3)
+    took: dict[str, list[float]] = {"1": [], "2": [], "alone": [], "apart": []}
+    with (
+        Session(workers=1, spare=False) as one,
+        Session(workers=2, spare=False) as two,
+        _Compilers(2) as plain,
+    ):
+        for s in (one, two):
+            s.run_many([sixty_lines(f"w{i}", i) for i in range(4)])
+        sides: dict[str, Callable[[list[str]], object]] = {
+            "1": one.run_many,
+            "2": two.run_many,
+            "alone": lambda cells: plain.compile(1, count),
+            "apart": lambda cells: plain.compile(2, count),
+        }
         for turn in range(rounds):
-            for workers in ((1, 2), (2, 1))[turn % 2]:
+            names = list(sides)
+            for name in names[turn:] + names[:turn]:
                 cells = [sixty_lines(f"r{turn}_{i}", i) for i in range(count)]
                 start = time.perf_counter()
-                sessions[workers].run_many(cells)
-                took[workers].append(time.perf_counter() - start)
-    yield Figure(f"run_many of {count} cells of 60 lines, one worker", median(took[1]), "s")
-    yield Figure("the same with two workers", median(took[2]), "s")
+                sides[name](cells)
+                took[name].append(time.perf_counter() - start)
+    yield Figure(f"run_many of {count} cells of 60 lines, one worker", median(took["1"]), "s")
+    yield Figure("the same with two workers", median(took["2"]), "s")
     yield Figure(
-        "one worker / two workers", median(ratios(took[1], took[2])), "x", 1.6, at_least=True,
-        note="on two processors; LLJIT of llvmlite compiles in the caller's thread, one at a time",
+        "one worker / two workers", median(ratios(took["1"], took["2"])), "x", 1.6, at_least=True,
+        note="LLJIT of llvmlite compiles in the caller's thread, one at a time",
     )  # fmt: skip
+    yield Figure(
+        "  two processes that only compile: what this machine allows",
+        median(ratios(took["alone"], took["apart"])), "x",
+    )  # fmt: skip
+
+
+_PROGRAM = """
+import sys
+from benchmarks.programs import sixty_lines
+from benchmarks.rivals import Front
+import llvmlite.binding as llvm
+front = Front(2)
+for line in sys.stdin:
+    for i in range(int(line)):
+        with llvm.create_context() as context, front.module(sixty_lines(f"f{i}", i), context) as module:
+            front.machine.emit_object(module)
+    print("done", flush=True)
+"""
+
+
+class _Compilers:
+    """Processes that compile cells with llvmlite when told to, and nothing else."""
+
+    def __init__(self, number: int):
+        root = str(Path(__file__).resolve().parents[2])
+        self._all = [
+            subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM], cwd=root, text=True, bufsize=1,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )
+            for _ in range(number)
+        ]  # fmt: skip
+        self.compile(number, number)
+
+    def compile(self, processes: int, cells: int) -> None:
+        """Share the cells among so many of them, and wait."""
+        for process in self._all[:processes]:
+            assert process.stdin is not None
+            process.stdin.write(f"{cells // processes}\n")
+        for process in self._all[:processes]:
+            assert process.stdout is not None
+            process.stdout.readline()
+
+    def __enter__(self) -> _Compilers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for process in self._all:
+            process.communicate()
