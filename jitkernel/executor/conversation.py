@@ -174,8 +174,8 @@ class Conversation:
                     self.interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
-            else:
-                self._read(fd)
+            elif self._read(fd) == _PIECE and self._answered():
+                self.drain()  # what was written before the answer comes before it
         return ended
 
     def _greet(self, child: Spawned) -> None:

@@ -35,6 +35,7 @@ _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _HEALTH = 0.1  # seconds for a check to be answered
 _CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)
+_LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 _LOST = (
@@ -136,7 +137,7 @@ class Executor:
             "memory_limit": self.settings.memory_limit,
             "libraries": self._services.libraries,
         }
-        talk, memory, size = self._talk, self._arena.fd, self.settings.stack_size
+        talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self._services.env, self._services.cwd
         talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 
 import pytest
 
 from jitkernel.errors import JitError
+from jitkernel.executor import ExecutorSettings
 
 from . import programs as p
 from .conftest import Lab, in_time, timed
@@ -218,3 +220,44 @@ def test_calls_do_not_nest(lab: Lab) -> None:
     finally:
         lab.executor.on_output = lab.output
     assert caught == ["the executor is running another call"]
+
+
+def test_a_process_that_becomes_another_program(fresh: Lab) -> None:
+    ir = program(
+        "  %r = call i32 (ptr, ptr, ...) @execl(ptr @sh, ptr @sh, ptr @c, ptr @s, ptr null)",
+        string("sh", "/bin/sh"),
+        string("c", "-c"),
+        string("s", "echo from the shell; exit 5"),
+        "declare i32 @execl(ptr, ptr, ...)",
+    )
+    fresh.run(p.KEEP)
+    outcome = fresh.run(ir)
+    assert (outcome.kind, outcome.respawned) == ("exit", True)
+    assert outcome.record is not None and outcome.record.status == 5
+    assert fresh.out == b"from the shell\n"
+    fresh.assert_sound(heap=False)
+
+
+def test_a_larger_pipe_is_emptied_too(fresh: Lab) -> None:
+    """F_SETPIPE_SZ: more fits than is read at once."""
+    ir = program(
+        """  %r = call i32 (i32, i32, ...) @fcntl(i32 1, i32 1031, i32 1048576)
+  %p = call ptr @malloc(i64 700000)
+  %m = call ptr @memset(ptr %p, i32 120, i64 700000)
+  %w = call i64 @write(i32 1, ptr %p, i64 700000)""",
+        "declare i32 @fcntl(i32, i32, ...)",
+    )
+    assert fresh.run(ir).kind == "ok"
+    assert fresh.out == b"x" * 700_000
+
+
+def test_a_stopped_process_is_replaced_when_interrupted(fresh: Lab) -> None:
+    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    ir = program("  %r = call i32 @raise(i32 19)")
+    at = fresh.place(ir)
+    timer = threading.Timer(0.1, fresh.executor.interrupt)
+    timer.start()
+    outcome = fresh.executor.call(at, 0)
+    timer.join()
+    assert (outcome.kind, outcome.respawned) == ("interrupted", True)
+    fresh.assert_sound(heap=False)
