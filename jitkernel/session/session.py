@@ -9,9 +9,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from jitkernel.arena import Arena
-from jitkernel.compiler import Compiled, LineTable, Options
+from jitkernel.compiler import Compiled, ContextAccount, LineTable, Options
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import EvictError, JitError, LinkError, UsageError
+from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import Plan, TypedValue, from_python
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
@@ -438,6 +439,8 @@ class Session:
         with self.lock:
             if not self.engine.closed:
                 self.store.flush()
+                if self.engine.pool.cache:
+                    self.engine.pool.cache.flush()
 
     def output_fds(self) -> list[int]:
         """Descriptors to watch between cells for output of background threads."""
