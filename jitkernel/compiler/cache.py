@@ -13,6 +13,7 @@ when it closes, or half a second later.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -56,6 +57,7 @@ def open_cache(size: int, packages: str) -> ObjectCache | None:
     if not home or size <= 0:
         return None
     try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
         return ObjectCache(f"{home}/objects-{SCHEMA}", size, packages)
     except OSError:
         return None

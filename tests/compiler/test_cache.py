@@ -1,0 +1,446 @@
+"""The object cache: what makes a key, what comes back, what is left on the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import pytest
+
+from jitkernel.compiler import Compiled, CompilerPool, Options, Request, Summary
+from jitkernel.compiler import cache as cache_module
+from jitkernel.compiler.cache import ObjectCache, open_cache
+from jitkernel.compiler.cache_files import CacheFiles, cache_home
+from jitkernel.compiler.identity import fingerprint
+from jitkernel.compiler.process import packages
+from jitkernel.compiler.records import Identity
+from jitkernel.errors import CompileError, Diagnostic
+
+WHO = Identity("22.1.0", "0.50.0", "x86_64-unknown-linux-gnu", "znver5", "+avx,+avx2")
+MADE = Compiled(b"\x7fELF" + bytes(range(256)), Summary(), {"parse": 5, "emit": 9})
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+def square(name: str, k: int = 0) -> str:
+    return f"define i32 @{name}(i32 %x) {{\n  %a = mul i32 %x, %x\n  %r = add i32 %a, {k}\n  ret i32 %r\n}}\n"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def on_disk(folder: Path) -> int:
+    return sum(-(-path.stat().st_size // 4096) * 4096 for path in files(folder))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[ObjectCache]:
+    cache = ObjectCache(str(tmp_path / "objects"), 64 << 20)
+    cache.learn(WHO)
+    yield cache
+    cache.close()
+
+
+# -- keys
+
+REQUEST = Request("define void @f() {\n  ret void\n}\n", Options())
+
+# Each ingredient of a key, changed by itself.
+OTHERS: dict[str, Callable[[Request], Request]] = {
+    "source": lambda r: replace(r, source=r.source + " "),
+    "opt_level": lambda r: replace(r, options=replace(r.options, opt_level=1)),
+    "cpu": lambda r: replace(r, options=replace(r.options, cpu="x86-64-v2")),
+    "reloc": lambda r: replace(r, options=replace(r.options, reloc="pic")),
+    "code_model": lambda r: replace(r, options=replace(r.options, code_model="large")),
+    "closed": lambda r: replace(r, options=replace(r.options, closed=True)),
+    "ignore_optnone": lambda r: replace(r, options=replace(r.options, ignore_optnone=True)),
+    "internal": lambda r: replace(r, options=replace(r.options, internal=True)),
+    "nobuiltin": lambda r: replace(r, nobuiltin=frozenset({"pow"})),
+    "first_line": lambda r: replace(r, first_line=2),
+}
+
+
+def test_every_option_is_in_the_table() -> None:
+    assert set(OTHERS) >= {field for field in Options.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_each_ingredient_of_a_request_changes_the_key(cache: ObjectCache, what: str) -> None:
+    assert cache.key(OTHERS[what](REQUEST)) != cache.key(REQUEST)
+
+
+@pytest.mark.parametrize("field", Identity.__dataclass_fields__)
+def test_each_part_of_the_compiler_changes_the_key(cache: ObjectCache, field: str) -> None:
+    before = cache.key(REQUEST)
+    cache.learn(replace(WHO, **{field: "other"}))
+    assert cache.key(REQUEST) != before
+
+
+def test_schema_and_the_package_change_the_key(
+    cache: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {cache.key(REQUEST)}
+    monkeypatch.setattr(cache_module, "SCHEMA", 99)
+    cache._set(WHO)
+    keys.add(cache.key(REQUEST))
+    monkeypatch.setattr(cache_module, "sources_digest", lambda: "other")
+    cache._set(WHO)
+    keys.add(cache.key(REQUEST))
+    assert len(keys) == 3
+
+
+def test_label_and_cell_are_no_part_of_the_key(cache: ObjectCache) -> None:
+    other = replace(REQUEST, label="cell 8", cell=8)
+    assert cache.key(other) == cache.key(REQUEST)
+
+
+def test_native_is_the_cpu_that_it_stands_for(cache: ObjectCache) -> None:
+    native, named = (replace(REQUEST, options=Options(cpu=cpu)) for cpu in ("native", "znver5"))
+    assert cache.key(native) == cache.key(named)
+
+
+def test_nothing_is_found_or_kept_while_nobody_knows_who_compiles(tmp_path: Path) -> None:
+    cache = ObjectCache(str(tmp_path), 64 << 20)
+    cache.put(REQUEST, MADE)
+    assert cache.key(REQUEST) == "" and cache.get(REQUEST) is None
+    cache.close()
+    assert files(tmp_path) == []
+
+
+def test_the_fingerprint_follows_the_library(tmp_path: Path) -> None:
+    library = tmp_path / "llvmlite" / "binding" / "libllvmlite.so"
+    assert fingerprint(str(tmp_path)) == ""
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"one")
+    one = fingerprint(str(tmp_path))
+    assert one and one == fingerprint(str(tmp_path))
+    library.write_bytes(b"other")
+    assert fingerprint(str(tmp_path)) != one
+
+
+# -- what comes back
+
+
+def test_a_hit_is_what_was_kept_but_for_the_time(cache: ObjectCache) -> None:
+    warning = Diagnostic("careful", 3, 4, "  %x = ...", "look", "warning")
+    made = replace(MADE, warnings=(warning,))
+    cache.put(REQUEST, made)
+    for written in (False, True):
+        if written:
+            cache.flush()
+        found = cache.get(REQUEST)
+        assert found is not None and found.cached and set(found.times.values()) == {0}
+        assert (found.object, found.summary, found.warnings) == astuple(made)[:1] + (
+            made.summary,
+            made.warnings,
+        )
+    assert (cache.hits, cache.misses) == (2, 0)
+
+
+HARD = """%in = type { i8, half }
+%pt = type { i32, %in }
+@"a b" = global %pt zeroinitializer
+@k = constant [2 x i8] c"\\01\\FF"
+@al = alias i32 (i32), ptr @f
+declare i32 @puts(ptr)
+define i32 @f(i32 signext %x) noinline optnone {
+  %r = call i32 @puts(ptr @k)
+  ret i32 %r
+}
+define void @by(ptr sret(%pt) %p, <8 x float> %v) {
+  ret void
+}
+define i32 @"\\c3\\28"() {
+  ret i32 1
+}
+"""
+
+
+def test_hit_and_miss_are_equal_byte_for_byte(tmp_path: Path) -> None:
+    def compiled(cached: bool) -> list[Compiled]:
+        with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+            found = [pool.compile(r) for r in requests]
+            found += [r for r in pool.compile_many(requests) if isinstance(r, Compiled)]
+            assert [f.cached for f in found] == [cached] * len(requests) + [True] * len(requests)
+            layouts = pool.layouts(["{ i8, double }", "<4 x i32>"])
+            assert [(a.size, a.align) for a in layouts] == [(16, 8), (16, 16)]
+            assert pool.memory()[0].compiles == (0 if cached else len(requests) + 1)
+            return found
+
+    requests = [
+        Request(HARD, Options(opt_level=level), f"cell {level}", frozenset({"puts"}), 2)
+        for level in (0, 2)
+    ]
+    cold, warm = compiled(False), compiled(True)
+    for one, other in zip(cold, warm, strict=True):
+        assert one.object == other.object
+        assert one.summary == other.summary
+        assert one.warnings == other.warnings
+    assert cold[0].warnings and "cell" not in cold[0].warnings[0].render()
+    assert {f.name for f in warm[0].summary.functions} >= {"f", "by", "al", "\udcc3("}
+
+
+def open_at(folder: Path, size: int = 64 << 20) -> ObjectCache:
+    return ObjectCache(str(folder / "objects"), size, packages()[0])
+
+
+def test_errors_are_not_kept(tmp_path: Path) -> None:
+    for _ in range(2):
+        with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+            for _ in range(2):
+                with pytest.raises(CompileError, match="cell 3|type|i32"):
+                    pool.compile(Request("define i32 @f() {\n  ret i33 %q\n}\n", label="cell 3"))
+
+
+# -- the disk
+
+
+def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = open_cache(1 << 20, "")
+    assert cache is not None
+    cache.learn(WHO)
+    cache.put(REQUEST, MADE)
+    cache.close()
+    folder = tmp_path / "cache" / "jitkernel"
+    assert folder.stat().st_mode & 0o077 == 0
+    for path in folder.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+    (folder / "objects-1").chmod(0o777)
+    assert open_cache(1 << 20, "") is None, "others could put code there"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_home() == str(tmp_path / "home" / ".cache" / "jitkernel")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert open_cache(1 << 20, "") is None, "no folder can be made there"
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_disabled_is_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enabled: bool
+) -> None:
+    from jitkernel import Session
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with Session(object_cache=enabled, spare=False) as s:
+        s.run(square("sq") + "@sq(7)")
+        account = s.memory()["object_cache"]
+    assert bool(files(tmp_path)) == enabled
+    assert (account is not None) == enabled
+
+
+def test_a_second_session_needs_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jitkernel import Session
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cell = "%pt = type { i32, i32 }\n" + square("sq") + "@g = global %pt zeroinitializer\n@sq(7)"
+    for warm in (False, True):
+        with Session(object_cache=True, spare=False) as s:
+            result = s.run(cell)
+            assert result.value == 49 and s.call("sq", 3) == 9
+            assert s.run("%y = add i32 40, 2").value == 42
+            account = s.memory()
+            assert ("compiled before" in " ".join(result.notes)) == warm
+            assert (account["object_cache"]["misses"] == 0) == warm
+            assert (account["workers"][0]["compiles"] == 0) == warm
+    assert account["object_cache"]["hits"] >= 3
+    assert account["object_cache"]["bytes"] == on_disk(tmp_path)
+
+
+def damage_cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def damage_flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 0x40
+    path.write_bytes(data)
+
+
+def damage_empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def damage_head(path: Path) -> None:
+    path.write_bytes(b"\0" * 64 + path.read_bytes()[64:])
+
+
+def damage_name(path: Path) -> None:
+    path.write_bytes(max(files(path.parents[1]), key=lambda p: p != path).read_bytes())
+
+
+def damage_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_cut, damage_flip, damage_empty, damage_head, damage_name, damage_folder]
+)
+def test_what_is_damaged_is_dropped(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    requests = [Request(square("f", k)) for k in range(3)]
+    with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+        whole = [pool.compile(r) for r in requests]
+    for path in files(tmp_path):
+        damage(path)
+    with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
+        again = [pool.compile(r) for r in requests]
+        assert [a.object for a in again] == [w.object for w in whole]
+        assert not any(a.cached for a in again[:1])
+        assert pool.cache is not None
+        if damage is not damage_folder:
+            assert pool.cache.memory().damaged >= 1
+
+
+def test_a_full_or_vanished_disk_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    cache = ObjectCache(str(tmp_path / "objects"), 64 << 20)
+    cache.learn(WHO)
+    cache.put(REQUEST, MADE)
+
+    def full(*arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jitkernel.compiler.cache_files.os.write", full)
+        cache.flush()
+    assert cache.stored == 0 and cache.get(REQUEST) is None and files(tmp_path) == []
+    cache.put(REQUEST, MADE)
+    cache.flush()
+    shutil.rmtree(tmp_path / "objects")
+    assert cache.get(REQUEST) is None
+    cache.put(REQUEST, MADE)
+    cache.flush()
+    assert cache.get(REQUEST) is not None, "the folder is made again"
+    cache.close()
+
+
+def test_the_size_is_a_bound_and_what_was_used_last_stays(tmp_path: Path) -> None:
+    size = 1 << 20  # 16 shards of 64 KiB: 16 entries of a block each
+    store = CacheFiles(str(tmp_path), size)
+    most = 0
+    names = [f"{i % 16:x}{i:063x}" for i in range(1024)]
+    for i, name in enumerate(names):
+        assert store.write(name, b"x" * 3000)
+        stamp = time.time() - 5000 + i
+        os.utime(store._path(name), (stamp, stamp))
+        store.touch([names[0]])  # used again and again
+        most = max(most, on_disk(tmp_path)) if i % 64 == 0 else most
+    assert most <= size and on_disk(tmp_path) <= size
+    assert on_disk(tmp_path) >= size // 2, "it is not emptied for nothing"
+    assert store.read(names[0]) is not None, "the first one was used last"
+    for shard in range(16):
+        of_shard = names[shard::16]
+        there = [store.read(name) is not None for name in of_shard]
+        last = there.index(True, 1)
+        assert all(there[last:]) and not any(there[1:last]), "the oldest went"
+    assert not store.write("0" * 64, b"x" * (40 << 10)), "half a shard is the most"
+    entries, taken = store.usage()
+    assert taken == on_disk(tmp_path) and entries == len(files(tmp_path))
+
+
+def test_abandoned_files_are_swept(tmp_path: Path) -> None:
+    store = CacheFiles(str(tmp_path), 1 << 20)
+    store.write("a" * 64, b"1")
+    young, old = tmp_path / "a" / "tmp-1-1", tmp_path / "a" / "tmp-1-2"
+    for path in (young, old):
+        path.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    CacheFiles(str(tmp_path), 1 << 20).write("a" * 63 + "b", b"2")
+    assert young.exists() and not old.exists()
+
+
+# -- several processes
+
+WRITER = """
+    import sys, time
+    from jitkernel.compiler.cache_files import CacheFiles
+    store, seed, seconds = CacheFiles(sys.argv[1], int(sys.argv[2])), int(sys.argv[3]), float(sys.argv[4])
+    print("ready", flush=True)
+    end, i, found = time.monotonic() + seconds, seed, 0
+    while time.monotonic() < end:
+        i = (i * 1103515245 + 12345) % 400
+        name = f"{i % 16:x}{i:063x}"
+        content = bytes([i % 251]) * (1000 + 37 * i)
+        read = store.read(name)
+        assert read is None or read == content, "torn"
+        found += read is not None
+        if read is None:
+            store.write(name, content)
+        else:
+            store.touch([name])
+    print(found, store.damaged, flush=True)
+"""
+
+
+def writer(folder: Path, size: int, seed: int, seconds: float) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WRITER), str(folder), str(size), str(seed), str(seconds)],
+        stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_two_processes_on_one_cache(tmp_path: Path) -> None:
+    size = 2 << 20
+    both = [writer(tmp_path, size, seed, 1.5) for seed in (1, 200)]
+    most = 0
+    while any(p.poll() is None for p in both):
+        try:
+            most = max(most, on_disk(tmp_path))
+        except FileNotFoundError:
+            continue  # it was evicted between listing and looking
+    for process in both:
+        out, _ = process.communicate()
+        found, damaged = map(int, out.split())
+        assert process.returncode == 0 and found > 100 and damaged == 0
+    assert 0 < most <= size
+    assert not [p for p in files(tmp_path) if p.name.startswith("tmp-")]
+
+
+def test_killed_while_writing(tmp_path: Path) -> None:
+    """Whatever a killed writer leaves, all that is read is whole, and the rest is swept."""
+    for seed in range(12):
+        process = writer(tmp_path, 8 << 20, seed * 31 + 1, 60)
+        time.sleep(0.005 + 0.004 * seed)
+        process.kill()
+        process.communicate()
+    store = CacheFiles(str(tmp_path), 8 << 20)
+    whole = 0
+    for i in range(400):
+        content = store.read(f"{i % 16:x}{i:063x}")
+        assert content is None or content == bytes([i % 251]) * (1000 + 37 * i)
+        whole += content is not None
+    assert whole > 0 and store.damaged == 0
+    for path in files(tmp_path):
+        if path.name.startswith("tmp-"):
+            os.utime(path, (1, 1))
+    for shard in range(16):
+        CacheFiles(str(tmp_path), 8 << 20).write(f"{shard:x}" * 64, b"")
+    assert not [p for p in files(tmp_path) if p.name.startswith("tmp-")]
+
+
+def test_two_kernels_share_what_they_compile(tmp_path: Path) -> None:
+    requests = [Request(square(f"f{k}", k)) for k in range(20)]
+    with (
+        CompilerPool(spare=False, cache=open_at(tmp_path)) as one,
+        CompilerPool(spare=False, cache=open_at(tmp_path)) as other,
+    ):
+        made = [one.compile(r) for r in requests]
+        assert one.cache is not None and other.cache is not None
+        one.cache.flush()
+        other.compile(Request(square("first")))  # whose worker says what it is
+        found = [other.compile(r) for r in requests]
+        assert all(f.cached for f in found)
+        assert [f.object for f in found] == [m.object for m in made]
