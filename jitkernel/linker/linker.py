@@ -140,7 +140,7 @@ class Linker:
         for symbol in owned:
             was = self.bind.held_value(symbol.definition, symbol.stub)
             symbol.state, symbol.address, symbol.image, symbol.size = MISSING, 0, None, 0
-            if symbol.users or symbol.held:
+            if symbol.users or symbol.stub:  # somebody may still come here
                 if not self.table.find([symbol]) and symbol.users:
                     orphans.append(symbol)
                 self.bind.rebind(symbol, was)

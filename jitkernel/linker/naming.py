@@ -139,6 +139,9 @@ def resolve(placing: Placing) -> None:
             symbol = symbols[name] = Symbol(name)
             new.append(symbol)
             placing.new.append(symbol)
+        elif symbol.state is MISSING and not symbol.users:  # only held: nobody has asked yet
+            new.append(symbol)
+            placing.saved.append((symbol, symbol.definition))
         targets[index] = symbol
         if symbol.state is MISSING or symbol.state is NULL:
             asked.append((symbol, weak))
@@ -155,7 +158,7 @@ def resolve(placing: Placing) -> None:
     for symbol, weak in asked:
         if symbol.state is MISSING and weak and not symbol.users:
             symbol.state = NULL
-        elif symbol.state is NULL and not weak and symbol not in new:
+        elif symbol.state is NULL and not weak and symbol not in placing.new:
             placing.saved.append((symbol, symbol.definition))
             symbol.state = MISSING
         elif symbol.state is NULL and not weak:

@@ -293,3 +293,21 @@ def test_after_a_respawn_far_symbols_are_where_the_new_process_has_them(arena):
     assert struct.unpack("<3Q", arena.read(linker.symbols["pointers"].address, 24)) == pointers
     linker.unlink(image)
     linker.check()
+
+
+def test_a_held_name_that_the_process_has_leads_there_when_asked_for_again(arena):
+    where: dict[str, int] = {}
+    linker = Linker(arena, lambda names: [where.get(n, 0) for n in names], {"jk_raise": arena.base})
+    image = linker.place(_definition(1), 1)
+    user = linker.place(_users(), 2, kinds=KINDS)
+    symbol = linker.symbols["f"]
+    linker.hold(symbol)
+    linker.unlink(user)
+    linker.unlink(image)
+    linker.check()
+    where["f"] = 0x7F00_0000_1000
+    linker.place(assemble("call f"), 3)
+    assert linker.symbols["f"] is symbol and symbol.state is SymbolState.FAR
+    linker.check()
+    linker.unhold(symbol)
+    linker.check()
