@@ -1,4 +1,4 @@
-"""The program that the executor's process runs: `python -I -S child.py SOCKET`.
+"""The program that the executor's process runs, with a socket's number and a stack's size.
 
 It maps the arena, opens the C library, fills in the control block, and then stays in the native
 loop `jk_serve`, which comes back only for rare requests: looking up symbols, loading libraries.
@@ -40,6 +40,12 @@ BY_CPU = (
 
 libc = ctypes.CDLL(None, use_errno=True)
 long, pointer = ctypes.c_long, ctypes.c_void_p
+
+control_socket = -1
+fields: dict[str, int] = {}  # addresses of the control words
+entry: dict[str, int] = {}  # addresses of the runtime's functions
+handles: list[int] = []  # of loaded libraries
+by_cpu: list[tuple[int, str]] = []  # addresses and names of BY_CPU
 
 
 class Info(ctypes.Structure):
@@ -237,7 +243,7 @@ def main() -> NoReturn:
         limit(RLIMIT_STACK, stack_size)
         if stack_size > LARGE_STACK and current(RLIMIT_STACK) == stack_size:
             # Where mappings begin was decided when this program started: start it again.
-            os.execv(sys.executable, [sys.executable, "-I", "-S", *sys.argv])
+            os.execv(sys.executable, sys.orig_argv)
     setup = marshal.loads(os.read(first, 1 << 20))
     fields, entry = setup["fields"], setup["entry"]
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
@@ -302,12 +308,3 @@ def main() -> NoReturn:
     serve = native("jk_serve")
     while True:
         serve_rare(ctypes.string_at(setup["frame"], serve()))
-
-
-handles: list[int] = []
-by_cpu: list[tuple[int, str]] = []
-control_socket = -1
-fields: dict[str, int] = {}
-entry: dict[str, int] = {}
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,9 @@ from jitkernel.executor import procfs
 __all__ = ["MARK", "Pipes", "Spawned"]
 
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
-_CHILD = str(Path(__file__).with_name("child.py"))
+#: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so
+#: that nothing of ours can stand in for a module of the standard library.
+_CHILD = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import child; child.main()"
 
 #: What the process becomes when the kernel process is gone: end all that carries the mark, and
 #: the process group with itself in it.
@@ -118,7 +120,7 @@ class Spawned:
         arguments = [sys.executable, "-I", "-S", "-c", reaper]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _CHILD, str(theirs.fileno()), str(stack_size)],
+                [sys.executable, "-I", "-S", "-c", _CHILD, str(theirs.fileno()), str(stack_size)],
                 stdin=pipes.stdin_read,
                 stdout=pipes.stdout_write,
                 stderr=pipes.stderr_write,
