@@ -39,6 +39,9 @@ _LAYOUTS_KEPT = 2000
 # Seconds after a worker is in use: the start of a spare must not compete with the first cells.
 _FIRST_SPARE_DELAY = 1.0
 _SPARE_DELAY = 0.25
+# Bytes that a worker may keep beyond its first measurement: each compile leaves about 1.5 KB in it
+# (callbacks of LLVM's pass builder that llvmlite does not dispose), which a fresh process gives back.
+_GROWTH = 8 << 20
 
 
 class CompilerPool:
@@ -188,7 +191,7 @@ class CompilerPool:
             self.cache.put(request, result)
 
     def placed(self, worker: WorkerProcess, request: Request) -> None:
-        """A worker is about to get this request: what it will hold for it."""
+        """A worker has answered this request: what it holds for it now."""
         if request.context == "kept" and request.cell:
             worker.contexts.add(request.cell)
         elif request.context == "shared":
@@ -199,12 +202,12 @@ class CompilerPool:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame to a worker and wait for the answer."""
         worker = self.lend(index)
-        if request is not None and request.context != "throwaway":
-            self.placed(worker, request)
         try:
             limit = self._limit()
             worker.send(data, limit)
             answer = worker.receive(limit, _SPIN if len(data) < _SHORT else 0)
+            if request is not None:
+                self.placed(worker, request)
         except TimeoutError:
             worker.condemned = "timeout"
             worker.kill()
@@ -235,8 +238,12 @@ class CompilerPool:
             if worker.identity and not self._told and self.cache:
                 self.cache.learn(worker.identity)
                 self._told = True
+            if not worker.first_bytes:
+                worker.first_bytes = worker.own_bytes
             if worker.own_bytes > self.memory_limit and not worker.condemned:
                 worker.condemned = "memory"
+            elif self._has_grown(worker):
+                worker.condemned = "growth"
             if self._closed:
                 return
             if worker.condemned:
@@ -246,6 +253,16 @@ class CompilerPool:
                 self._timer = threading.Timer(delay, self._start_spare)
                 self._timer.daemon = True
                 self._timer.start()
+
+    def _has_grown(self, worker: WorkerProcess) -> bool:
+        """Whether a ready spare should take over from a worker that holds what LLVM never frees."""
+        return (
+            worker.own_bytes - worker.first_bytes > _GROWTH
+            and self._spare is not None
+            and not self._spare.gone()
+            and not worker.contexts
+            and not worker.shares
+        )
 
     # -- many requests
 

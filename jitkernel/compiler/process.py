@@ -58,6 +58,7 @@ class WorkerProcess:
         self.condemned = ""
         self.compiles = 0
         self.own_bytes = 0  # as it last told
+        self.first_bytes = 0  # as it told at first
         self.identity: Identity | None = None  # as it told when it was asked
         self.contexts: set[int] = set()  # the cells for which it keeps one
         self.shares = False  # whether it has a context for all cells
