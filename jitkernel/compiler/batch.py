@@ -66,7 +66,7 @@ def compile_batch(
     try:
         while waiting or any(lane.with_worker for lane in lanes):
             for lane in lanes:
-                _send(lender, lane, requests, waiting, frames)
+                _send(lane, waiting, frames)
             for lane in _ready(lanes, timeout):
                 _receive(lender, lane, requests, results, waiting)
             for lane in lanes:
@@ -82,13 +82,7 @@ def compile_batch(
     return [result or CompileError("not compiled") for result in results]
 
 
-def _send(
-    lender: Lender,
-    lane: _Lane,
-    requests: Sequence[Request],
-    waiting: deque[int],
-    frames: dict[int, bytes],
-) -> None:
+def _send(lane: _Lane, waiting: deque[int], frames: dict[int, bytes]) -> None:
     """Give a worker what it has room for."""
     while True:
         if not lane.unsent:
@@ -98,7 +92,6 @@ def _send(
             if not lane.with_worker:
                 lane.since = monotonic()
             lane.with_worker.append(index)
-            lender.placed(lane.worker, requests[index])
             lane.unsent = memoryview(frames[index])
         try:
             sent = lane.worker.send_some(lane.unsent)
@@ -151,6 +144,7 @@ def _receive(
     for header, blob in answers:
         index = lane.with_worker.popleft()
         lane.since = monotonic()
+        lender.placed(lane.worker, requests[index])
         try:
             results[index] = compiled(header, blob)
         except CompileError as error:

@@ -67,7 +67,7 @@ OTHERS: dict[str, Callable[[Request], Request]] = {
 
 
 def test_every_option_is_in_the_table() -> None:
-    assert set(OTHERS) >= {field for field in Options.__dataclass_fields__}
+    assert set(OTHERS) >= set(Options.__dataclass_fields__)
 
 
 @pytest.mark.parametrize("what", OTHERS)
@@ -194,7 +194,7 @@ def test_errors_are_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with CompilerPool(spare=False, cache=open_at(tmp_path)) as pool:
             for _ in range(2):
-                with pytest.raises(CompileError, match="cell 3|type|i32"):
+                with pytest.raises(CompileError, match="line 2"):
                     pool.compile(Request("define i32 @f() {\n  ret i33 %q\n}\n", label="cell 3"))
 
 

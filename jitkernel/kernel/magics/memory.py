@@ -30,6 +30,25 @@ def gc(frontend: Frontend, arguments: Any) -> None:
     frontend.print(f"{freed['cells']} cells freed, {size_text(freed['bytes'])} given back")
 
 
+def context(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.contexts import contexts as view
+
+    policy = arguments.policy
+    if policy is not None:
+        frontend.settings["Session"].context = policy
+        frontend.configure("Session.context", policy)
+        frontend.session.contexts()  # from here on the cost is counted
+        frontend.print(f"from the next cell on: {_CONTEXTS[policy]}")
+    else:
+        frontend.display(view(frontend.session))
+
+
+_CONTEXTS = {
+    "throwaway": "each cell is compiled in an LLVM context of its own, which goes with its IR",
+    "shared": "all cells are compiled in one LLVM context, which only grows",
+    "kept": "each cell keeps the LLVM context it was compiled in until it is evicted",
+}
+
 MAGICS = (
     Magic(
         "memory",
@@ -44,4 +63,11 @@ MAGICS = (
         (Argument("zone", "only this zone", "?", choices=("text", "rodata", "data")),),
     ),
     Magic("gc", "Free what nothing uses any more and give empty pages back.", gc),
+    Magic(
+        "context",
+        "Choose the LLVM context that cells are compiled in; without a word, what each cell cost.",
+        context,
+        (Argument("policy", "whose context it is", "?", choices=tuple(_CONTEXTS)),),
+        example="%context shared",
+    ),
 )
