@@ -63,7 +63,7 @@ def _at_level(scale: Scale, level: int, bar: float) -> Iterator[Figure]:
             note=took.spread("jitkernel", rival),
         )  # fmt: skip
     yield Figure(
-        f"{what}: jitkernel / LLJIT given objects", took.ratio("jitkernel", "LLJIT given objects"), "x",
+        f"{what}: jitkernel / LLJIT given objects", other.ratio("jitkernel", "LLJIT given objects"), "x",
         note="llvmlite emits, LLJIT only links: no second parse of the IR",
     )  # fmt: skip
     yield Figure(
