@@ -242,7 +242,8 @@ class Runner:
         def known(name: str) -> str | None:
             symbol = symbols.get(name)
             if symbol is None or symbol.info is None:
-                return None
+                info = program.declared.get(name)  # an earlier cell declared it, and no more
+                return None if info is None else declaration(name, info)
             if symbol.state == SymbolState.DEFINED:
                 own.add(name)
             return declaration(name, symbol.info)
