@@ -59,7 +59,7 @@ class Conversation:
         self._asked = False  # somebody wants the request stopped
         self._buffer, self._received = bytearray(_PIECE), 0
         self._seq = 0
-        self._due, self._looks, self._stuck = 0.0, 0, 0
+        self._began, self._due, self._looks, self._stuck = 0.0, 0.0, 0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
 
@@ -118,8 +118,8 @@ class Conversation:
             if not child.ready:
                 self._take(child, self._poll.poll(0))  # it may have said why it ended
             return None
-        began = time.monotonic()
-        self._due, self._looks, self._stuck = began + _FIRST_LOOK, 0, 0
+        self._began = time.monotonic()
+        self._due, self._looks, self._stuck = self._began + _FIRST_LOOK, 0, 0
         wait = int(1000 * _FIRST_LOOK)
         while True:
             try:
@@ -133,7 +133,7 @@ class Conversation:
                 now = time.monotonic()
                 if now >= self._due and not self._answered():
                     self._due = now + _LOOK
-                    if not self._look(child, now, began, deadline):
+                    if not self._look(child, now, deadline):
                         self._take(child, self._poll.poll(0))  # it may have come just now
                         if not self._answered():
                             return None
@@ -187,14 +187,15 @@ class Conversation:
             words = self.payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
         child.ready = True
+        self._began = time.monotonic()  # nor is the time that its process takes to start
         self.on_ready(child)
 
-    def _look(self, child: Spawned, now: float, began: float, deadline: float) -> bool:
+    def _look(self, child: Spawned, now: float, deadline: float) -> bool:
         """The request takes its time: see what it waits for; False to give it up."""
         self._looks += 1
         if not child.ready:
             self._due = now + _LOOK
-            return now - began < _START
+            return now - self._began < _START
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
             fresh = self._get("fresh_tid")
@@ -206,7 +207,7 @@ class Conversation:
             self._due = self.stop.due
             return alive
         limit = self.settings.cell_timeout
-        if limit and now - began >= limit:
+        if limit and now - self._began >= limit:
             self.interrupt_now("timeout")
             return True
         if (self._cut or self._looks % 32 == 0) and child.ended():
@@ -281,13 +282,14 @@ class Conversation:
     def _serve_input(self, child: Spawned) -> None:
         """The program waits for a line: get one, or stop it."""
         self.drain()
-        line: str | None = None
+        line, asked = None, time.monotonic()
         try:
             if self.on_input is not None:
                 line = self.on_input(self._line.decode("utf-8", "replace"))
         except BaseException as error:
             self._fail(error)
             return
+        self._began += time.monotonic() - asked  # the user's time is not the cell's
         if line is None:
             self.interrupt_now("stdin")
             return

@@ -61,6 +61,8 @@ class Executor:
         on_output: Callable[[str, bytes], object] | None = None,
         on_input: Callable[[str], str | None] | None = None,
     ):
+        #: asked when a call has begun: whether it was interrupted before there was a call to stop
+        self.stopping: Callable[[], bool] = lambda: False
         self.on_respawn: Callable[[], None] | None = None
         self.generation = 0
         self._arena, self._entry = arena, dict(entry)
@@ -139,6 +141,8 @@ class Executor:
         }
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self._services.env, self._services.cwd
+        if self.generation and not os.path.isdir(cwd):
+            cwd = ""  # it was removed meanwhile
         talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
 
     def respawn(self) -> None:
@@ -204,6 +208,8 @@ class Executor:
             self._seq = seq = self._seq + 1
             talk.begin()
             talk.busy = True
+            if self.stopping():
+                talk.interrupt()
             try:
                 message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, 0, 0)
                 answer = talk.ask(self._running(), message, seq)

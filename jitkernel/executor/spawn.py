@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 
 __all__ = ["MARK", "Pipes", "Spawned"]
@@ -115,28 +116,35 @@ class Spawned:
         ticks = os.sysconf("SC_CLK_TCK")
         self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        lifeline = os.pidfd_open(os.getpid())
+        # Where this process was started with closed streams, a descriptor of ours may have got the
+        # number of one; the program's own streams would take its place.
+        passed = [_clear(fd) for fd in (theirs.detach(), os.pidfd_open(os.getpid()))]
+        passed.append(fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, 3))
+        end, lifeline, slab = passed
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
         arguments = [sys.executable, "-I", "-S", "-c", reaper]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD, str(theirs.fileno()), str(stack_size)],
+                [sys.executable, "-I", "-S", "-c", _CHILD, str(end), str(stack_size)],
                 stdin=pipes.stdin_read,
                 stdout=pipes.stdout_write,
                 stderr=pipes.stderr_write,
-                pass_fds=(theirs.fileno(), memory, lifeline),
+                pass_fds=passed,
                 start_new_session=True,
                 env={**os.environ, **env, MARK: mark},
                 cwd=cwd or None,
             )
+        except OSError as error:
+            self.socket.close()
+            raise JitError(f"the executor cannot start: {error}") from None
         finally:
-            theirs.close()
-            os.close(lifeline)
+            for fd in passed:
+                os.close(fd)
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
         self.ready = False
         self.socket.send(
-            marshal.dumps({**setup, "memory": memory, "lifeline": lifeline, "reaper": arguments})
+            marshal.dumps({**setup, "memory": slab, "lifeline": lifeline, "reaper": arguments})
         )
 
     def end(self, patience: float = 0.0) -> int:
@@ -171,6 +179,15 @@ class Spawned:
     def ended(self) -> bool:
         """Whether the process is gone, or as good as gone."""
         return self._process.poll() is not None or procfs.first_thread_ended(self.pid)
+
+
+def _clear(fd: int) -> int:
+    """The same descriptor, with a number above the standard streams'."""
+    if fd > 2:
+        return fd
+    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return int(copy)
 
 
 def control_words(regions: Sequence[tuple[str, int, int]]) -> dict[str, int]:

@@ -242,6 +242,19 @@ def test_settings_of_the_start(tmp_path: Path) -> None:
         lab.close()
 
 
+def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
+    lab = Lab(cwd=str(tmp_path / "nowhere"))
+    with pytest.raises(JitError, match="nowhere"):
+        lab.square(1)
+    lab.close()
+    lab = Lab(cwd=str(tmp_path))
+    assert lab.square(1) == 1
+    tmp_path.rmdir()
+    lab.executor.respawn()
+    assert lab.square(2) == 4
+    lab.close()
+
+
 def test_a_range_that_is_taken() -> None:
     """The words of the process, not a time-out."""
     lab = Lab()
@@ -395,3 +408,27 @@ declare i64 @_Unwind_GetIP(ptr)
         span = lab.cache[frames + f"\n; {i}"][1]
         assert [ip in span for ip in ips[:3]] == [True] * 3
         lab.executor.respawn()
+
+
+@pytest.mark.parametrize("closed", [(0,), (0, 1, 2)], ids=str)
+def test_an_owner_without_standard_streams(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """Then its own descriptors have the numbers that the program's streams will have."""
+    here = Path(__file__).parent
+    text = f"""
+import os, sys
+for fd in {closed!r}:
+    os.close(fd)
+sys.path[:0] = {[str(here.parent), str(here.parent.parent)]!r}
+from {here.name}.conftest import Lab
+from {here.name}.programs import program, string
+lab = Lab()
+lab.run(program("  %n = call i32 @puts(ptr @s)", string("s", "hello")))
+assert lab.out == b"hello\\n" and lab.square(5) == 25
+lab.lines = ["x"]
+char = program("  %c = call i32 @getchar()\\n  store i32 %c, ptr %ret")
+assert lab.run(char, ret_size=1).result == b"x"
+lab.close()
+open({str(tmp_path / "done")!r}, "w").close()
+"""
+    subprocess.run([sys.executable, "-c", text], timeout=60, check=False)
+    assert (tmp_path / "done").exists()

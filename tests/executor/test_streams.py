@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from jitkernel.executor import ExecutorSettings
+
 from . import programs as p
 from .conftest import Lab, in_time, timed
 from .programs import program, string
@@ -120,6 +122,16 @@ def test_input_that_is_not_to_be_had(lab: Lab) -> None:
     try:
         outcome = lab.run(READ)
         assert outcome.record is not None and outcome.record.stdin_refused
+    finally:
+        lab.executor.on_input = lab.input
+
+
+def test_the_time_limit_does_not_count_the_users_time(lab: Lab) -> None:
+    lab.executor.settings = ExecutorSettings(cell_timeout=0.3)
+    lab.executor.on_input = lambda prompt: time.sleep(0.5) or "12"
+    try:
+        outcome = lab.run(SCANF, ret_size=4)
+        assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", 12))
     finally:
         lab.executor.on_input = lab.input
 
