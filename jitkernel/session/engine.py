@@ -23,10 +23,10 @@ from jitkernel.session.signatures import Signature
 from jitkernel.session.thunks import MAX_SCALARS, arguments_type, thunk_source, timer_source
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.process import WorkerProcess
     from types import FrameType
 
     from jitkernel.compiler.cache import ObjectCache
+    from jitkernel.compiler.process import WorkerProcess
 
 __all__ = ["CallTarget", "Engine"]
 
@@ -82,6 +82,8 @@ class Engine:
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
         self._parked = False
+        # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
+        self.running = self.stopping = False
         self.notices: list[str] = []  # what the user is still to be told
 
     # -- life ----------------------------------------------------------------------------------
@@ -129,6 +131,7 @@ class Engine:
                 on_output=self._output, on_input=self._input,
             )  # fmt: skip
             executor.on_respawn = self._replaced
+            executor.stopping = lambda: self.stopping
             executor.start()
             self._linker, self._executor = linker, executor
 
@@ -146,9 +149,22 @@ class Engine:
 
     def interrupt(self, signal: int = 0, frame: FrameType | None = None) -> None:
         """End the compile or the run in progress; callable from threads and signal handlers."""
+        self.stopping = self.running
         self.pool.interrupt()
         if self._executor is not None:
             self._executor.interrupt()
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """While it lasts, an interrupt is not forgotten."""
+        if self.running:
+            yield
+            return
+        self.running = True
+        try:
+            yield
+        finally:
+            self.running = self.stopping = False
 
     # -- calling -------------------------------------------------------------------------------
 

@@ -75,7 +75,10 @@ class Change:
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the program or its data is different since."""
-        return not (self.added or self.removed or self.moved or self.types or self.pages)
+        added = self.added is not None and (self.added.image is not None or self.added.strings)
+        return not (
+            added or self.replaced or self.removed or self.moved or self.types or self.pages
+        )
 
 
 def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
@@ -309,7 +312,13 @@ class Program:
             other = self.cells.get(number)
             if other is not None and other is not cell:
                 self._retire(other, cell, old, owned_before.get(number, frozenset()), change)
-        if cell.cell_id:
+        if not image.exports and image.text is None and not image.blocks:
+            # Declarations alone: they are remembered, and nothing is in memory.
+            linker.unlink(image)
+            del self.cells[cell.number]
+            self.libraries.drop(cell)
+            cell.image = None
+        elif cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
         return image
 

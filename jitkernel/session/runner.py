@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
-from jitkernel.errors import ArenaFull, CompileError, Diagnostic, Fault, JitError, UsageError, WorkerDied
+from jitkernel.errors import (
+    ArenaFull,
+    CompileError,
+    Diagnostic,
+    Fault,
+    Interrupted,
+    JitError,
+    UsageError,
+    WorkerDied,
+)
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import (
     Action,
@@ -274,6 +283,8 @@ class Runner:
         self.engine.pool.timeout = self.session.settings.timeout
         if request.context == "kept":
             self.session.release_contexts()  # of cells that were replaced since
+        if self.engine.stopping:
+            raise Interrupted("the cell was interrupted")
         try:
             compiled = self.engine.pool.compile(request)
         except CompileError as error:

@@ -139,7 +139,7 @@ class Session:
         """
         if language != "llvm":
             raise UsageError(f"there is no language {language!r}; there is llvm")
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             return Runner(self, sink or Collector(), options or CellOptions(), cell_id, number).run(source)
 
@@ -149,7 +149,7 @@ class Session:
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
         """
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             return Runner.run_many(self, sources, options or CellOptions())
 
@@ -166,7 +166,7 @@ class Session:
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             return Runner(self, sink or Collector(), CellOptions(), None, None).time(
                 expression, number, repeat
@@ -174,14 +174,14 @@ class Session:
 
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, Collector(), options or CellOptions(), None, None)
             return CompiledCell(source, *runner.compile_only(source))
 
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, Collector(), compiled.options, cell_id, None)
             return runner.place_only(compiled.source, compiled.request, compiled.compiled)
@@ -237,7 +237,7 @@ class Session:
 
         The first call begins the count, where `context` is not `shared` or `kept` anyway.
         """
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             self.release_contexts()
             return self.engine.pool.contexts()
@@ -246,7 +246,7 @@ class Session:
         """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
         is freed.  Raises UsageError."""
         _check_context(policy)
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             if policy != self.settings.context:
                 self.settings.context = policy
@@ -311,7 +311,7 @@ class Session:
         """
         if not which:
             raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             cells: list[Cell] = []
             for one in which:
@@ -333,7 +333,7 @@ class Session:
 
     def undo(self, count: int = 1) -> list[str]:
         """Take the last `count` runs or evictions back; a sentence for each."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             said: list[str] = []
             for _ in range(count):
@@ -353,7 +353,7 @@ class Session:
 
         The number of `cells` freed, and `bytes` given back to the system.
         """
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             before = self.engine.arena.resident()
             change = Change("gc")
@@ -368,7 +368,7 @@ class Session:
 
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             change = Change("reset")
             self.program.evict(self.cells, change, cascade=True, finish=self.finish)
@@ -383,7 +383,7 @@ class Session:
 
         Raises JitError with the loader's words.
         """
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             try:
                 self.engine.executor.library(path)
@@ -397,7 +397,7 @@ class Session:
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             try:
                 with open(path, "rb") as file:
@@ -429,7 +429,7 @@ class Session:
 
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             self.engine.executor.respawn()
             self.engine.renew()
@@ -506,7 +506,7 @@ class Session:
         return Options.of(json.loads(record.options))
 
     def _call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
-        with self.lock:
+        with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, Collector(), CellOptions(), None, None)
             return runner.call(name.removeprefix("@"), arguments)

@@ -367,3 +367,23 @@ def test_interrupts_at_any_time_leave_a_working_session(s):
     s.check()
     assert done + interrupted == 60
     assert s.run(constant("f", 77) + "\n@f()").value == 77
+
+
+def test_an_interrupt_between_two_things_that_can_be_stopped_is_not_lost(s):
+    """After the compile, before the call: nobody is busy, and the cell must stop all the same."""
+    s.run(SPIN)
+    call, engine = s.engine.executor.call, s.engine
+
+    def late(*arguments):
+        s.interrupt()
+        return call(*arguments)
+
+    engine.executor.call = late  # type: ignore[method-assign]
+    try:
+        began = time.monotonic()
+        with pytest.raises(Interrupted):
+            s.run("@spin()")
+        assert time.monotonic() - began < 2
+    finally:
+        del engine.executor.call
+    assert s.run('@puts("on")').stdout == "on\n"
