@@ -7,6 +7,7 @@ Start from `View` and `table`.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -71,8 +72,8 @@ def _table_text(
 
     lines = [caption] if caption else []
     lines += [line(names)] + [line(row) for row in cells]
-    if note:
-        lines.append(note)
+    for sentence in note.splitlines():
+        lines += textwrap.wrap(sentence, WIDTH) or [""]
     return "\n".join(lines)
 
 
