@@ -171,7 +171,7 @@ MAGICS = (
     ),
     Magic(
         "deps",
-        "What a cell uses, who uses it, and what evicting it would break; of all cells without one.",
+        "What a cell uses, who uses it, and what evicting it would break; without one, of all.",
         deps,
         (Argument("target", "a cell's number or a name", "?", completes="symbol"),),
         example="%deps @sq",
