@@ -75,6 +75,7 @@ class Executor:
         self._talk.on_ready = self._ready
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
         self._mark = os.urandom(8).hex()
+        self._born = False  # a process was started
         self._seq = 0
         self._unwind = (0, 0)
 
@@ -141,17 +142,16 @@ class Executor:
         }
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self._services.env, self._services.cwd
-        if self.generation and not os.path.isdir(cwd):
-            cwd = ""  # it was removed meanwhile
+        if self._born:
+            self.generation += 1  # wherever it is that the last one was given up
+            if not os.path.isdir(cwd):
+                cwd = ""  # it was removed meanwhile
+        self._born = True
         talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
 
     def respawn(self) -> None:
         """Replace the process by a new one at the same addresses."""
         self._talk.detach()
-        self._again()
-
-    def _again(self) -> None:
-        self.generation += 1
         self.start()
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class Executor:
             # The process is gone, or has to go.
             status = self._talk.detach(0.0 if stop else _PATIENCE)
             outcome = self._last_words(status, seq, ret_size, cause, stop is not None)
-            self._again()
+            self.start()
             return outcome
         if not answer[2]:
             lost = "the cell closed a standard stream; it was opened again"
@@ -375,7 +375,7 @@ class Executor:
             if answer is not None:
                 break
             talk.detach(_PATIENCE)
-            self._again()
+            self.start()
         else:
             raise JitError("the executor ended twice while it was asked")
         if answer[3]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -283,6 +284,7 @@ def test_lookup(lab: Lab) -> None:
     assert lab.executor.lookup(many) == [0] * 5000 + [puts]
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc to make a shared library")
 def test_library(fresh: Lab, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no_such"):
         fresh.executor.library("libno_such.so")
