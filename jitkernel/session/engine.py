@@ -237,7 +237,9 @@ class Engine:
             self._layouts[type] = found
         return found
 
-    def target(self, signature: Signature, types: tuple[str, ...], timer: bool = False) -> CallTarget:
+    def target(
+        self, signature: Signature, types: tuple[str, ...], timer: bool = False
+    ) -> CallTarget:
         """The thunk for calls of a signature with arguments of `types` (without names)."""
         key = (*signature[:4], types, timer)
         found = self._thunks.get(key)
@@ -250,7 +252,11 @@ class Engine:
         layouts = [self.layout(t) for t in types]
         result = None if result_type == "void" else self.layout(result_type)
         for layout in [*layouts, result]:
-            if layout is not None and layout.kind in ("array", "struct") and len(layout.scalars) > MAX_SCALARS:
+            if (
+                layout is not None
+                and layout.kind in ("array", "struct")
+                and len(layout.scalars) > MAX_SCALARS
+            ):
                 raise TypeMismatch(
                     f"{layout.type} has {len(layout.scalars)} scalars; passing more than {MAX_SCALARS} by "
                     "value takes the compiler seconds. Pass a pointer: `ptr`, or `ptr byval(T)`"
@@ -262,7 +268,9 @@ class Engine:
             Request(source("jk_thunk", signature, types), _INTERNAL, label="a thunk")
         )
         symbols = self.linker.symbols
-        image = self.linker.place(compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"})
+        image = self.linker.place(
+            compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"}
+        )
         # A thunk is reached by its address only.
         address = image.exports[0][1]
         symbols.pop("jk_thunk", None)

@@ -137,7 +137,9 @@ class Places:
     def data(self, address: int) -> str:
         """`@g+4` for an address of the data or constants zones, else the empty string."""
         for symbol in self._linker.symbols.values():
-            if symbol.image is not None and symbol.address <= address < symbol.address + max(symbol.size, 1):
+            if symbol.image is not None and symbol.address <= address < symbol.address + max(
+                symbol.size, 1
+            ):
                 offset = address - symbol.address
                 return f"@{symbol.name}{f'+{offset}' if offset else ''}"
         return ""
@@ -244,7 +246,9 @@ def error_of(
         symbol = places.stub(record.stub)
         name = symbol.name if symbol is not None else "?"
         if symbol is not None and " was compiled" in symbol.why:
-            mismatch = TypeMismatch(_card(f"{symbol.why}; run it again", where, "", frames, kept, lost))
+            mismatch = TypeMismatch(
+                _card(f"{symbol.why}; run it again", where, "", frames, kept, lost)
+            )
             return mismatch  # type: ignore[return-value]
         kind, common["symbol"] = UndefinedSymbol, name
         why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
@@ -277,7 +281,9 @@ def _fault(record: FaultRecord, places: Places) -> str:
     address, name = record.address, record.signal
     if name in ("SIGSEGV", "SIGBUS"):
         if record.access == "execute" or record.pc == address:
-            target = "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
+            target = (
+                "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
+            )
             what = places.name(address)
             return f"jump to {target}" + (f", {what}" if what else "")
         verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
@@ -299,7 +305,11 @@ def _fault(record: FaultRecord, places: Places) -> str:
         grave = places.grave(record.pc) or places.grave(record.pc - 1)
         if grave:
             return f"a stale pointer led into {grave}"
-        return "an illegal instruction (llvm.trap or unreachable code?)" if name == "SIGILL" else "a trap (int3)"
+        return (
+            "an illegal instruction (llvm.trap or unreachable code?)"
+            if name == "SIGILL"
+            else "a trap (int3)"
+        )
     if name == "SIGABRT":
         return "abort in a library (a failed check of its own: a double free, an assertion?)"
     return f"{name}: {_MEANING.get(name, 'a signal')}"

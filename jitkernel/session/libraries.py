@@ -37,7 +37,9 @@ class LibraryNames:
             if not users:
                 self._users.pop(name, None)
 
-    def users(self, name: str, apart: Iterable[Cell | None] = ()) -> Iterator[tuple[int, Signature]]:
+    def users(
+        self, name: str, apart: Iterable[Cell | None] = ()
+    ) -> Iterator[tuple[int, Signature]]:
         """Numbers of the cells that declared `name`, with its type there."""
         skip = {c.number for c in apart if c is not None}
         for number, signature in self._users.get(name, {}).items():

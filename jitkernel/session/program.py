@@ -27,7 +27,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WEAK = frozenset(
-    ("weak", "weak_odr", "weak_any", "linkonce", "linkonce_odr", "linkonce_any", "common", "extern_weak")
+    (
+        "weak",
+        "weak_odr",
+        "weak_any",
+        "linkonce",
+        "linkonce_odr",
+        "linkonce_any",
+        "common",
+        "extern_weak",
+    )
 )
 
 
@@ -209,7 +218,8 @@ class Program:
                 f"{_cells(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
             )
         raise TypeMismatch(
-            "\n".join(lines) + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
+            "\n".join(lines)
+            + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
             f"raise TypeMismatch until they are run again), or %evict @{names[0]} --cascade first"
         )
 
@@ -328,7 +338,10 @@ class Program:
             (f.name, signature_of(f, types))
             for f in summary.functions
             if not f.defined
-            and ((s := symbols.get(f.name)) is None or s.state in (SymbolState.FAR, SymbolState.FIXED))
+            and (
+                (s := symbols.get(f.name)) is None
+                or s.state in (SymbolState.FAR, SymbolState.FIXED)
+            )
         )
 
     @_written
@@ -387,9 +400,7 @@ class Program:
                 for cell, owned in leaving:
                     self.remove(cell, CellState.SUPERSEDED, owned, change)
 
-    def _retype(
-        self, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
-    ) -> None:
+    def _retype(self, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change) -> None:
         """Give the users of a symbol's old type a ghost of it, until they are run again.
 
         The ghost has the symbol's name but is in no table.  It takes the canonical entry with it:
@@ -520,9 +531,7 @@ class Program:
                 return order, words
             leaving |= more  # who leaves inherits nothing
 
-    def _closure(
-        self, cells: Sequence[Cell], leaving: set[int]
-    ) -> tuple[list[Cell], list[str]]:
+    def _closure(self, cells: Sequence[Cell], leaving: set[int]) -> tuple[list[Cell], list[str]]:
         order: list[Cell] = []
         seen: set[int] = set()
         words: list[str] = []
@@ -706,7 +715,11 @@ class Program:
             record = self.store.get(cell.number)
             if record is None:
                 raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
-            at = {z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None}
+            at = {
+                z: b
+                for z, b in (("data", removed.data), ("rodata", removed.rodata))
+                if b is not None
+            }
             cell.image = image = self._place_again(
                 record.object, cell.number, removed.names, removed.owned, removed.pins, at,
                 text_was=removed.text[0],

@@ -93,4 +93,6 @@ class Collector:
     def _refuse(self, what: str) -> None:
         from jitkernel.errors import UsageError
 
-        raise UsageError(f"{what}: magics and shell commands need the kernel; call the method instead")
+        raise UsageError(
+            f"{what}: magics and shell commands need the kernel; call the method instead"
+        )

@@ -140,7 +140,9 @@ class Runner:
     def _run(self, source: str) -> Result:
         plan = parse_cell(source)
         if plan.cell_magic is not None:
-            raise UsageError(f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead")
+            raise UsageError(
+                f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
+            )
         for early in plan.magics:
             self._magic(early)
         if not plan.has_code:
@@ -242,7 +244,9 @@ class Runner:
         self._place(request, compiled, plan.source)
         return assembled
 
-    def request(self, plan: Plan, part: Any, options: Options | None = None) -> tuple[Assembled, Request]:
+    def request(
+        self, plan: Plan, part: Any, options: Options | None = None
+    ) -> tuple[Assembled, Request]:
         """What the compiler is asked for a part of a plan."""
         program = self.program
         symbols = program.linker.symbols
@@ -258,7 +262,12 @@ class Runner:
             return declaration(name, symbol.info)
 
         assembled = assemble(
-            plan, known, program.types, block_name=_BLOCK, prelude=self.session.settings.prelude, part=part
+            plan,
+            known,
+            program.types,
+            block_name=_BLOCK,
+            prelude=self.session.settings.prelude,
+            part=part,
         )
         names = own if part == "block" else own | plan.defines
         functions = frozenset(
@@ -369,7 +378,9 @@ class Runner:
         outcome = self.engine.call_many(image.init)
         if outcome.kind != "ok":
             error = self._error(outcome)
-            error.args = (f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",)
+            error.args = (
+                f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
+            )
             raise error
 
     def _hide_block(self, image: Image) -> None:
@@ -435,8 +446,8 @@ class Runner:
         plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
         fresh = Runner(self.session, self.sink, self.options, None, None)
         fresh.cell = self.cell if self.cell.image is None else fresh.cell
-        fresh.change = self.change if self.cell.image is None else self.session.history.begin(
-            f"@{name} = ..."
+        fresh.change = (
+            self.change if self.cell.image is None else self.session.history.begin(f"@{name} = ...")
         )
         self.session.number = fresh.cell.number
         fresh.note = lambda text: None  # type: ignore[method-assign]
@@ -516,7 +527,9 @@ class Runner:
             )
         symbol = self.program.symbol(name)
         cell = self.program.cell_of(symbol) if symbol is not None else None
-        where = f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
+        where = (
+            f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
+        )
         if symbol is not None and symbol.state == SymbolState.MISSING:
             where = "nobody defines it yet"
         self.shown("", f"@{quote_name(name)} {signature}, {where}", "")
@@ -530,16 +543,22 @@ class Runner:
             signature = host.full_signature(name)
             if signature is None or self.program.symbol(name) is None and not host.known(name):
                 near = host.nearest(name)
-                raise UsageError(f"no function @{name}" + (f"; did you mean @{near}?" if near else ""))
+                raise UsageError(
+                    f"no function @{name}" + (f"; did you mean @{near}?" if near else "")
+                )
             symbol = self.program.symbol(name)
             if symbol is not None and symbol.state == SymbolState.MISSING:
                 raise UsageError(f"@{name} is not defined: {symbol.why or 'nobody defines it yet'}")
             function = signature.function
             wanted = len(function.parameters)
             if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
-                raise UsageError(f"@{name} takes {wanted} arguments ({function}), {len(arguments)} given")
+                raise UsageError(
+                    f"@{name} takes {wanted} arguments ({function}), {len(arguments)} given"
+                )
             values = [
-                from_python(function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}")
+                from_python(
+                    function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
+                )
                 for i, a in enumerate(arguments)
             ]
             return host.call(name, values)
@@ -723,7 +742,9 @@ class Runner:
     def _error(self, outcome: Outcome) -> Fault:
         kept = self._kept()
         if outcome.respawned and (words := far_words(self.engine.arena)):
-            stale = f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
+            stale = (
+                f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
+            )
             outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
         return error_of(outcome, self.session.places, self.program.linker, find, kept)
@@ -731,14 +752,16 @@ class Runner:
     def _kept(self) -> str:
         functions = variables = 0
         for symbol in self.program.linker.symbols.values():
-            if symbol.state == SymbolState.DEFINED and symbol.image is not None and symbol.image.cell:
+            if (
+                symbol.state == SymbolState.DEFINED
+                and symbol.image is not None
+                and symbol.image.cell
+            ):
                 if symbol.is_function:
                     functions += 1
                 else:
                     variables += 1
-        return (
-            f"{functions} function{'s' * (functions != 1)}, {variables} global{'s' * (variables != 1)}"
-        )
+        return f"{functions} function{'s' * (functions != 1)}, {variables} global{'s' * (variables != 1)}"
 
 
 class _Arguments:

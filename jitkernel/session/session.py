@@ -60,7 +60,9 @@ class Session:
         known = {f.name for f in fields(SessionSettings)}
         for name in overrides:
             if name not in known:
-                raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
+                raise UsageError(
+                    f"Session has no setting {name!r}; there are {', '.join(sorted(known))}"
+                )
         self.settings = replace(settings or SessionSettings(), **overrides)
         _check_context(self.settings.context)
         self.lock = threading.RLock()
@@ -141,7 +143,9 @@ class Session:
             raise UsageError(f"there is no language {language!r}; there is llvm")
         with self.lock, self.engine.run():
             self._open()
-            return Runner(self, sink or Collector(), options or CellOptions(), cell_id, number).run(source)
+            return Runner(self, sink or Collector(), options or CellOptions(), cell_id, number).run(
+                source
+            )
 
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
@@ -214,7 +218,11 @@ class Session:
         symbol = self.program.symbol(name)
         if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
             raise KeyError(f"@{name} is not defined in this session")
-        return VariableHandle(self, name) if isinstance(symbol.info, Variable) else FunctionHandle(self, name)
+        return (
+            VariableHandle(self, name)
+            if isinstance(symbol.info, Variable)
+            else FunctionHandle(self, name)
+        )
 
     def __contains__(self, name: object) -> bool:
         symbol = self.program.symbol(str(name).removeprefix("@"))
@@ -270,8 +278,10 @@ class Session:
         if address in self.engine.arena:
             name = self.places.name(address)
             # The canonical entry of a function is that function for every use but a call.
-            return name.removeprefix("the entry of ") if name.startswith("the entry") else (
-                f"{address:#x} ({name})"
+            return (
+                name.removeprefix("the entry of ")
+                if name.startswith("the entry")
+                else (f"{address:#x} ({name})")
             )
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
         return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
@@ -286,7 +296,11 @@ class Session:
         if isinstance(which, int) or which.isdigit():
             number = int(which)
             if number not in program.cells:
-                what = "was superseded, evicted, or had no code" if 0 < number <= self.number else "never ran"
+                what = (
+                    "was superseded, evicted, or had no code"
+                    if 0 < number <= self.number
+                    else "never ran"
+                )
                 raise UsageError(f"there is no cell {number} in memory: it {what}")
             return [program.cells[number]]
         low, dash, high = which.partition("-")
@@ -561,7 +575,14 @@ class Session:
 class CompiledCell:
     """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
 
-    def __init__(self, source: str, request: Any, compiled: Compiled, sizes: dict[str, int], options: CellOptions):
+    def __init__(
+        self,
+        source: str,
+        request: Any,
+        compiled: Compiled,
+        sizes: dict[str, int],
+        options: CellOptions,
+    ):
         self.source, self.request, self.compiled = source, request, compiled
         self.sizes, self.options = sizes, options
 

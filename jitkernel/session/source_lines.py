@@ -49,7 +49,8 @@ def _find(
         key: object = id(image)
     else:
         cell = next(
-            (c for c in session.program.cells.values() if c.image and _holds(c.image, address)), None
+            (c for c in session.program.cells.values() if c.image and _holds(c.image, address)),
+            None,
         )
         found = session.store.get(cell.number) if cell is not None else None
         if cell is None or cell.image is None or found is None:

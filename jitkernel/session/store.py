@@ -84,7 +84,9 @@ class Store:
             return None
         source, module = zlib.decompress(row[1]).decode(), zlib.decompress(row[2]).decode()
         names = tuple(row[6].split("\0")) if row[6] else ()
-        return Record(row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names)
+        return Record(
+            row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names
+        )
 
     def drop(self, number: int) -> None:
         """Forget a record."""
@@ -108,7 +110,12 @@ class Store:
                 (
                     r.number,
                     pack(r.source.encode("utf-8", "surrogateescape"), 1),
-                    pack(b"" if r.module == r.source else r.module.encode("utf-8", "surrogateescape"), 1),
+                    pack(
+                        b""
+                        if r.module == r.source
+                        else r.module.encode("utf-8", "surrogateescape"),
+                        1,
+                    ),
                     r.first_line,
                     r.options,
                     pack(r.object, 1),

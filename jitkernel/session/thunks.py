@@ -129,4 +129,3 @@ def attributes_of(text: str) -> tuple[str, dict[int, str]]:
             index = int(match[1])
         found[index] = f"{found[index]} {match[2]}" if index in found else match[2]
     return result.replace(",", " "), found
-

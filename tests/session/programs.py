@@ -7,9 +7,7 @@ from typing import Any
 from jitkernel import Session
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
-CUBE = (
-    "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  %q = mul i32 %r, %x\n  ret i32 %q\n}"
-)
+CUBE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  %q = mul i32 %r, %x\n  ret i32 %q\n}"
 
 
 def constant(name: str, value: int) -> str:

@@ -16,13 +16,17 @@ def test_a_cell_gives_its_last_value(s):
     assert (r.value, r.text, r.stdout, r.stderr) == (49, "i32 49", "", "")
     assert r.cell is s.cells[0] and r.cell.names == ["sq"]
     assert r.html == "", "what reads the same as text needs no second form"
-    assert "0xFFFFFFFF" in s.run("i32 -1" if False else "@sq(1)\n%x = sub i32 0, 1").html.upper().replace("0XF", "0xF")
+    assert "0xFFFFFFFF" in s.run(
+        "i32 -1" if False else "@sq(1)\n%x = sub i32 0, 1"
+    ).html.upper().replace("0XF", "0xF")
 
 
 def test_the_status_line_says_type_size_and_times(s):
     note = s.run(SQ).notes[0]
     number = s.cells[0].number
-    assert note.startswith(f"cell {number}: @sq i32 (i32), {s.symbols['sq'].size} bytes, compiled in ")
+    assert note.startswith(
+        f"cell {number}: @sq i32 (i32), {s.symbols['sq'].size} bytes, compiled in "
+    )
     assert " ms, linked in " in note and note.endswith(" ms")
 
 
@@ -227,7 +231,13 @@ def test_symbols_tell_what_is_known(s):
     number = s.run(SQ).cell.number
     user = s.run(caller("use", "one").replace("@one()", "@sq(i32 3)")).cell.number
     y = s.symbols["sq"]
-    assert (y.name, y.kind, y.type, y.cell, y.users) == ("sq", "function", "i32 (i32)", number, (user,))
+    assert (y.name, y.kind, y.type, y.cell, y.users) == (
+        "sq",
+        "function",
+        "i32 (i32)",
+        number,
+        (user,),
+    )
     assert y.defined and y.state == "defined" and y.size > 0 and y.address in s.arena
     s.run("@g = constant [3 x i8] zeroinitializer")
     g = s.symbols["@g"]
@@ -239,7 +249,7 @@ def test_by_value_aggregates_are_limited_to_64_scalars(s):
     s.run(f"define i8 @f({fits} %a) {{\n  %r = extractvalue {fits} %a, 63\n  ret i8 %r\n}}")
     assert s.call("f", bytes(range(64))) == 63
     s.run("define i8 @h([65 x i8] %a) {\n  %r = extractvalue [65 x i8] %a, 64\n  ret i8 %r\n}")
-    with pytest.raises(TypeMismatch, match="65 scalars.*[Pp]ointer"):
+    with pytest.raises(TypeMismatch, match=r"65 scalars.*[Pp]ointer"):
         s.call("h", bytes(65))
 
 

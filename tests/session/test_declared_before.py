@@ -18,7 +18,9 @@ def s():
 
 def test_a_definition_may_use_it(s):
     s.run(DECLARE)
-    s.run("define i1 @f() {\n  %x = call i32 @iswalpha(i32 65)\n  %c = icmp ne i32 %x, 0\n  ret i1 %c\n}")
+    s.run(
+        "define i1 @f() {\n  %x = call i32 @iswalpha(i32 65)\n  %c = icmp ne i32 %x, 0\n  ret i1 %c\n}"
+    )
     assert s.call("f") is True
 
 
@@ -28,7 +30,11 @@ def test_a_block_may_use_it(s):
 
 
 def test_a_block_may_use_what_its_own_cell_declares_beside_a_definition(s):
-    s.run("@g = global i32 49\n" + DECLARE + "\n%v = load i32, ptr @g\n%x = call i32 @iswalpha(i32 %v)")
+    s.run(
+        "@g = global i32 49\n"
+        + DECLARE
+        + "\n%v = load i32, ptr @g\n%x = call i32 @iswalpha(i32 %v)"
+    )
     assert s.run("_").value == 0
 
 

@@ -103,7 +103,7 @@ def test_mutual_recursion_goes_together(s):
 
 
 def test_a_value_stored_by_a_cell_without_definitions(s):
-    number = s.run("@strlen(\"text that the cell owns\")").cell.number
+    number = s.run('@strlen("text that the cell owns")').cell.number
     assert number in numbers(s.cells)
     used = s.memory()["zones"]["data"]["used"]
     s.evict(number)
@@ -211,8 +211,16 @@ def test_what_a_cell_registered_with_atexit_runs_at_its_eviction(s):
 def test_atexit_of_two_cells_run_each_with_its_own(s):
     s.run(LOG)
     s.run(ATEXIT + "\n@register()")
-    two = ATEXIT.replace("@five", "@five2").replace("@with", "@with2").replace("@register", "@register2")
-    two = two.replace("@seven = global i32 7", "@eight = global i32 8").replace("@seven", "@eight").replace("i32 5", "i32 6")
+    two = (
+        ATEXIT.replace("@five", "@five2")
+        .replace("@with", "@with2")
+        .replace("@register", "@register2")
+    )
+    two = (
+        two.replace("@seven = global i32 7", "@eight = global i32 8")
+        .replace("@seven", "@eight")
+        .replace("i32 5", "i32 6")
+    )
     s.run(two + "\n@register2()")
     s.evict("register")
     assert log(s) == [7, 5]
@@ -308,12 +316,20 @@ def test_copies_of_superseded_cells_take_over_too(s):
 
 def test_the_variables_of_a_cell_that_takes_over_stay(s):
     s.run(group("a"))
-    s.run(group("bb") + "\n@v = global i32 1\n@w = internal global i32 5\ndefine i32 @up() {\n  %o = load i32, ptr @w\n  %p = add i32 %o, 1\n  store i32 %p, ptr @w\n  ret i32 %p\n}\n@q = global ptr @w\ndefine i32 @look() {\n  %p = load ptr, ptr @q\n  %v = load i32, ptr %p\n  ret i32 %v\n}")
+    s.run(
+        group("bb")
+        + "\n@v = global i32 1\n@w = internal global i32 5\ndefine i32 @up() {\n  %o = load i32, ptr @w\n  %p = add i32 %o, 1\n  store i32 %p, ptr @w\n  ret i32 %p\n}\n@q = global ptr @w\ndefine i32 @look() {\n  %p = load ptr, ptr @q\n  %v = load i32, ptr %p\n  ret i32 %v\n}"
+    )
     s.run("@v = 40")
     assert s.call("up") == 6
     address = s.symbols["v"].address
     s.evict("a")
-    assert (s["v"].value, s.symbols["v"].address, s.call("up"), s.call("look")) == (40, address, 7, 7)
+    assert (s["v"].value, s.symbols["v"].address, s.call("up"), s.call("look")) == (
+        40,
+        address,
+        7,
+        7,
+    )
     s.check()
 
 

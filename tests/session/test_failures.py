@@ -20,9 +20,16 @@ from jitkernel.session import CellOptions
 @pytest.fixture
 def program(s):
     """A session with something of everything in it."""
-    s.run(SQ + '\n@g = global i32 5\n@k = constant i32 6\n@p = global ptr @sq\n@big = global [4 x i64] zeroinitializer', cell_id="a")
-    s.run("define i32 @user(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  %k = load i32, ptr @k\n  %s = add i32 %r, %k\n  ret i32 %s\n}", cell_id="b")
-    s.run("%pt = type { i32, i32 }\n@pts = global [2 x %pt] zeroinitializer\n@puts(\"x\")")
+    s.run(
+        SQ
+        + "\n@g = global i32 5\n@k = constant i32 6\n@p = global ptr @sq\n@big = global [4 x i64] zeroinitializer",
+        cell_id="a",
+    )
+    s.run(
+        "define i32 @user(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  %k = load i32, ptr @k\n  %s = add i32 %r, %k\n  ret i32 %s\n}",
+        cell_id="b",
+    )
+    s.run('%pt = type { i32, i32 }\n@pts = global [2 x %pt] zeroinitializer\n@puts("x")')
     s.run("@g = 17\n@user(3)")
     s.call("sq", 1)
     s.call("user", 1)
@@ -133,7 +140,7 @@ def test_a_full_text_zone(small):
     code = 'define void @f%d() {\n  call void asm sideeffect ".skip %d, 0x90", ""()\n  ret void\n}'
     s.run(code % (1, room // 2))
     before = state(s)
-    with pytest.raises(ArenaFull, match="cell 1.*@f1"):
+    with pytest.raises(ArenaFull, match=r"cell 1.*@f1"):
         s.run(code % (2, room // 2))
     assert state(s) == before
     s.call("f1")
@@ -167,7 +174,9 @@ def test_filling_the_arena_with_cells_and_going_on(small):
     made = 0
     with pytest.raises(ArenaFull):
         for made in range(20):
-            s.run(f"@g{made} = global [{piece} x i8] zeroinitializer\n" + constant(f"f{made}", made))
+            s.run(
+                f"@g{made} = global [{piece} x i8] zeroinitializer\n" + constant(f"f{made}", made)
+            )
     assert 5 <= made <= 8
     assert all(s.call(f"f{n}") == n for n in range(made))
     s.check()
@@ -184,7 +193,10 @@ def test_a_retype_that_finds_no_room_changes_nothing(small):
     room = s.memory()["zones"]["data"]["capacity"]
     before = state(s)
     with pytest.raises(ArenaFull):
-        s.run(f"define i64 @sq(i64 %x) {{\n  ret i64 1\n}}\n@b = global [{room + 1} x i8] zeroinitializer", options=CellOptions(retype=True))
+        s.run(
+            f"define i64 @sq(i64 %x) {{\n  ret i64 1\n}}\n@b = global [{room + 1} x i8] zeroinitializer",
+            options=CellOptions(retype=True),
+        )
     assert state(s) == before and s.call("u") == 9
 
 
@@ -238,7 +250,9 @@ def test_cells_without_code_do_nothing(s, source):
     assert state(s) == before
 
 
-@pytest.mark.parametrize("name", ['"a b"', '"é"', '"日本"', '"a\\22b"', "a.b", "$x", "-y", "_1z", '"1"'])
+@pytest.mark.parametrize(
+    "name", ['"a b"', '"é"', '"日本"', '"a\\22b"', "a.b", "$x", "-y", "_1z", '"1"']
+)
 def test_names_with_quotes_and_unicode(s, name):
     s.run(f"define i32 @{name}() {{\n  ret i32 7\n}}")
     assert s.run(f"@{name}()").value == 7
@@ -251,7 +265,9 @@ def test_names_with_quotes_and_unicode(s, name):
 
 def test_the_right_triple_and_another_layout_are_accepted(s):
     r = s.run(
-        'target datalayout = "e-m:e-i64:64"\ntarget triple = "x86_64-pc-linux-gnu"\n' + SQ + "\n@sq(3)"
+        'target datalayout = "e-m:e-i64:64"\ntarget triple = "x86_64-pc-linux-gnu"\n'
+        + SQ
+        + "\n@sq(3)"
     )
     assert r.value == 9 and any("datalayout" in n for n in r.notes)
 

@@ -19,7 +19,12 @@ more:
 yes:
   ret i1 true
 }"""
-ODD = EVEN.replace("@odd", "@x").replace("@even", "@odd").replace("@x", "@even").replace("i1 true", "i1 false")
+ODD = (
+    EVEN.replace("@odd", "@x")
+    .replace("@even", "@odd")
+    .replace("@x", "@even")
+    .replace("i1 true", "i1 false")
+)
 
 
 def test_a_declared_function_that_nobody_defines_raises_when_it_is_called(s):
@@ -55,7 +60,9 @@ def test_mutual_recursion_survives_undo_and_redefinition(s):
 
 
 def test_a_pointer_to_an_undefined_function(s):
-    s.run("declare i32 @later()\n@p = global ptr @later\ndefine i32 @go() {\n  %f = load ptr, ptr @p\n  %q = call i32 %f()\n  %r = add i32 %q, 0\n  store volatile i32 %r, ptr @n\n  ret i32 %r\n}\n@n = global i32 0")
+    s.run(
+        "declare i32 @later()\n@p = global ptr @later\ndefine i32 @go() {\n  %f = load ptr, ptr @p\n  %q = call i32 %f()\n  %r = add i32 %q, 0\n  store volatile i32 %r, ptr @n\n  ret i32 %r\n}\n@n = global i32 0"
+    )
     with pytest.raises(UndefinedSymbol) as caught:
         s.call("go")
     assert caught.value.symbol == "later" and "@go" in caught.value.where
@@ -64,7 +71,9 @@ def test_a_pointer_to_an_undefined_function(s):
 
 
 def test_a_tail_call_of_an_undefined_function(s):
-    s.run("declare i32 @later()\ndefine i32 @go() {\n  %r = tail call i32 @later()\n  ret i32 %r\n}")
+    s.run(
+        "declare i32 @later()\ndefine i32 @go() {\n  %r = tail call i32 @later()\n  ret i32 %r\n}"
+    )
     with pytest.raises(UndefinedSymbol, match="@later"):
         s.call("go")
     s.run(constant("later", 5))
@@ -73,7 +82,9 @@ def test_a_tail_call_of_an_undefined_function(s):
 
 def test_a_later_definition_of_another_type_is_refused(s):
     number = s.run(EVEN).cell.number
-    with pytest.raises(TypeMismatch, match=rf"@odd is i1 \(i32\) and would become i64 \(\).*cell {number} uses"):
+    with pytest.raises(
+        TypeMismatch, match=rf"@odd is i1 \(i32\) and would become i64 \(\).*cell {number} uses"
+    ):
         s.run("define i64 @odd() {\n  ret i64 1\n}")
     s.run(ODD)
     assert s.call("even", 2) is True
@@ -87,11 +98,15 @@ def test_two_cells_declare_one_function_differently(s):
 
 def test_an_undefined_variable_is_a_link_error_at_once(s):
     with pytest.raises(LinkError) as caught:
-        s.run("@nowhere = external global i32\ndefine i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}")
+        s.run(
+            "@nowhere = external global i32\ndefine i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}"
+        )
     assert "@nowhere" in str(caught.value) and "nobody defines" in str(caught.value)
     assert "f" not in s
     s.run("@nowhere = global i32 4")
-    assert s.run("define i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}\n@f()").value == 4
+    assert (
+        s.run("define i32 @f() {\n  %v = load i32, ptr @nowhere\n  ret i32 %v\n}\n@f()").value == 4
+    )
 
 
 def test_a_weak_undefined_variable_is_null(s):
@@ -138,7 +153,9 @@ def test_a_library_name_defined_here_is_not_folded_as_the_librarys(s):
 
 def test_a_cell_that_uses_it_later_calls_the_sessions(s):
     s.run(POW + "\n" + STRLEN)
-    s.run("define double @a() {\n  %r = call double @pow(double 2.0, double 3.0)\n  ret double %r\n}")
+    s.run(
+        "define double @a() {\n  %r = call double @pow(double 2.0, double 3.0)\n  ret double %r\n}"
+    )
     s.run(
         'declare i64 @strlen(ptr)\n@t = private constant [4 x i8] c"abc\\00"\n'
         "define i64 @b() {\n  %r = call i64 @strlen(ptr @t)\n  ret i64 %r\n}"
@@ -160,7 +177,9 @@ def test_cells_that_used_the_librarys_are_compiled_again(s):
     assert s.call("b") == 3, "folded: the object does not mention strlen"
     address = s.symbols["n"].address
     r = s.run(STRLEN)
-    assert any("@strlen" in n and f"cell {number}" in n and "compiled again" in n for n in r.notes), r.notes
+    assert any(
+        "@strlen" in n and f"cell {number}" in n and "compiled again" in n for n in r.notes
+    ), r.notes
     assert s.call("b") == s.call("c") == 77
     assert s["n"].value == 3 and s.symbols["n"].address == address, "its variables are as they were"
     s.check()
@@ -187,18 +206,29 @@ def test_the_second_definition_says_nothing_about_the_library(s):
 
 def test_a_library_function_comes_back_when_the_definition_goes(s):
     s.run(STRLEN)
-    s.run('declare i64 @strlen(ptr)\n@t = constant [4 x i8] c"abc\\00"\ndefine i64 @b() {\n  %r = call i64 @strlen(ptr @t)\n  ret i64 %r\n}')
+    s.run(
+        'declare i64 @strlen(ptr)\n@t = constant [4 x i8] c"abc\\00"\ndefine i64 @b() {\n  %r = call i64 @strlen(ptr @t)\n  ret i64 %r\n}'
+    )
     assert s.call("b") == 77
     s.evict("strlen", force=True)
     assert s.call("b") == 3
 
 
 def test_a_closed_cell_still_honours_its_own_definitions(s):
-    s.run(POW + "\n" + "define double @a() {\n  %r = call double @pow(double 2.0, double 3.0)\n  ret double %r\n}", options=CellOptions(closed=True))
+    s.run(
+        POW
+        + "\n"
+        + "define double @a() {\n  %r = call double @pow(double 2.0, double 3.0)\n  ret double %r\n}",
+        options=CellOptions(closed=True),
+    )
     assert s.call("a") == 42.0
 
 
 def test_exit_and_abort_defined_by_a_cell_are_its_own(s):
     s.run("@n = global i32 0\ndefine void @exit(i32 %x) {\n  store i32 %x, ptr @n\n  ret void\n}")
-    s.run(caller("go", "one").replace("%a = call i32 @one()", "call void @exit(i32 9)\n  %a = add i32 0, 1"))
+    s.run(
+        caller("go", "one").replace(
+            "%a = call i32 @one()", "call void @exit(i32 9)\n  %a = add i32 0, 1"
+        )
+    )
     assert s.call("go") == 1 and s["n"].value == 9

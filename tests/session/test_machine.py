@@ -113,7 +113,9 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def define(self, data: st.DataObject) -> None:
         before = copy.deepcopy(self.model)
-        names = data.draw(st.lists(st.sampled_from(FUNCTIONS + GLOBALS), min_size=1, max_size=4, unique=True))
+        names = data.draw(
+            st.lists(st.sampled_from(FUNCTIONS + GLOBALS), min_size=1, max_size=4, unique=True)
+        )
         lines: list[str] = []
         bodies: dict[str, tuple[int, str, str]] = {}
         values: dict[str, int] = {}
@@ -163,7 +165,10 @@ class Machine(RuleBasedStateMachine):
 
     # -- failures --------------------------------------------------------------------------------
 
-    @rule(name=st.sampled_from(FUNCTIONS), how=st.sampled_from(["syntax", "link", "constructor", "gc"]))
+    @rule(
+        name=st.sampled_from(FUNCTIONS),
+        how=st.sampled_from(["syntax", "link", "constructor", "gc"]),
+    )
     def fail(self, name: str, how: str) -> None:
         number = self.fresh()
         stores = "".join(
@@ -171,7 +176,10 @@ class Machine(RuleBasedStateMachine):
         )
         sources = {
             "syntax": (stores + f"define i32 @{name}() {{\n  ret i64 1\n}}", CompileError),
-            "link": (stores + f"@nowhere = external global i32\n{body(name, number, '', 'nowhere')}", LinkError),
+            "link": (
+                stores + f"@nowhere = external global i32\n{body(name, number, '', 'nowhere')}",
+                LinkError,
+            ),
             "constructor": (
                 stores + body(name, number, "", "") + "\n@llvm.global_ctors = appending global "
                 "[1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @bad, ptr null }]\n"
@@ -227,7 +235,11 @@ class Machine(RuleBasedStateMachine):
     def evict(self, data: st.DataObject, how: str) -> None:
         cell = data.draw(st.sampled_from(sorted(self.model.uses)))
         before = copy.deepcopy(self.model)
-        going = {"": self.model.closure(cell), "cascade": self.model.closure(cell), "force": {cell}}[how]
+        going = {
+            "": self.model.closure(cell),
+            "cascade": self.model.closure(cell),
+            "force": {cell},
+        }[how]
         if how == "" and self.model.dependents(cell):
             with pytest.raises(EvictError):
                 self.s.evict(cell)
@@ -262,9 +274,7 @@ class Machine(RuleBasedStateMachine):
         if not hasattr(self, "s"):
             return
         s, model = self.s, self.model
-        assert {c.number: set(c.names) for c in s.cells} == {
-            c: model.names(c) for c in model.uses
-        }
+        assert {c.number: set(c.names) for c in s.cells} == {c: model.names(c) for c in model.uses}
         for name, value in model.values.items():
             assert s[name].value == value
         for name in model.bodies:
@@ -316,6 +326,7 @@ def test_a_random_walk_agrees_with_the_model():
     walk(25, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 def test_a_long_random_walk_agrees_with_the_model():
     walk(400, 50)

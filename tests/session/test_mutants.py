@@ -106,7 +106,9 @@ def damage(count: int, seed: int) -> dict[str, int]:
                 if number % 100 == 99:
                     s.reset()
             except BaseException as error:
-                raise AssertionError(f"{type(error).__name__}: {error}\nafter:\n{source}") from error
+                raise AssertionError(
+                    f"{type(error).__name__}: {error}\nafter:\n{source}"
+                ) from error
     return seen
 
 
@@ -115,6 +117,7 @@ def test_damaged_cells():
     assert seen["a result"] > 5 and seen["CompileError"] > 50
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2, 6))

@@ -7,7 +7,6 @@ from programs import SQ, caller, constant, state
 
 from jitkernel.errors import CompileError, JitError, TypeMismatch, UsageError
 
-
 # -- run_many --------------------------------------------------------------------------------------
 
 
@@ -31,7 +30,13 @@ def test_many_cells_may_use_each_other(s):
 
 
 def test_many_definitions_of_one_name_the_last_stands(s):
-    results = s.run_many([constant("f", 1), caller("u", "f").replace("define", "declare i32 @f()\ndefine", 1), constant("f", 2)])
+    results = s.run_many(
+        [
+            constant("f", 1),
+            caller("u", "f").replace("define", "declare i32 @f()\ndefine", 1),
+            constant("f", 2),
+        ]
+    )
     assert s.call("f") == s.call("u") == 2
     assert any("moved from cell" in n for n in results[2].notes)
 
@@ -43,7 +48,13 @@ def test_an_error_in_the_middle_keeps_what_came_before(s):
     assert "line 2" in str(caught.value)
     assert "a" in s and "b" not in s and "c" not in s
     with pytest.raises(TypeMismatch):
-        s.run_many([caller("u", "one").replace("@one()", "@sq(i32 1)"), "define i64 @sq() {\n  ret i64 1\n}", constant("c", 3)])
+        s.run_many(
+            [
+                caller("u", "one").replace("@one()", "@sq(i32 1)"),
+                "define i64 @sq() {\n  ret i64 1\n}",
+                constant("c", 3),
+            ]
+        )
     assert s.call("u") == 1 and "c" not in s
     s.check()
 
@@ -61,7 +72,7 @@ def test_a_library_name_among_many(s):
 
 def test_statements_are_refused_before_anything_is_done(s):
     before = state(s)
-    for bad in ("@puts(\"x\")", "%x = add i32 1, 2", "", "%cells", "@x = 5"):
+    for bad in ('@puts("x")', "%x = add i32 1, 2", "", "%cells", "@x = 5"):
         with pytest.raises(CompileError, match="only definitions"):
             s.run_many([constant("a", 1), bad])
     assert state(s) == before
@@ -86,7 +97,10 @@ def test_a_fault_in_one_constructor_of_many(s):
 
 
 def test_sizes_are_exact_before_anything_is_placed(s):
-    source = SQ + "\n@g = global [10 x i64] zeroinitializer\n@k = constant [3 x i32] [i32 1, i32 2, i32 3]\n"
+    source = (
+        SQ
+        + "\n@g = global [10 x i64] zeroinitializer\n@k = constant [3 x i32] [i32 1, i32 2, i32 3]\n"
+    )
     before = state(s)
     compiled = s.compile(source)
     assert state(s) == before and compiled.object[:4] == b"\x7fELF"
@@ -117,7 +131,7 @@ def test_what_is_compiled_fits_the_session_when_it_is_placed(s):
     with pytest.raises(TypeMismatch):
         s.place(compiled)
     with pytest.raises(CompileError, match="only definitions"):
-        s.compile("@puts(\"x\")")
+        s.compile('@puts("x")')
     with pytest.raises(CompileError):
         s.compile("define i32 @f( {")
 
@@ -126,7 +140,9 @@ def test_what_is_compiled_fits_the_session_when_it_is_placed(s):
 
 
 def test_gc_frees_cells_without_definitions(s):
-    s.run("@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @c, ptr null }]\ndefine internal void @c() {\n  ret void\n}")
+    s.run(
+        "@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @c, ptr null }]\ndefine internal void @c() {\n  store volatile i32 1, ptr @x\n  ret void\n}\n@x = internal global i32 0"
+    )
     s.run(SQ)
     freed = s.gc()
     assert freed["cells"] == 1 and freed["bytes"] >= 0
@@ -139,7 +155,9 @@ def test_gc_frees_cells_without_definitions(s):
 
 def test_gc_gives_pages_of_freed_text_back(s):
     for n in range(3):
-        s.run(f'define void @f{n}() {{\n  call void asm sideeffect ".skip 100000, 0x90", ""()\n  ret void\n}}')
+        s.run(
+            f'define void @f{n}() {{\n  call void asm sideeffect ".skip 100000, 0x90", ""()\n  ret void\n}}'
+        )
     s.evict("f0", "f1", "f2")
     for _ in range(25):
         s.run(SQ)
@@ -150,7 +168,9 @@ def test_gc_gives_pages_of_freed_text_back(s):
 
 
 def test_reset_leaves_an_empty_session_that_works(s):
-    s.run(SQ + "\n@g = global i32 4\n%pt = type { i32 }\n@p = global %pt zeroinitializer", cell_id="a")
+    s.run(
+        SQ + "\n@g = global i32 4\n%pt = type { i32 }\n@p = global %pt zeroinitializer", cell_id="a"
+    )
     s.run(caller("use", "one").replace("@one()", "@sq(i32 3)") + "\n@use()", cell_id="b")
     s.reset()
     assert s.cells == [] and not any(y.defined for y in s.symbols.values())
@@ -170,7 +190,9 @@ def test_memory_tells_the_whole_account(s):
     s.run(SQ + "\n@sq(2)")
     m = s.memory()
     assert m["cells"] == 1 and m["symbols"] >= 1 and m["thunks"] > 0
-    assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + sum(w["uss"] for w in m["workers"])
+    assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + sum(
+        w["uss"] for w in m["workers"]
+    )
     for zone in ("text", "rodata", "unwind", "data"):
         z = m["zones"][zone]
         assert z["used"] + z["padding"] + z["free"] == z["capacity"]
@@ -185,13 +207,19 @@ def test_libraries(s, tmp_path):
     if cc is None:
         pytest.skip("a C compiler makes the library: apt-get install gcc")
     (tmp_path / "x.c").write_text("int later(int x) { return x + 5; }\nint counter = 3;\n")
-    subprocess.run([cc, "-shared", "-fPIC", "-o", str(tmp_path / "x.so"), str(tmp_path / "x.c")], check=True)
-    s.run("declare i32 @later(i32)\ndefine i32 @go() {\n  %r = call i32 @later(i32 1)\n  %s = add i32 %r, 0\n  ret i32 %s\n}")
+    subprocess.run(
+        [cc, "-shared", "-fPIC", "-o", str(tmp_path / "x.so"), str(tmp_path / "x.c")], check=True
+    )
+    s.run(
+        "declare i32 @later(i32)\ndefine i32 @go() {\n  %r = call i32 @later(i32 1)\n  %s = add i32 %r, 0\n  ret i32 %s\n}"
+    )
     with pytest.raises(JitError):
         s.call("go")
     assert s.load(str(tmp_path / "x.so")) == ["later"]
     assert s.call("go") == 6
-    s.run("@counter = external global i32\ndefine i32 @count() {\n  %v = load i32, ptr @counter\n  ret i32 %v\n}")
+    s.run(
+        "@counter = external global i32\ndefine i32 @count() {\n  %v = load i32, ptr @counter\n  ret i32 %v\n}"
+    )
     assert s.call("count") == 3
     s.respawn()
     assert s.call("go") == 6 and s.call("count") == 3

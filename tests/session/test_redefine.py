@@ -7,8 +7,8 @@ import time
 import pytest
 from programs import CUBE, SQ, caller, constant
 
-from jitkernel.session import CellOptions
 from jitkernel.errors import TypeMismatch
+from jitkernel.session import CellOptions
 
 RETYPE = CellOptions(retype=True)
 KEEP = CellOptions(keep_data=True)
@@ -24,9 +24,13 @@ def notes(result):
 
 def test_a_cell_run_again_replaces_what_it_defined(s):
     first = s.run(SQ, cell_id="a").cell.number
-    s.run("define i32 @two(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n  ret i32 %b\n}")
+    s.run(
+        "define i32 @two(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n  ret i32 %b\n}"
+    )
     s.run("define i32 @one(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  ret i32 %a\n}")
-    s.run("define i32 @again(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n  ret i32 %b\n}")
+    s.run(
+        "define i32 @again(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n  ret i32 %b\n}"
+    )
     r = s.run(CUBE, cell_id="a")
     assert notes(r) == ["@sq replaced; 3 callers (5 calls) now use it"]
     assert (s.call("two", 2), s.call("one", 2), s.call("again", 2)) == (512, 8, 512)
@@ -49,7 +53,9 @@ def test_another_cell_takes_a_definition(s):
     user = s.run(caller("use", "one").replace("@one()", "@sq(i32 3)")).cell.number
     r = s.run(CUBE, cell_id="b")
     second = r.cell.number
-    assert notes(r) == [f"@sq moved from cell {first} to cell {second}; 1 caller (1 call) now uses it"]
+    assert notes(r) == [
+        f"@sq moved from cell {first} to cell {second}; 1 caller (1 call) now uses it"
+    ]
     assert s.call("use") == 27
     assert [c.number for c in s.cells] == [user, second]
 
@@ -227,14 +233,18 @@ def test_a_pointer_held_in_a_register_follows(s):
 
 def test_pointers_to_a_library_function_are_equal_in_all_cells(s):
     s.run("declare i32 @abs(i32)\ndefine ptr @p() {\n  ret ptr @abs\n}")
-    s.run("declare i32 @abs(i32)\n@q = global ptr @abs\ndefine i1 @same(ptr %x) {\n  %c = icmp eq ptr %x, @abs\n  ret i1 %c\n}")
+    s.run(
+        "declare i32 @abs(i32)\n@q = global ptr @abs\ndefine i1 @same(ptr %x) {\n  %c = icmp eq ptr %x, @abs\n  ret i1 %c\n}"
+    )
     p = s.call("p")
     assert p == s["q"].value and s.call("same", p) is True
 
 
 def test_a_global_that_the_program_changed_is_not_written_again(s):
     s.run("@a = global i32 1\n@b = global i32 2")
-    s.run("@p = global ptr @a\n@q = global ptr @a\ndefine void @set() {\n  store ptr @b, ptr @p\n  ret void\n}\n@set()")
+    s.run(
+        "@p = global ptr @a\n@q = global ptr @a\ndefine void @set() {\n  store ptr @b, ptr @p\n  ret void\n}\n@set()"
+    )
     s.run("@a = global i64 7", options=RETYPE)
     assert s["p"].value == s.symbols["b"].address, "the program's own choice stands"
 
@@ -306,7 +316,9 @@ def test_a_retyped_function_comes_back_with_undo(s):
 
 def test_evicting_after_retyping_keeps_the_books(s):
     s.run(SQ)
-    s.run("define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}\n@p = global ptr @sq")
+    s.run(
+        "define i32 @u(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  ret i32 %r\n}\n@p = global ptr @sq"
+    )
     s.run("define i64 @sq(i64 %x) {\n  ret i64 %x\n}", options=RETYPE)
     s.evict("u")
     s.check()
@@ -321,20 +333,31 @@ def test_evicting_after_retyping_keeps_the_books(s):
 
 def test_a_caller_that_declares_another_type_is_refused(s):
     s.run(SQ)
-    with pytest.raises(TypeMismatch, match=r"@sq is declared here as i64 \(i64\), but cell \d+ defines it as i32 \(i32\)"):
-        s.run("declare i64 @sq(i64)\ndefine i64 @u(i64 %x) {\n  %r = call i64 @sq(i64 %x)\n  ret i64 %r\n}")
+    with pytest.raises(
+        TypeMismatch,
+        match=r"@sq is declared here as i64 \(i64\), but cell \d+ defines it as i32 \(i32\)",
+    ):
+        s.run(
+            "declare i64 @sq(i64)\ndefine i64 @u(i64 %x) {\n  %r = call i64 @sq(i64 %x)\n  ret i64 %r\n}"
+        )
     assert "u" not in s
 
 
 def test_a_call_with_another_type_than_declared_is_refused(s):
     s.run(SQ)
     with pytest.raises(TypeMismatch, match="would read its arguments wrongly"):
-        s.run("declare i32 @sq(i32)\ndefine i32 @u() {\n  %r = call i32 (i64) @sq(i64 1)\n  ret i32 %r\n}")
+        s.run(
+            "declare i32 @sq(i32)\ndefine i32 @u() {\n  %r = call i32 (i64) @sq(i64 1)\n  ret i32 %r\n}"
+        )
 
 
 def test_equal_structures_under_two_names_agree(s):
-    s.run("%a = type { i32, i32 }\ndefine i32 @f(%a %x) {\n  %r = extractvalue %a %x, 0\n  ret i32 %r\n}")
-    s.run("%b = type { i32, i32 }\ndeclare i32 @f(%b)\ndefine i32 @g() {\n  %r = call i32 @f(%b { i32 4, i32 5 })\n  ret i32 %r\n}\n@g()")
+    s.run(
+        "%a = type { i32, i32 }\ndefine i32 @f(%a %x) {\n  %r = extractvalue %a %x, 0\n  ret i32 %r\n}"
+    )
+    s.run(
+        "%b = type { i32, i32 }\ndeclare i32 @f(%b)\ndefine i32 @g() {\n  %r = call i32 @f(%b { i32 4, i32 5 })\n  ret i32 %r\n}\n@g()"
+    )
     assert s.call("g") == 4
 
 
@@ -343,7 +366,9 @@ def test_equal_structures_under_two_names_agree(s):
 
 def test_a_global_of_the_same_type_keeps_its_address(s):
     s.run("@g = global i32 1", cell_id="a")
-    s.run("define ptr @p() {\n  ret ptr @g\n}\ndefine i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}")
+    s.run(
+        "define ptr @p() {\n  ret ptr @g\n}\ndefine i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}"
+    )
     address = s.symbols["g"].address
     s.run("@g = 5")
     s.run("@g = global i32 2", cell_id="a")
@@ -393,7 +418,9 @@ def test_a_variable_with_pointers_is_written_again(s):
 def test_another_type_of_a_used_variable_is_refused(s):
     s.run("@g = global i32 1")
     user = s.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}").cell.number
-    with pytest.raises(TypeMismatch, match=f"@g is global i32 and would become global i64, but cell {user} uses"):
+    with pytest.raises(
+        TypeMismatch, match=f"@g is global i32 and would become global i64, but cell {user} uses"
+    ):
         s.run("@g = global i64 2")
     assert s["g"].value == 1 and s.call("get") == 1
 
@@ -429,7 +456,9 @@ def test_a_constant_redefined_is_seen_by_its_users(s):
 
 def test_a_larger_alignment_that_users_assumed_holds(s):
     s.run("@v = global <8 x i32> zeroinitializer, align 32")
-    s.run("define i32 @first() {\n  %v = load <8 x i32>, ptr @v, align 32\n  %r = extractelement <8 x i32> %v, i32 0\n  ret i32 %r\n}")
+    s.run(
+        "define i32 @first() {\n  %v = load <8 x i32>, ptr @v, align 32\n  %r = extractelement <8 x i32> %v, i32 0\n  ret i32 %r\n}"
+    )
     s.run("@v = global <8 x i32> <i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8>, align 4")
     assert s.symbols["v"].address % 32 == 0 and s.call("first") == 1
 
@@ -438,14 +467,15 @@ def test_a_changed_named_type_names_the_cells_built_with_the_old_one(s):
     s.run("%pt = type { i32, i32 }\n@origin = global %pt zeroinitializer")
     user = s.cells[0].number
     r = s.run("%pt = type { i32, i32, i32 }\n@far = global %pt zeroinitializer")
-    assert f"%pt was {{ i32, i32 }} and is {{ i32, i32, i32 }} now; cell {user} was built with the old one" in notes(r)
+    assert (
+        f"%pt was {{ i32, i32 }} and is {{ i32, i32, i32 }} now; cell {user} was built with the old one"
+        in notes(r)
+    )
     assert s["far"].value == (0, 0, 0)
 
 
 def test_inside_a_closed_cell_the_status_line_says_who_does_not_follow(s):
-    s.run(
-        constant("f", 1) + "\n" + caller("use", "f", 10), options=CellOptions(closed=True)
-    )
+    s.run(constant("f", 1) + "\n" + caller("use", "f", 10), options=CellOptions(closed=True))
     r = s.run(constant("f", 2))
     text = "\n".join(notes(r))
     assert "closed" in text and "may" in text

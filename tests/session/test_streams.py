@@ -42,20 +42,24 @@ WRITE = 'declare i64 @write(i32, ptr, i64)\n@o = constant [4 x i8] c"out\\0A"\n@
 
 def test_standard_output_and_error_are_told_apart(s):
     r = s.run(
-        WRITE + "define void @both() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  %b = call i64 @write(i32 2, ptr @e, i64 4)\n  ret void\n}\n@both()"
+        WRITE
+        + "define void @both() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  %b = call i64 @write(i32 2, ptr @e, i64 4)\n  ret void\n}\n@both()"
     )
     assert (r.stdout, r.stderr) == ("out\n", "err\n")
 
 
 def test_output_without_a_newline_is_there_when_the_cell_ends(s):
     assert s.run('@printf("no newline")').stdout == "no newline"
-    assert s.run('@putchar(65)').stdout == "A"
+    assert s.run("@putchar(65)").stdout == "A"
 
 
 def test_output_arrives_while_the_cell_runs(s):
     sink = Sink()
-    s.run('@puts("now")\n@usleep(200000)\n@puts("later")' if False else
-          'declare i32 @usleep(i32)\ndefine void @slow() {\n  %a = call i32 @puts(ptr @a)\n  %b = call i32 @usleep(i32 300000)\n  %c = call i32 @puts(ptr @b)\n  ret void\n}\n@a = constant [4 x i8] c"now\\00"\n@b = constant [6 x i8] c"later\\00"\ndeclare i32 @puts(ptr)')
+    s.run(
+        '@puts("now")\n@usleep(200000)\n@puts("later")'
+        if False
+        else 'declare i32 @usleep(i32)\ndefine void @slow() {\n  %a = call i32 @puts(ptr @a)\n  %b = call i32 @usleep(i32 300000)\n  %c = call i32 @puts(ptr @b)\n  ret void\n}\n@a = constant [4 x i8] c"now\\00"\n@b = constant [6 x i8] c"later\\00"\ndeclare i32 @puts(ptr)'
+    )
     began = time.monotonic()
     s.run("@slow()", sink=sink)
     assert sink.text() == b"now\nlater\n"
@@ -66,20 +70,28 @@ def test_output_arrives_while_the_cell_runs(s):
 
 def test_much_output_is_complete_and_in_order(s):
     s.run(
-        '@f = constant [5 x i8] c"%d\\0A\\00" ' .replace("[5", "[4") + '\ndeclare i32 @printf(ptr, ...)\ndefine void @count(i32 %n) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ 0, %entry ], [ %j, %l ]\n  %r = call i32 (ptr, ...) @printf(ptr @f, i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, %n\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}'
+        '@f = constant [5 x i8] c"%d\\0A\\00" '.replace("[5", "[4")
+        + "\ndeclare i32 @printf(ptr, ...)\ndefine void @count(i32 %n) {\nentry:\n  br label %l\nl:\n  %i = phi i32 [ 0, %entry ], [ %j, %l ]\n  %r = call i32 (ptr, ...) @printf(ptr @f, i32 %i)\n  %j = add i32 %i, 1\n  %m = icmp slt i32 %j, %n\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}"
     )
     r = s.run("@count(100000)")
     assert r.stdout == "".join(f"{i}\n" for i in range(100_000))
 
 
 def test_binary_output(s):
-    r = s.run('@fwrite("\\FF\\00\\80", 1, 3, load @stdout)' if False else WRITE.replace('c"out\\0A"', 'c"\\FF\\00\\80\\0A"') + "define void @raw() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  ret void\n}\n@raw()")
+    r = s.run(
+        '@fwrite("\\FF\\00\\80", 1, 3, load @stdout)'
+        if False
+        else WRITE.replace('c"out\\0A"', 'c"\\FF\\00\\80\\0A"')
+        + "define void @raw() {\n  %a = call i64 @write(i32 1, ptr @o, i64 4)\n  ret void\n}\n@raw()"
+    )
     assert r.stdout == "\ufffd\0\ufffd\n"
 
 
 def test_output_before_a_crash_is_kept(s):
     sink = Sink()
-    s.run('declare i32 @puts(ptr)\n@t = constant [5 x i8] c"last\\00"\ndefine void @f() {\n  %r = call i32 @puts(ptr @t)\n  store volatile i32 1, ptr null\n  ret void\n}')
+    s.run(
+        'declare i32 @puts(ptr)\n@t = constant [5 x i8] c"last\\00"\ndefine void @f() {\n  %r = call i32 @puts(ptr @t)\n  store volatile i32 1, ptr null\n  ret void\n}'
+    )
     with pytest.raises(Fault):
         s.run("@f()", sink=sink)
     assert sink.text() == b"last\n"
@@ -144,7 +156,10 @@ def test_the_prompt_is_what_the_program_printed_last(s):
 
 
 def test_two_numbers_in_one_line(s):
-    s.run(READ + "define i32 @sum() {\n  %a = call i32 @number()\n  %b = call i32 @number()\n  %c = add i32 %a, %b\n  ret i32 %c\n}")
+    s.run(
+        READ
+        + "define i32 @sum() {\n  %a = call i32 @number()\n  %b = call i32 @number()\n  %c = add i32 %a, %b\n  ret i32 %c\n}"
+    )
     sink = Sink(["3 4"])
     assert s.run("@sum()", sink=sink).value == 7 and len(sink.prompts) == 1
     sink = Sink(["3", "4"])
@@ -183,7 +198,9 @@ def test_exit_ends_the_cell_with_its_status(s, status):
 
 
 def test_handlers_of_a_process_that_exits_do_not_run_twice(s):
-    s.run('declare i32 @atexit(ptr)\n@n = global i32 0\ndefine void @h() {\n  %v = load i32, ptr @n\n  %w = add i32 %v, 1\n  store i32 %w, ptr @n\n  ret void\n}\ndefine i32 @reg() {\n  %r = call i32 @atexit(ptr @h)\n  ret i32 %r\n}\n@reg()')
+    s.run(
+        "declare i32 @atexit(ptr)\n@n = global i32 0\ndefine void @h() {\n  %v = load i32, ptr @n\n  %w = add i32 %v, 1\n  store i32 %w, ptr @n\n  ret void\n}\ndefine i32 @reg() {\n  %r = call i32 @atexit(ptr @h)\n  ret i32 %r\n}\n@reg()"
+    )
     for _ in range(2):
         with pytest.raises(Exited):
             s.run("@exit(0)")
@@ -339,7 +356,10 @@ def test_an_interrupt_names_the_place(s):
     threading.Timer(0.2, s.interrupt).start()
     with pytest.raises(Interrupted) as caught:
         s.call("spin")
-    assert "@spin" in caught.value.where and f"cell {number}, line 5: br label %l" in caught.value.where
+    assert (
+        "@spin" in caught.value.where
+        and f"cell {number}, line 5: br label %l" in caught.value.where
+    )
 
 
 def test_interrupts_at_any_time_leave_a_working_session(s):

@@ -60,11 +60,37 @@ def same(s, oracle, module: str, result: str, arguments: str, attributes: tuple[
 def _with_attributes(arguments: str, attributes: tuple[str, ...]) -> str:
     parts = arguments.split(", ")
     return ", ".join(
-        " ".join([*p.split(" ")[:1], a, *p.split(" ")[1:]]) for p, a in zip(parts, attributes, strict=True)
+        " ".join([*p.split(" ")[:1], a, *p.split(" ")[1:]])
+        for p, a in zip(parts, attributes, strict=True)
     )
 
 
-WIDTHS = [1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 200, 256]
+WIDTHS = [
+    1,
+    2,
+    3,
+    5,
+    7,
+    8,
+    9,
+    13,
+    16,
+    17,
+    24,
+    31,
+    32,
+    33,
+    48,
+    63,
+    64,
+    65,
+    96,
+    127,
+    128,
+    129,
+    200,
+    256,
+]
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -92,7 +118,9 @@ FLOATS = [
 
 @pytest.mark.parametrize(("type", "a", "b"), FLOATS)
 def test_floating_point(s, oracle, type, a, b):
-    module = f"define {type} @f({type} %a, {type} %b) {{\n  %m = fmul {type} %a, %b\n  ret {type} %m\n}}"
+    module = (
+        f"define {type} @f({type} %a, {type} %b) {{\n  %m = fmul {type} %a, %b\n  ret {type} %m\n}}"
+    )
     same(s, oracle, module, type, f"{type} {a}, {type} {b}")
     # The bits themselves, not only what arithmetic makes of them.
     module = f"define {type} @f({type} %a, {type} %b) {{\n  ret {type} %b\n}}"

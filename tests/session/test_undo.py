@@ -39,7 +39,9 @@ def test_an_earlier_definition_comes_back(s):
 
 def test_globals_come_back_byte_for_byte(s):
     s.run("@g = global [1000 x i32] zeroinitializer\n@h = global i64 5")
-    s.run("define void @fill(i32 %x) {\nentry:\n  br label %l\nl:\n  %i = phi i64 [ 0, %entry ], [ %j, %l ]\n  %p = getelementptr [1000 x i32], ptr @g, i64 0, i64 %i\n  store i32 %x, ptr %p\n  %j = add i64 %i, 1\n  %m = icmp ult i64 %j, 1000\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}")
+    s.run(
+        "define void @fill(i32 %x) {\nentry:\n  br label %l\nl:\n  %i = phi i64 [ 0, %entry ], [ %j, %l ]\n  %p = getelementptr [1000 x i32], ptr @g, i64 0, i64 %i\n  store i32 %x, ptr %p\n  %j = add i64 %i, 1\n  %m = icmp ult i64 %j, 1000\n  br i1 %m, label %l, label %d\nd:\n  ret void\n}"
+    )
     seen = [places(s)]
     for x in range(1, 6):
         s.run(f"@fill({x})\n@h = {x * 100}")
@@ -90,7 +92,9 @@ def test_pointers_to_private_functions_and_data_are_right_after_undo(s):
 
 
 def test_code_that_cannot_go_back_to_its_place(s):
-    s.run("define internal i32 @hidden() noinline {\n  ret i32 5\n}\n@table = global ptr @hidden\ndefine i32 @go() {\n  %f = load ptr, ptr @table\n  %r = call i32 %f()\n  %s = add i32 %r, 1\n  ret i32 %s\n}")
+    s.run(
+        "define internal i32 @hidden() noinline {\n  ret i32 5\n}\n@table = global ptr @hidden\ndefine i32 @go() {\n  %f = load ptr, ptr @table\n  %r = call i32 %f()\n  %s = add i32 %r, 1\n  ret i32 %s\n}"
+    )
     was = s.symbols["go"].address
     s.evict("go")
     # A thunk is linked into the gap and stays.
@@ -267,7 +271,7 @@ def test_the_whole_state_comes_back(s):
         (CUBE + "\n@g = global i32 6", "a"),
         (constant("new", 1), "b"),
         ("@g = 9\n@h = i64 4", None),
-        ("@q = ptr \"text\"", "c"),
+        ('@q = ptr "text"', "c"),
     ]:
         s.run(source, cell_id=cell_id)
         s.undo()
@@ -293,7 +297,9 @@ def test_random_walks_lead_back(s, seed):
     for step in range(18):
         pieces = []
         for n in rng.sample(names, rng.randint(1, 3)):
-            pieces.append(constant(n, step) if rng.random() < 0.6 else f"@{n.upper()} = global i32 {step}")
+            pieces.append(
+                constant(n, step) if rng.random() < 0.6 else f"@{n.upper()} = global i32 {step}"
+            )
         if rng.random() < 0.25 and s.cells:
             s.evict(rng.choice(s.cells), cascade=True)
         else:
