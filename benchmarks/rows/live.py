@@ -80,12 +80,13 @@ def _fill(s: Session, start: int, stop: int) -> int:
 
 
 def _wait_for_spare(s: Session) -> None:
-    """Until the spare worker has started, which is memory too."""
-    for _ in range(100):
-        if any(role == "spare" for role, _ in pids(s)):
-            break
-        time.sleep(0.05)
-    time.sleep(0.5)
+    """Until the spare worker has started and warmed up: it is memory too."""
+    found: list[dict[str, int]] = []
+    for _ in range(60):
+        found.append({role: mappings(pid) for role, pid in pids(s)})
+        if "spare" in found[-1] and found[-5:] == [found[-1]] * 5:
+            return
+        time.sleep(0.2)
 
 
 def _kernel_side(s: Session, number: int, cells: int = 300) -> Iterator[Figure]:
