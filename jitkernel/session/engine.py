@@ -223,8 +223,8 @@ class Engine:
         """The executor was found dead before a call, which goes on in another one."""
         self.renew()
         self.notices.append(
-            "the executor had ended and was started again: memory from malloc, open files and threads "
-            "are lost; functions and globals in the arena are as they were"
+            "the executor had ended and was started again: memory from malloc, open files and "
+            "threads are lost; functions and globals in the arena are as they were"
         )
 
     def layout(self, type: str) -> Layout:
@@ -258,8 +258,9 @@ class Engine:
                 and len(layout.scalars) > MAX_SCALARS
             ):
                 raise TypeMismatch(
-                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than {MAX_SCALARS} by "
-                    "value takes the compiler seconds. Pass a pointer: `ptr`, or `ptr byval(T)`"
+                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than "
+                    f"{MAX_SCALARS} by value takes the compiler seconds. "
+                    "Pass a pointer: `ptr`, or `ptr byval(T)`"
                 )
         before = ("i64", *types) if timer else types
         arguments = self.layout(arguments_type(before)) if before else None

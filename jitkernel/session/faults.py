@@ -253,8 +253,10 @@ def error_of(
         kind, common["symbol"] = UndefinedSymbol, name
         why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
         message = f"call of @{name}{why}"
-    elif record.cause in ("abort", "stack smashed"):
-        message = f"{'abort() was called' if record.cause == 'abort' else 'the stack was smashed: a local buffer was written past its end'}"
+    elif record.cause == "abort":
+        message = "abort() was called"
+    elif record.cause == "stack smashed":
+        message = "the stack was smashed: a local buffer was written past its end"
     elif record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
         why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
         if any(" was compiled" in s.why for s in gone):

@@ -137,7 +137,8 @@ class SessionHost:
         arena = self._engine.arena
         if address not in arena:
             raise UsageError(
-                f"the variable is in the executor's own memory ({address:#x}); load it with an instruction"
+                f"the variable is in the executor's own memory ({address:#x}); "
+                "load it with an instruction"
             )
         return TypedValue(type, arena.read(address, size), self.layout)
 

@@ -489,8 +489,9 @@ class Program:
             block.holders += 1
         change.removed.append(
             Removed(
-                cell, owned, _names(image), image.rodata if image else None, image.data if image else None,
-                image.pins if image else (), held, cell.cell_id, _text(cell), image is not None,
+                cell, owned, _names(image), image.rodata if image else None,
+                image.data if image else None, image.pins if image else (), held,
+                cell.cell_id, _text(cell), image is not None,
                 self._ghosts(image),
             )
         )  # fmt: skip

@@ -425,17 +425,18 @@ class Runner:
             users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
             calls = sum(1 for packed in users.values() for _ in sites(packed))
             same = owner == self.change.replaced
-            what = f"@{quote_name(name)} {'replaced' if same else f'moved from cell {owner} to cell {cell.number}'}"
+            moves = "replaced" if same else f"moved from cell {owner} to cell {cell.number}"
+            what = f"@{quote_name(name)} {moves}"
             if users:
                 kind = "call" if isinstance(info, Signature) else "use"
                 who = "caller" if isinstance(info, Signature) else "user"
                 what += (
-                    f"; {len(users)} {who}{'s' * (len(users) != 1)} ({calls} {kind}{'s' * (calls != 1)})"
-                    f" now use{'s' * (len(users) == 1)} it"
+                    f"; {len(users)} {who}{'s' * (len(users) != 1)} "
+                    f"({calls} {kind}{'s' * (calls != 1)}) now use{'s' * (len(users) == 1)} it"
                 )
             other = program.cells.get(owner)
             if other is not None and other.closed:
-                what += f"; cell {owner} was compiled closed: its own uses of it may be the old one still"
+                what += f"; cell {owner} was compiled closed: its own uses of it may not follow"
             self.note(what)
         for note in self.change.notes:
             self.note(note)
@@ -481,8 +482,10 @@ class Runner:
         linker.symbols.pop(_BLOCK, None)
         entry = image.exports[0][1]
         image.exports = ()
-        record = Record(self.cell.number, plan.source, request.source, request.first_line,
-                        json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin))  # fmt: skip
+        record = Record(
+            self.cell.number, plan.source, request.source, request.first_line,
+            json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin),
+        )  # fmt: skip
         self.running = (image, request, record)
         self.program.running = image
         try:
@@ -541,7 +544,7 @@ class Runner:
         host = self._host()
         try:
             signature = host.full_signature(name)
-            if signature is None or self.program.symbol(name) is None and not host.known(name):
+            if signature is None or not (self.program.symbol(name) or host.known(name)):
                 near = host.nearest(name)
                 raise UsageError(
                     f"no function @{name}" + (f"; did you mean @{near}?" if near else "")
@@ -761,7 +764,10 @@ class Runner:
                     functions += 1
                 else:
                     variables += 1
-        return f"{functions} function{'s' * (functions != 1)}, {variables} global{'s' * (variables != 1)}"
+        return (
+            f"{functions} function{'s' * (functions != 1)}, "
+            f"{variables} global{'s' * (variables != 1)}"
+        )
 
 
 class _Arguments:

@@ -358,7 +358,8 @@ class Session:
                     self.last = change.results[0]
                 words = f"undone: {change.title}"
                 if heap:
-                    words += f"; {heap} restored words point into the executor's heap, which was not undone"
+                    words += f"; {heap} restored words point into the executor's heap"
+                    words += ", which was not undone"
                 said.append(words)
             return said
 
@@ -420,8 +421,8 @@ class Session:
                 raise UsageError(f"{path}: {error.strerror}") from None
             if data.startswith(b"!<arch>\n"):
                 raise LinkError(
-                    f"{path} is an archive, and archives are not supported yet; extract its members "
-                    "(ar x) and %link those, or load a shared library with %lib"
+                    f"{path} is an archive, and archives are not supported yet; extract its "
+                    "members (ar x) and %link those, or load a shared library with %lib"
                 )
             if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
                 raise LinkError(f"{path} is a shared library: %lib {path} loads it")

@@ -60,8 +60,8 @@ class Store:
         self._db.execute("pragma cache_size = -512")
         self._db.execute(f"pragma user_version = {SCHEMA}")
         self._db.execute(
-            "create table if not exists cells (number integer primary key, source text, module text,"
-            " first_line integer, options text, object blob, nobuiltin text)"
+            "create table if not exists cells (number integer primary key, source text,"
+            " module text, first_line integer, options text, object blob, nobuiltin text)"
         )
         if self._temporary:
             os.unlink(path)
