@@ -52,6 +52,7 @@ HELP_LINKS = [
 
 
 PRESS_AGAIN = 0.1  # seconds
+IDLE_AFTER = 0.5  # seconds
 LISTENER_PATIENCE = 1.0  # seconds
 
 
@@ -361,6 +362,17 @@ class JITKernel(JITKernelSettings, Kernel):
             for fd in self.frontend.session.output_fds():
                 loop.add_reader(fd, self._drain)
                 self._watched.append(fd)
+            loop.call_later(IDLE_AFTER, self._idle, self.frontend.runs)
+
+    def _idle(self, run: int) -> None:
+        """Nothing has run since: what the session put off is done now."""
+        if self.frontend.runs == run and self._lock.acquire(blocking=False):
+            try:
+                self.frontend.session.idle()
+            except Exception:
+                self.log.debug("idle", exc_info=True)
+            finally:
+                self._lock.release()
 
     def _unwatch(self) -> None:
         if threading.current_thread() is not threading.main_thread():
