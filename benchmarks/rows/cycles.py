@@ -59,7 +59,7 @@ def _watch(scale: Scale, title: str, cycle: Callable[[Session, int], None]) -> I
     }
     by_worker: dict[int, list[tuple[float, float]]] = {}
     # The level does not matter to what is left; at -O0 there is time for more cycles.
-    with Session(opt_level=0, spare=False) as s:
+    with Session(opt_level=0) as s:
         numbers = itertools.count()
         for i in itertools.islice(numbers, scale.warm_up):
             cycle(s, i)
@@ -96,10 +96,13 @@ def _watch(scale: Scale, title: str, cycle: Callable[[Session, int], None]) -> I
         f"{title}: allocated blocks, per cycle", slope(at, samples["blocks"]), "1", _BLOCKS_BAR
     )
     yield Figure(f"{title}: slab, per cycle", slope(at, samples["slab"]), "bytes", _KERNEL_BAR)
-    longest = max(by_worker.values(), key=len)
+    fresh = [samples[0] for samples in by_worker.values()]
     recycled = len(by_worker) - 1
+    if recycled >= 2:
+        what, points = "from recycling to recycling", fresh[1:]
+    else:
+        what, points = "between recyclings", max(by_worker.values(), key=len)
     yield Figure(
-        f"{title}: worker, per cycle between recyclings",
-        slope([x for x, _ in longest], [y for _, y in longest]), "bytes",
-        note=f"recycled {recycled} times" if recycled else "never had to be recycled",
+        f"{title}: worker, {what}, per cycle", slope([x for x, _ in points], [y for _, y in points]),
+        "bytes", note=f"recycled {recycled} times",
     )  # fmt: skip
