@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jitkernel import Session
@@ -28,6 +32,29 @@ SLOW = (
     "define i4096 @slow(i4096 %x) {\n  %a = mul i4096 %x, %x\n  %b = mul i4096 %a, %x\n"
     "  %c = mul i4096 %b, %x\n  %d = mul i4096 %c, %x\n  ret i4096 %d\n}"
 )
+
+
+@contextmanager
+def interrupting(s: Session, after: float = 0.2) -> Iterator[list[float]]:
+    """Interrupts the session after a while, again and again until the block ends: the first time may
+    come before there is anything to interrupt.  Gives the times (monotonic) at which it did."""
+    asked: list[float] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        pause = after
+        while not done.wait(pause):
+            asked.append(time.monotonic())
+            s.interrupt()
+            pause = 0.2
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        done.set()
+        thread.join()
 
 
 def state(s: Session) -> dict[str, Any]:

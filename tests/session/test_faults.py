@@ -10,7 +10,7 @@ import signal
 import time
 
 import pytest
-from programs import SQ, constant
+from programs import SQ, constant, interrupting
 
 from jitkernel.errors import Exited, Fault, Interrupted, JitError, UndefinedSymbol
 
@@ -415,10 +415,7 @@ def test_what_a_cell_does_to_its_process_the_next_one_survives(world, source):
         with pytest.raises(Fault):
             s.run(FAULTS[name][0])
     s.run("define void @spin() {\nentry:\n  br label %l\nl:\n  br label %l\n}")
-    import threading
-
-    threading.Timer(0.1, s.interrupt).start()
-    with pytest.raises(Interrupted):
+    with interrupting(s), pytest.raises(Interrupted):
         s.call("spin")
     as_before(s)
 

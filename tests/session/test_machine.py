@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 import os
 import signal
-import threading
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import (
@@ -218,11 +218,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def interrupt(self) -> None:
-        timer = threading.Timer(0.01, self.s.interrupt)
-        timer.start()
-        with pytest.raises(Interrupted):
+        with interrupting(self.s, 0.01), pytest.raises(Interrupted):
             self.s.run("entry:\n  br label %l\nl:\n  br label %l")
-        timer.join()
 
     @rule()
     def kill(self) -> None:

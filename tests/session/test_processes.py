@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from programs import SLOW, SQ, caller, constant
+from programs import SLOW, SQ, caller, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
@@ -113,8 +113,7 @@ def test_no_page_is_ever_writable_and_executable(s):
             with pytest.raises(Fault):
                 s.run("store volatile i32 1, ptr null")
             s.undo()
-        threading.Timer(0.3, s.interrupt).start()
-        with pytest.raises(Interrupted):
+        with interrupting(s), pytest.raises(Interrupted):
             s.run("@spin()")
         s.respawn()
         s.evict(*s.cells)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from programs import SLOW, constant
+from programs import SLOW, constant, interrupting
 
 from jitkernel.errors import Exited, Fault, Interrupted, JitError
 
@@ -299,16 +299,11 @@ def test_everything_endless_is_interrupted(s, name, threads):
     s.run("@kept = global i32 7\n@heap = global ptr null\n@heap = @malloc(10)")
     if definitions:
         s.run(definitions)
-    asked = []
-
-    def interrupt():
-        asked.append(time.monotonic())
-        s.interrupt()
-
-    threading.Timer(0.3, interrupt).start()
-    with pytest.raises(Interrupted) as caught:
-        s.run(call)
-    assert time.monotonic() - asked[0] < limit
+    with interrupting(s) as asked:
+        with pytest.raises(Interrupted) as caught:
+            s.run(call)
+        took = time.monotonic() - asked[0]
+    assert took < limit
     assert "interrupted" in str(caught.value)
     assert s["kept"].value == 7
     assert s.run(constant("after", 5) + "\n@after()").value == 5
@@ -332,9 +327,8 @@ def test_an_interrupt_of_nothing_is_forgotten(s):
 
 
 def test_a_compile_is_interrupted(s):
-    threading.Timer(0.4, s.interrupt).start()
     began = time.monotonic()
-    with pytest.raises(JitError):
+    with interrupting(s), pytest.raises(JitError):
         s.run(SLOW)
     assert time.monotonic() - began < 3
     assert "slow" not in s
@@ -353,8 +347,7 @@ def test_a_cell_that_takes_too_long(fresh):
 
 def test_an_interrupt_names_the_place(s):
     number = s.run(SPIN).cell.number
-    threading.Timer(0.2, s.interrupt).start()
-    with pytest.raises(Interrupted) as caught:
+    with interrupting(s), pytest.raises(Interrupted) as caught:
         s.call("spin")
     assert (
         "@spin" in caught.value.where
