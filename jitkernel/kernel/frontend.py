@@ -115,11 +115,13 @@ class Frontend:
                 session.number, session.last = number, last
 
     def configure(self, name: str, value: Any) -> None:
-        """Pass a setting that changed on to the session."""
+        """Change the setting `Section.trait`, for the session too.  Raises TraitError."""
         from jitkernel.kernel.settings import SESSION_NAMES, apply
 
+        section, _, trait = name.partition(".")
+        self.settings[section].set_trait(trait, value)
         if name in SESSION_NAMES:
-            apply(self.session, SESSION_NAMES[name], value)
+            apply(self.session, SESSION_NAMES[name], self.setting(name))
 
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""

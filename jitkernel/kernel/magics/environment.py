@@ -79,11 +79,9 @@ def _set(frontend: Frontend, name: str, value: str) -> None:
             f" (c.{name} = {value}) or start the kernel with --{name}={value}"
         )
     try:
-        new = trait.from_string(value)
-        setattr(owner, trait.name, new)
+        frontend.configure(name, trait.from_string(value))
     except (TraitError, ValueError) as error:
         raise UsageError(f"{name}: {error}") from None
-    frontend.configure(name, getattr(owner, trait.name))
     when = "" if trait.metadata["effect"] == "now" else " from the next cell on"
     frontend.print(f"{name} = {getattr(owner, trait.name)!r}{when}")
 

@@ -35,7 +35,6 @@ def context(frontend: Frontend, arguments: Any) -> None:
 
     policy = arguments.policy
     if policy is not None:
-        frontend.settings["Session"].context = policy
         frontend.configure("Session.context", policy)
         frontend.session.contexts()  # from here on the cost is counted
         frontend.print(f"from the next cell on: {_CONTEXTS[policy]}")
