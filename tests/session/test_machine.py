@@ -97,15 +97,17 @@ class Machine(RuleBasedStateMachine):
         self.s = self.session
         self.s.reset()
         self.model = Model()
-        self.past: list[Model] = []
+        # The runs that can be taken back: what was before each, and whether it changed anything.
+        self.past: list[tuple[Model, bool]] = []
         self.count = 100
 
     def fresh(self) -> int:
         self.count += 1
         return self.count
 
-    def changed(self, before: Model) -> None:
-        self.past.append(before)
+    def ran(self, before: Model | None = None) -> None:
+        """A cell ran; `before` is what it changed."""
+        self.past.append((before or copy.deepcopy(self.model), before is not None))
         del self.past[:-20]
 
     # -- cells -----------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class Machine(RuleBasedStateMachine):
         self.model.take(r.cell.number, set(names), frozenset(uses))
         self.model.bodies |= bodies
         self.model.values |= values
-        self.changed(before)
+        self.ran(before)
 
     @rule(name=st.sampled_from(GLOBALS), crash=st.booleans())
     def store(self, name: str, crash: bool) -> None:
@@ -148,6 +150,7 @@ class Machine(RuleBasedStateMachine):
         if name not in self.model.values:
             with pytest.raises(CompileError):
                 self.s.run(source)
+            self.ran()
             return
         if crash:
             with pytest.raises(Fault):
@@ -155,12 +158,14 @@ class Machine(RuleBasedStateMachine):
         else:
             self.s.run(source)
         self.model.values[name] = number
-        self.changed(before)
+        self.ran(before)
 
     @precondition(lambda self: self.model.values)
     @rule(data=st.data())
     def poke(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.model.values)))
+        if self.past:  # it counts to the run before
+            self.past[-1] = self.past[-1][0], True
         self.s[name].value = self.model.values[name] = self.fresh()
 
     # -- failures --------------------------------------------------------------------------------
@@ -209,17 +214,18 @@ class Machine(RuleBasedStateMachine):
             "undefined": "declare i32 @never()\n@never()",
             "recursion": "define i32 @deep(i32 %n) {\n  %a = alloca [100 x i64]\n  store volatile i64 1, ptr %a\n  %r = call i32 @deep(i32 %n)\n  %s = load volatile i64, ptr %a\n  %t = trunc i64 %s to i32\n  %u = add i32 %t, %r\n  ret i32 %u\n}\n@deep(1)",
         }
-        depth = len(self.s.history)
         with pytest.raises(JitError):
             self.s.run(sources[how])
+        self.ran()
         if how == "recursion":
             self.s.undo()
-            assert len(self.s.history) <= depth
+            self.past.pop()
 
     @rule()
     def interrupt(self) -> None:
         with interrupting(self.s, 0.01), pytest.raises(Interrupted):
             self.s.run("entry:\n  br label %l\nl:\n  br label %l")
+        self.ran()
 
     @rule()
     def kill(self) -> None:
@@ -244,16 +250,18 @@ class Machine(RuleBasedStateMachine):
         gone = self.s.evict(cell, **({how: True} if how else {}))
         assert {c.number for c in gone} == going
         self.model.drop(going)
-        self.changed(before)
+        self.ran(before)
 
     @rule()
     def undo(self) -> None:
+        while self.past and not self.past[-1][1]:
+            self.past.pop()
         if not self.past:
             with pytest.raises(UsageError):
                 self.s.undo()
             return
         self.s.undo()
-        self.model = self.past.pop()
+        self.model, _ = self.past.pop()
 
     @rule()
     def gc(self) -> None:
