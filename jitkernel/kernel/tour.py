@@ -11,6 +11,7 @@ import difflib
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -26,12 +27,20 @@ from jitkernel.kernel.client import (
 
 __all__ = ["tour"]
 
-NEXT = """\
-Try next:
-  make lab          the same notebook in JupyterLab
-  jitkernel console the kernel in this terminal
-  jitkernel doctor  what this machine offers
-  HOW_IT_WORKS.md   one cell, from keystroke to value"""
+
+def advice() -> str:
+    """What to try next, by the command as it can be typed here."""
+    command = Path(sys.executable).with_name("jitkernel")
+    found = shutil.which("jitkernel")
+    name = "jitkernel" if found and Path(found) == command else os.path.relpath(command)
+    rows = (
+        ("make lab", "the same notebook in JupyterLab"),
+        (f"{name} console", "the kernel in this terminal"),
+        (f"{name} doctor", "what this machine offers"),
+        ("HOW_IT_WORKS.md", "one cell, from keystroke to value"),
+    )
+    width = max(len(what) for what, _ in rows)
+    return "\n".join(["Try next:", *(f"  {what:<{width}}  {why}" for what, why in rows)])
 
 
 def notebook_path() -> Path:
@@ -76,7 +85,7 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     )
     print(paint("1", summary), file=out)
     if not unexpected:
-        print(NEXT, file=out)
+        print(advice(), file=out)
     return 1 if unexpected else 0
 
 
