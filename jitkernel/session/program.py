@@ -234,6 +234,7 @@ class Program:
         *,
         keep_data: bool = False,
         retype: Sequence[str] = (),
+        aligned: Mapping[str, int] | None = None,
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed."""
         linker, summary = self.linker, compiled.summary
@@ -262,7 +263,9 @@ class Program:
             if symbol is not None and symbol.state == SymbolState.DEFINED and not info.constant:
                 was = symbol.info
                 if isinstance(was, Variable) and was.same(info) and not was.constant:
-                    pins[v.name] = symbol.address
+                    # Its new users may rely on an alignment that the old place does not have.
+                    if not symbol.address % ((aligned or {}).get(v.name) or 1):
+                        pins[v.name] = symbol.address
         if old is not None:
             owned = set(old.names)
             weak = [n for n in weak if n not in owned]

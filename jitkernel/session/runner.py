@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ from jitkernel.languages.llvm import (
 )
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.hints import Context, explain
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.types import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.linker.image import sites
 from jitkernel.session.cell import Cell, CellState
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["CellOptions", "Runner"]
 
 _BLOCK = "jk.block"
+_ALIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=[^\n]*?,\s*align\s+(\d+)', re.MULTILINE)
 _FUNCTION = 4 << 8 | 1
 
 
@@ -321,8 +323,9 @@ class Runner:
         began = time.perf_counter_ns()
         try:
             image = program.place(
-                cell, compiled, change, keep_data=self.options.keep_data, retype=changed
-            )
+                cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
+                aligned=_alignments(request.source),
+            )  # fmt: skip
             linked = time.perf_counter_ns() - began
             program.let_go(change, self.session.finish)
             for other, record in again:
@@ -788,6 +791,13 @@ class _Arguments:
         result = signature.function.result
         size = 0 if str(result) == "void" else self._host.layout(result).size
         return TypedValue(result, bytes(size), self._host.layout)
+
+
+def _alignments(source: str) -> dict[str, int]:
+    """The alignments that a module's variables ask for, by name."""
+    if " align " not in source:
+        return {}
+    return {decode_name(name): int(align) for name, align in _ALIGNED.findall(source)}
 
 
 def _definitions(source: str) -> Plan:

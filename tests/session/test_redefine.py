@@ -463,6 +463,23 @@ def test_a_larger_alignment_that_users_assumed_holds(s):
     assert s.symbols["v"].address % 32 == 0 and s.call("first") == 1
 
 
+def test_a_variable_moves_where_it_must_be_aligned_better(s):
+    s.run("@pad = global i8 1\n@v = global <8 x i32> <i32 9, i32 9, i32 9, i32 9, i32 9, i32 9, i32 9, i32 9>, align 1")
+    s.run(
+        "define i32 @last() {\n  %v = load <8 x i32>, ptr @v, align 1\n  %r = extractelement <8 x i32> %v, i32 7\n  ret i32 %r\n}\n@p = global ptr @v"
+    )
+    assert s.symbols["v"].address % 32 != 0
+    s.run(
+        "@v = global <8 x i32> <i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8>, align 32\n"
+        "define i32 @first() {\n  %v = load volatile <8 x i32>, ptr @v, align 32\n  %r = extractelement <8 x i32> %v, i32 0\n  ret i32 %r\n}"
+    )
+    assert s.symbols["v"].address % 32 == 0
+    assert (s.call("first"), s.call("last"), s["p"].value) == (1, 8, s.symbols["v"].address)
+    s.undo()
+    assert s.call("last") == 9
+    s.check()
+
+
 def test_a_changed_named_type_names_the_cells_built_with_the_old_one(s):
     s.run("%pt = type { i32, i32 }\n@origin = global %pt zeroinitializer")
     user = s.cells[0].number
