@@ -32,7 +32,10 @@ def advice() -> str:
     """What to try next, by the command as it can be typed here."""
     command = Path(sys.executable).with_name("jitkernel")
     found = shutil.which("jitkernel")
-    name = "jitkernel" if found and Path(found) == command else os.path.relpath(command)
+    near = os.path.relpath(command)
+    name = str(command) if near.startswith("..") else near
+    if found and Path(found) == command:
+        name = "jitkernel"
     rows = (
         ("make lab", "the same notebook in JupyterLab"),
         (f"{name} console", "the kernel in this terminal"),
