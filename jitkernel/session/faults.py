@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.elf import read_object
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
+from jitkernel.languages.llvm.types import quote_name
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.backtrace import unwind
 from jitkernel.linker.image import sites
@@ -258,6 +259,7 @@ def error_of(
     elif record.cause == "stack smashed":
         message = "the stack was smashed: a local buffer was written past its end"
     elif record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
+        gone = [s for s in gone if f"@{quote_name(s.name)}" in where] or gone
         why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
         if any(" was compiled" in s.why for s in gone):
             card = _card(f"{why}; run it again", where, instruction, frames, kept, lost)

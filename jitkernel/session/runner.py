@@ -158,7 +158,7 @@ class Runner:
         shown = title if len(title) <= 50 else title[:47] + "..."
         self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
         self.change.results = (self.session.last,)
-        together = plan.block is not None and not stands_alone(plan)
+        together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         block: Assembled | PreparedBlock | None = None
         try:
             if plan.entities:

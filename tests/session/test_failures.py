@@ -242,6 +242,11 @@ def test_bad_input_gets_a_clear_error_and_changes_nothing(s, what, source):
     assert s.call("sq", 4) == 16
 
 
+def test_a_block_with_metadata_that_is_nowhere_defined(s):
+    with pytest.raises(CompileError, match="metadata"):
+        s.run("%a = alloca i32\n%r = load i32, ptr %a, !range !0")
+
+
 @pytest.mark.parametrize("source", ["", "\n\n", "   \t ", "; only a comment", "\n; one\n; two\n"])
 def test_cells_without_code_do_nothing(s, source):
     before = state(s)

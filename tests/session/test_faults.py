@@ -265,6 +265,18 @@ def test_a_variable_taken_away_by_force(s):
     assert s.call("get") == 7
 
 
+def test_of_two_variables_taken_away_the_one_that_was_used_is_named(s):
+    number = s.run("@g = global i32 7\n@h = global i32 8").cell.number
+    get = "define i32 @{0}() {{\n  %v = load volatile i32, ptr @{1}\n  ret i32 %v\n}}\n"
+    s.run(get.format("a", "g") + get.format("b", "h"))
+    s.evict(number, force=True)
+    for function, name in (("a", "g"), ("b", "h")):
+        with pytest.raises(UndefinedSymbol) as caught:
+            s.call(function)
+        assert caught.value.symbol == name
+        assert f"use of @{name}: cell {number}, which defined it, was evicted" in str(caught.value)
+
+
 def test_recovery_is_quick(world):
     s = world
     for name, limit in (("null write", 0.05), ("division", 0.05), ("recursion", 0.25)):
