@@ -22,6 +22,7 @@ ROWS: tuple[Row, ...] = (
     Row("mesa", "Mesa's load: programs of about 10 KB", "mesa:mesa"),
     Row("large", "One large module", "mesa:large_module"),
     Row("messages", "Messages to the executor", "placing:messages"),
+    Row("padding", "Padding in every zone", "placing:padding"),
     Row("many", "Many cells at once", "placing:run_many"),
     Row("redefine", "Redefinition", "redefinition:callers"),
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),

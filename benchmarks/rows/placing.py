@@ -1,4 +1,4 @@
-"""Messages to the executor, and many cells at once.  Start from `messages`."""
+"""Messages to the executor, padding, many cells at once.  Start from `messages`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.harness import Figure, Scale, ratios
 from benchmarks.programs import caller, sixty_lines, tiny
 from jitkernel import Session
 
-__all__ = ["messages", "run_many"]
+__all__ = ["messages", "padding", "run_many"]
 
 
 class _Counting:
@@ -54,6 +54,36 @@ def messages(scale: Scale) -> Iterator[Figure]:
     yield Figure("messages to the executor per placement", placed / count, "1", 0)
     yield Figure(f"messages per redefinition ({count} callers)", moved / count, "1", 0)
     yield Figure("messages per eviction", gone / count, "1")
+
+
+def padding(scale: Scale) -> Iterator[Figure]:
+    """Cells that use every zone, of many sizes: bytes between what they need and what they hold."""
+    count = scale.pick(200, 2_000)
+    with Session(opt_level=0, spare=False) as s:
+        s.run_many([_mixed(i) for i in range(count)])
+        zones = s.arena.usage()
+    for name, zone in zones.items():
+        if zone["extents"]:
+            yield Figure(
+                f"padding per cell in zone {name}, cells of mixed sizes", zone["padding"] / count, "bytes",
+                16, note=f"{zone['used'] / count:.0f} bytes used per cell",
+            )  # fmt: skip
+
+
+def _mixed(i: int) -> str:
+    """A function, a string, a floating constant and a variable, whose sizes vary with `i`."""
+    text = "x" * (i % 41 + 1)
+    return (
+        f'@text{i} = constant [{len(text) + 1} x i8] c"{text}\\00"\n'
+        f"@data{i} = global [{i % 23 + 1} x i8] zeroinitializer\n"
+        f"define double @mixed{i}(double %x) {{\n  %c = load volatile i8, ptr @text{i}\n"
+        f"  store volatile i8 %c, ptr @data{i}\n"
+        + "".join(
+            f"  %v{n} = fmul double {'%x' if n == 0 else f'%v{n - 1}'}, {n + 1}.5\n"
+            for n in range(i % 9 + 1)
+        )
+        + f"  ret double %v{i % 9}\n}}\n"
+    )
 
 
 def run_many(scale: Scale) -> Iterator[Figure]:
