@@ -27,11 +27,22 @@ class Cell:
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
     nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is what call lines of the
-    cell left in the data zone, `libraries` the functions it takes from libraries.  Source and
-    object are in the store.
+    cell left in the data zone, `libraries` the functions it takes from libraries, `extras` are
+    variables that its statements made (name, address, bytes, where) and that are not in the object.
+    Source and object are in the store.
     """
 
-    __slots__ = ("cell_id", "image", "libraries", "number", "options", "state", "strings", "times")
+    __slots__ = (
+        "cell_id",
+        "extras",
+        "image",
+        "libraries",
+        "number",
+        "options",
+        "state",
+        "strings",
+        "times",
+    )
 
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
         self.number = number
@@ -40,6 +51,7 @@ class Cell:
         self.image: Image | None = None
         self.state = CellState.LIVE
         self.strings: tuple[Block, ...] = ()
+        self.extras: tuple[tuple[str, int, int, Block], ...] = ()
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
 

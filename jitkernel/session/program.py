@@ -660,7 +660,7 @@ class Program:
                     pins[symbol.name] = address
                     kept.append((address, arena.read(address, size)))
         fresh = self._place_again(
-            record.object, cell.number, _names(image), owned, pins.items(), at,
+            cell, record.object, cell.number, _names(image), owned, pins.items(), at,
             takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
         )  # fmt: skip
         for address, content in kept:
@@ -675,8 +675,46 @@ class Program:
         self.linker.unlink(image)
         cell.image = fresh
 
+    def extend(
+        self, cell: Cell, name: str, info: Variable, data: bytes, align: int, change: Change
+    ) -> bool:
+        """Give a cell that is in memory one more variable; False where that takes a module."""
+        image, known = cell.image, self.linker.symbols.get(name)
+        if image is None:
+            return False
+        if known is not None:
+            if known.is_function or known.state is not SymbolState.MISSING:
+                return False
+            if known.users and (known.info is None or not same_type(known.info, info)):
+                return False
+        arena = self.linker.arena
+        block = Block(arena.reserve("data", max(len(data), 1), align))
+        arena.write(block.extent.start, data)
+        extra = (name, block.extent.start, len(data), block)
+        self._add_extra(image, extra, True)
+        block.holders -= 1  # the image's hold is the only one
+        cell.extras += (extra,)
+        self.linker.symbols[name].info = info
+        change.moved.setdefault(name, (0, None))
+        return True
+
+    def _add_extra(self, image: Image, extra: tuple[str, int, int, Block], owned: bool) -> None:
+        name, address, size, block = extra
+        symbol = self.linker.symbols.get(name)
+        if symbol is None:
+            if not owned:
+                return
+            symbol = self.linker.symbols[name] = Symbol(name, SymbolKind.DATA)
+        if owned:
+            definition = (SymbolState.DEFINED, address, size, image, SymbolKind.DATA, "")
+            self.linker.redefine(symbol, definition)
+        image.exports += ((symbol, address, size),)
+        image.adopted += (block,)
+        block.holders += 1
+
     def _place_again(
         self,
+        cell: Cell,
         object: bytes,
         number: int,
         names: Iterable[str],
@@ -694,6 +732,8 @@ class Program:
             object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
             write_data=write_data, takeover=takeover, text_was=text_was,
         )  # fmt: skip
+        for extra in cell.extras:
+            self._add_extra(image, extra, extra[0] in owned)
         for symbol, was in others.items():
             self.linker.redefine(symbol, was)
         return image
@@ -725,7 +765,7 @@ class Program:
                 if b is not None
             }
             cell.image = image = self._place_again(
-                record.object, cell.number, removed.names, removed.owned, removed.pins, at,
+                cell, record.object, cell.number, removed.names, removed.owned, removed.pins, at,
                 text_was=removed.text[0],
             )  # fmt: skip
             self._bind_ghosts(image, removed.ghosts)
@@ -758,6 +798,7 @@ class Program:
             for block in added.strings:
                 linker.release_block(block)
             added.strings = ()
+            added.extras = ()
             added.image, added.state = None, CellState.EVICTED
             self.cells.pop(added.number, None)
             self.libraries.drop(added)

@@ -55,7 +55,7 @@ from jitkernel.session.faults import error_of
 from jitkernel.session.full import explain_full
 from jitkernel.session.program import Change
 from jitkernel.session.result import Result, Sink
-from jitkernel.session.signatures import Signature, Variable
+from jitkernel.session.signatures import Signature, Variable, expand
 from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record
@@ -447,6 +447,10 @@ class Runner:
     def _new_global(self, name: str, value: TypedValue) -> None:
         """`@name = expr` for a name that is new: a definition, zero first, then the bytes."""
         type = str(value.type)
+        layout = value.layouts(value.type)
+        info = Variable(expand(type, self.program.types), False, type)
+        if self.program.extend(self.cell, name, info, value.data, layout.align, self.change):
+            return
         plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
         fresh = Runner(self.session, self.sink, self.options, None, None)
         fresh.cell = self.cell if self.cell.image is None else fresh.cell
