@@ -160,6 +160,24 @@ class Machine(RuleBasedStateMachine):
         self.model.values[name] = number
         self.ran(before)
 
+    @rule(
+        name=st.sampled_from(FUNCTIONS),
+        made=st.lists(st.sampled_from(GLOBALS), min_size=1, max_size=2, unique=True),
+    )
+    def assign(self, name: str, made: list[str]) -> None:
+        """Statements make variables: the cell's own where they are new."""
+        before = copy.deepcopy(self.model)
+        number = self.fresh()
+        values = {g: self.fresh() for g in made}
+        lines = [body(name, number, "", ""), *(f"@{g} = i32 {v}" for g, v in values.items())]
+        r = self.s.run("\n".join(lines))
+        assert r.cell is not None
+        new = {g for g in made if g not in self.model.values}
+        self.model.take(r.cell.number, {name} | new, frozenset())
+        self.model.bodies[name] = number, "", ""
+        self.model.values |= values
+        self.ran(before)
+
     @precondition(lambda self: self.model.values)
     @rule(data=st.data())
     def poke(self, data: st.DataObject) -> None:
