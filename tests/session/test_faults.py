@@ -279,7 +279,7 @@ def test_of_two_variables_taken_away_the_one_that_was_used_is_named(s):
 
 def test_recovery_is_quick(world):
     s = world
-    for name, limit in (("null write", 0.05), ("division", 0.05), ("recursion", 0.25)):
+    for name, limit in (("null write", 0.1), ("division", 0.1), ("recursion", 0.4)):
         source = FAULTS[name][0]
         with pytest.raises(Fault):
             s.run(source)
