@@ -97,7 +97,9 @@ class ArenaFull(JitError):
     free extent.
     """
 
-    def __init__(self, message: str, zone: str = "", size: int = 0, free: int = 0, largest: int = 0):
+    def __init__(
+        self, message: str, zone: str = "", size: int = 0, free: int = 0, largest: int = 0
+    ):
         self.zone, self.size, self.free, self.largest = zone, size, free, largest
         super().__init__(message)
 

@@ -79,7 +79,9 @@ def deps(session: Session, target: int | str | None = None) -> View:
     image = picture(kind, edges, alt)
     legend = "An arrow leads from a cell to one that it uses; dashed: broken by evicting."
     words = legend if image else ADVICE
-    return View(view.text if image else f"{view.text}\n{words}", f"{view.html}{image}<p>{words}</p>")
+    return View(
+        view.text if image else f"{view.text}\n{words}", f"{view.html}{image}<p>{words}</p>"
+    )
 
 
 def _used(links: _Links, number: int) -> str:

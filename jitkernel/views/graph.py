@@ -1,7 +1,7 @@
 """A small directed graph as a picture: an `<img>` that survives sanitisers.  Start from `picture`.
 
-The picture only repeats what the text and the table beside it say.  Layers come from networkx; where
-that is absent there is no picture, and `ADVICE` says what to install.
+The picture only repeats what the text and the table beside it say.  Layers come from networkx;
+where that is absent there is no picture, and `ADVICE` says what to install.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _HEIGHT, _GAP_X, _GAP_Y, _LETTER, _ASIDE = 30, 30, 46, 7.3, 70.0
 def picture(
     nodes: Mapping[str, str], edges: Sequence[tuple[str, str]], alt: str, limit: int = 60
 ) -> str:
-    """HTML of a layered drawing, users above what they use; empty without networkx or above `limit`.
+    """HTML of a layered drawing, users above what they use.
+
+    Empty without networkx and above `limit` nodes.
 
     `nodes` maps a label to its kind: `here` (what was asked about), `breaks`, or nothing.
     """

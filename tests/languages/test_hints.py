@@ -83,7 +83,8 @@ CASES = [
         (2, 16),
     ),
     (
-        body(" ret i32 0") + "\ndefine i32 @caller() {\n %x = call i32 @calle(i32 1)\n ret i32 %x\n}"
+        body(" ret i32 0")
+        + "\ndefine i32 @caller() {\n %x = call i32 @calle(i32 1)\n ret i32 %x\n}"
         "\n@fm = global i32 0",
         "use of undefined value '@calle'",
         "did you mean @caller?",
