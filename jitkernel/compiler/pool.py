@@ -39,8 +39,8 @@ _LAYOUTS_KEPT = 2000
 # Seconds after a worker is in use: the start of a spare must not compete with the first cells.
 _FIRST_SPARE_DELAY = 1.0
 _SPARE_DELAY = 0.25
-# Bytes that a worker may keep beyond its first measurement: each compile leaves about 1.5 KB in it
-# (callbacks of LLVM's pass builder that llvmlite does not dispose), which a fresh process gives back.
+# Bytes that a worker may keep beyond its first measurement: each compile leaves about 1.5 KB in
+# it (callbacks of LLVM's pass builder that llvmlite does not dispose); a fresh process has none.
 _GROWTH = 8 << 20
 
 
