@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
@@ -101,6 +102,12 @@ class PreparedBlock:
     assembled: Assembled
     request: Request
     compiled: Compiled
+
+
+@lru_cache(maxsize=64)
+def _row(options: Options) -> str:
+    """The options as the store keeps them."""
+    return json.dumps(options.row())
 
 
 class Runner:
@@ -338,7 +345,7 @@ class Runner:
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         self.session.store.put(
             Record(cell.number, source, request.source, request.first_line,
-                   json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin))
+                   _row(request.options), compiled.object, tuple(request.nobuiltin))
         )  # fmt: skip
         for removed in change.removed:
             self.session.graves.add(*removed.text)
@@ -491,7 +498,7 @@ class Runner:
         image.exports = ()
         record = Record(
             self.cell.number, plan.source, request.source, request.first_line,
-            json.dumps(request.options.row()), compiled.object, tuple(request.nobuiltin),
+            _row(request.options), compiled.object, tuple(request.nobuiltin),
         )  # fmt: skip
         self.running = (image, request, record)
         self.program.running = image

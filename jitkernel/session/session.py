@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any
 
 from jitkernel.arena import Arena
@@ -39,6 +40,13 @@ CONTEXTS = ("throwaway", "shared", "kept")
 def _check_context(policy: str) -> None:
     if policy not in CONTEXTS:
         raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
+
+
+@lru_cache(maxsize=64)
+def _options(level: int, cpu: str, reloc: str, closed: bool, ignore_optnone: bool) -> Options:
+    return Options(
+        opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone
+    )
 
 
 class Session:
@@ -511,10 +519,8 @@ class Session:
         """The compiler's options for a cell."""
         level = self.settings.opt_level if cell.opt_level is None else cell.opt_level
         low = self.engine.arena.base + self.engine.arena.capacity <= 1 << 31
-        return Options(
-            opt_level=level, cpu=cell.cpu or self.settings.cpu, reloc="static" if low else "pic",
-            closed=cell.closed, ignore_optnone=cell.ignore_optnone,
-        )  # fmt: skip
+        cpu, reloc = cell.cpu or self.settings.cpu, "static" if low else "pic"
+        return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone)
 
     def stored_options(self, record: Record) -> Options:
         """The options a stored cell was compiled with."""
