@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from statistics import median
 
 import pytest
@@ -128,13 +129,15 @@ def test_a_worker_that_is_replaced_takes_its_contexts_along_and_the_code_stays()
         s.run("define i32 @one() {\n  ret i32 1\n}")
         s.run("define i32 @two() {\n  ret i32 2\n}")
         os.kill(s.engine.pool.memory()[0].pid, signal.SIGKILL)
-        with pytest.raises(CompileError):
-            while True:
+        # Its end may be seen before the next compile, or be that compile's error.
+        while s.engine.pool.restarts == 0:
+            with suppress(CompileError):
                 s.run("define i32 @three() {\n  ret i32 3\n}")
-        assert (s.contexts().live, s.contexts().lost) == (0, 2)
+        live = s.contexts().live
+        assert live <= 1 and s.contexts().lost == 2
         assert s.call("one") + s.call("two") == 3
         s.run("define i32 @four() {\n  ret i32 4\n}")
-        assert s.contexts().live == 1
+        assert s.contexts().live == live + 1
 
 
 def test_lasting_contexts_compile_even_what_the_cache_has(
