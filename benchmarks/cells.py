@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.programs import tiny
 from jitkernel import Session
-from jitkernel.session.session import CompiledCell
+from jitkernel.session.handles import CompiledCell
 
 __all__ = ["Stamp"]
 

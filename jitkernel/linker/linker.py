@@ -72,6 +72,7 @@ class Linker:
         takeover: frozenset[str] = frozenset(),
         names: Names | None = None,
         text_was: int = 0,
+        missing: bool = False,
     ) -> Image:
         """Link an object and make its definitions the session's.
 
@@ -80,7 +81,8 @@ class Linker:
         symbols at given addresses, `at` whole zones into blocks; `write_data` False leaves the
         variables as they are there.  `takeover` names COMDAT groups to provide although another
         image has them.  `text_was` is where the object's code was before: it goes there again if
-        that is free; otherwise variables that still point into it there are written.
+        that is free; otherwise variables that still point into it there are written.  `missing`
+        allows variables that nobody defines: whoever reads one meets a fault that names it.
 
         Raises LinkError or ArenaFull; then nothing of the object stays.
         """
@@ -92,7 +94,7 @@ class Linker:
         placing = Placing(
             self, obj, names or read_names(obj), cell, kinds, weak, pins, at, write_data
         )
-        placing.text_was = text_was
+        placing.text_was, placing.missing = text_was, missing
         try:
             placing.link(takeover)
             if placing.saved or placing.pins:

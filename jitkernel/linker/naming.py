@@ -163,7 +163,7 @@ def resolve(placing: Placing) -> None:
             symbol.state = MISSING
         elif symbol.state is NULL and not weak:
             symbol.state = MISSING
-        if symbol.state is MISSING and symbol.kind is DATA:
+        if symbol.state is MISSING and symbol.kind is DATA and not placing.missing:
             raise LinkError(
                 f"cell {placing.image.cell} reads @{symbol.name}, which nobody defines; define it "
                 "in this cell or an earlier one, or load the library that has it"

@@ -51,8 +51,8 @@ class Placing:
     """
 
     __slots__ = (
-        "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "names",
-        "new", "obj", "overwritten", "pieces", "pins", "private", "saved", "starts", "targets",
+        "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "missing",
+        "names", "new", "obj", "overwritten", "pieces", "pins", "private", "saved", "starts", "targets",
         "text_was", "uses", "view", "weak", "write_data", "written",
     )  # fmt: skip
 
@@ -71,6 +71,7 @@ class Placing:
         self.linker, self.obj, self.names = linker, obj, names
         self.kinds, self.weak, self.at, self.write_data = kinds, weak, at, write_data
         self.pins: Mapping[str, int] = pins or {}
+        self.missing = False
         self.bind = linker.bind
         self.view, self.base = linker.bind.view, linker.bind.base
         self.image = Image(cell)

@@ -1,9 +1,10 @@
 """Cells, redefinition, eviction, undo: the growing program.  Start from `Session`."""
 
 from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.handles import FunctionHandle, VariableHandle
 from jitkernel.session.result import Result, Sink
 from jitkernel.session.runner import CellOptions
-from jitkernel.session.session import FunctionHandle, Session, VariableHandle
+from jitkernel.session.session import Session
 from jitkernel.session.settings import SessionSettings
 
 __all__ = [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,11 +16,12 @@ from jitkernel.errors import EvictError, LinkError, TypeMismatch
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.layout import group_members, same_places
 from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.change import Change, Removed
 from jitkernel.session.libraries import LibraryNames
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
 from jitkernel.session.store import Record, Store
 
-__all__ = ["Change", "Program"]
+__all__ = ["Program"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,56 +38,6 @@ _WEAK = frozenset(
         "extern_weak",
     )
 )
-
-
-@dataclass(slots=True)
-class Removed:
-    """A cell that left memory, with what is needed to bring it back at the same addresses."""
-
-    cell: Cell
-    owned: frozenset[str]
-    names: tuple[str, ...]
-    rodata: Block | None
-    data: Block | None
-    pins: tuple[tuple[str, int], ...]
-    held: tuple[Block, ...]
-    cell_id: str | None
-    text: tuple[int, int, int, list[str]]
-    linked: bool
-    ghosts: tuple[Symbol, ...] = ()
-
-
-@dataclass(slots=True)
-class Change:
-    """What one run or eviction did to the program, so that it can be taken back.
-
-    `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
-    what was known of its type.  `replaced` is the cell that had the notebook cell's id before (0:
-    none).  `ghosts` stand for symbols of another type, see `_retype`.  `pages` are bytes of the
-    data zone as they were before.
-    """
-
-    title: str
-    added: Cell | None = None
-    replaced: int = 0
-    removed: list[Removed] = field(default_factory=list)
-    leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
-    moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    types: dict[str, str | None] = field(default_factory=dict)
-    results: Any = None
-    pages: list[tuple[int, bytes]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    symbols: list[Symbol] = field(default_factory=list)
-    ghosts: list[Symbol] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of the program or its data is different since."""
-        added = self.added is not None and (self.added.image is not None or self.added.strings)
-        return not (
-            added or self.replaced or self.removed or self.moved or self.types or self.pages
-        )
 
 
 def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
@@ -730,7 +680,7 @@ class Program:
         others = {s: s.definition for n in names if n not in owned and (s := symbols.get(n))}
         image = self.linker.place(
             object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
-            write_data=write_data, takeover=takeover, text_was=text_was,
+            write_data=write_data, takeover=takeover, text_was=text_was, missing=True,
         )  # fmt: skip
         for extra in cell.extras:
             self._add_extra(image, extra, extra[0] in owned)

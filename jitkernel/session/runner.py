@@ -45,21 +45,21 @@ from jitkernel.languages.llvm import (
     progress,
     stands_alone,
 )
-from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.hints import Context, explain
 from jitkernel.languages.llvm.types import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.linker.image import sites
 from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.change import Change
 from jitkernel.session.declare import declaration
 from jitkernel.session.faults import error_of
 from jitkernel.session.full import explain_full
-from jitkernel.session.program import Change
 from jitkernel.session.result import Result, Sink
 from jitkernel.session.signatures import Signature, Variable, expand
 from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record
+from jitkernel.session.timing import time_call
 
 if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost
@@ -587,39 +587,10 @@ class Runner:
                 self.program.linker.release_block(block)
 
     def time(self, expression: str, number: int, repeat: int) -> list[float]:
-        """Nanoseconds per call of a call line, natively in a loop; see `Session.time`."""
-        plan = parse_cell(expression)
-        if len(plan.actions) != 1 or not isinstance(plan.actions[0], CallAction) or plan.entities:
-            raise UsageError("what is timed is one call: @f(arguments)")
-        expr = plan.actions[0].expr
-        if not isinstance(expr, Call):
-            raise UsageError("what is timed is one call: @f(arguments)")
+        """Nanoseconds per call of a call line; see `Session.time`."""
         before, self.session.sink = self.session.sink, self
-        host = self._host()
         try:
-            signature = host.full_signature(expr.name)
-            symbol = host.known(expr.name)
-            if signature is None or symbol is None:
-                raise UsageError(f"@{expr.name} is no function that this session knows")
-            values: list[TypedValue] = []
-            catch = _Arguments(host, expr.name, values)
-            evaluate(expr, None, catch, plan.source)  # type: ignore[arg-type]
-            types = tuple(host._type(v.type) for v in values)
-            target = self.engine.target(signature, types, timer=True)
-            entry = self.program.linker.entry(symbol)
-
-            def loop(count: int) -> int:
-                outcome, data = host.run(target, entry, values, count.to_bytes(8, "little"))
-                if outcome.kind != "ok":
-                    raise self._error(outcome)
-                return int.from_bytes(data, "little", signed=True)
-
-            if not number:
-                number = 1
-                while (spent := loop(number)) < 5_000_000 and number < 1 << 40:
-                    number *= 10 if spent < 500_000 else 2
-                number = max(1, int(number * 50_000_000 / max(spent, 1)))
-            return [loop(number) / number for _ in range(repeat)]
+            return time_call(self.engine, self._host(), self._error, expression, number, repeat)
         finally:
             self.session.sink = before
             for block in self.cell.strings:
@@ -782,26 +753,6 @@ class Runner:
             f"{functions} function{'s' * (functions != 1)}, "
             f"{variables} global{'s' * (variables != 1)}"
         )
-
-
-class _Arguments:
-    """A host whose outermost call is only noted: for timing, where a loop makes it."""
-
-    def __init__(self, host: SessionHost, name: str, into: list[TypedValue]):
-        self._host, self._name, self._into = host, name, into
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue:
-        if name != self._name:
-            return self._host.call(name, arguments)
-        self._into[:] = arguments
-        signature = self._host.full_signature(name)
-        assert signature is not None
-        result = signature.function.result
-        size = 0 if str(result) == "void" else self._host.layout(result).size
-        return TypedValue(result, bytes(size), self._host.layout)
 
 
 def _alignments(source: str) -> dict[str, int]:

@@ -10,18 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 from jitkernel.arena import Arena
-from jitkernel.compiler import Compiled, ContextAccount, LineTable, Options
+from jitkernel.compiler import ContextAccount, LineTable, Options
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import EvictError, JitError, LinkError, UsageError
 from jitkernel.executor import Outcome
-from jitkernel.languages.llvm import Plan, TypedValue, from_python
+from jitkernel.languages.llvm import Plan, TypedValue
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
 from jitkernel.session.cell import Cell
+from jitkernel.session.change import Change
 from jitkernel.session.engine import Engine
 from jitkernel.session.faults import Graves, Places, error_of
+from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
 from jitkernel.session.host import SessionHost
-from jitkernel.session.program import Change, Program
+from jitkernel.session.program import Program
 from jitkernel.session.result import Collector, Result, Sink
 from jitkernel.session.runner import CellOptions, Runner
 from jitkernel.session.settings import SessionSettings
@@ -32,7 +34,7 @@ from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
 
-__all__ = ["FunctionHandle", "Session", "VariableHandle"]
+__all__ = ["Session"]
 
 CONTEXTS = ("throwaway", "shared", "kept")
 
@@ -577,86 +579,3 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session at {self.engine.arena.base:#x}>"
-
-
-class CompiledCell:
-    """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
-
-    def __init__(
-        self,
-        source: str,
-        request: Any,
-        compiled: Compiled,
-        sizes: dict[str, int],
-        options: CellOptions,
-    ):
-        self.source, self.request, self.compiled = source, request, compiled
-        self.sizes, self.options = sizes, options
-
-    @property
-    def object(self) -> bytes:
-        """The relocatable object."""
-        return self.compiled.object
-
-
-class FunctionHandle:
-    """A function by name; calling it runs the present definition."""
-
-    def __init__(self, session: Session, name: str):
-        self._session, self.name = session, name
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call with Python values.  Raises UsageError once the symbol is gone."""
-        return self._session._call(self.name, arguments).python
-
-    @property
-    def address(self) -> int:
-        """The canonical entry, in the executor."""
-        symbol = self._session.program.symbol(self.name)
-        if symbol is None or symbol.state == SymbolState.MISSING:
-            raise UsageError(f"@{self.name} is not defined any more")
-        return self._session.program.linker.canonical(symbol)
-
-    def __repr__(self) -> str:
-        symbol = self._session.program.symbol(self.name)
-        return f"<@{self.name} {symbol.info if symbol else 'gone'}>"
-
-
-class VariableHandle:
-    """A global variable by name; `value` reads and writes it, also while a cell runs."""
-
-    def __init__(self, session: Session, name: str):
-        self._session, self.name = session, name
-
-    def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
-        host = self._session.host(lambda block: None, lambda outcome: JitError(outcome.kind))
-        found = host.variable(self.name)
-        if found is None:
-            raise UsageError(f"@{self.name} is not defined any more")
-        if writing and found[2]:
-            raise UsageError(f"@{self.name} is a constant")
-        return found[0], found[1], host
-
-    @property
-    def typed(self) -> TypedValue:
-        """The value with its type."""
-        type, address, host = self._place()
-        return host.load(type, address)
-
-    @property
-    def value(self) -> Any:
-        """The value as a Python value."""
-        return self.typed.python
-
-    @value.setter
-    def value(self, new: Any) -> None:
-        type, address, host = self._place(writing=True)
-        host.store(address, from_python(type, new, host).data)
-
-    @property
-    def address(self) -> int:
-        """Where it is, in the executor."""
-        return self._place()[1]
-
-    def __repr__(self) -> str:
-        return f"<@{self.name} {self.typed.text()}>"

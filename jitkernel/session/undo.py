@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from jitkernel.errors import UsageError
 from jitkernel.linker import Image
-from jitkernel.session.program import Change, Program
+from jitkernel.session.change import Change
+from jitkernel.session.program import Program
 from jitkernel.session.snapshot import DataShadow
 
 __all__ = ["UndoHistory"]

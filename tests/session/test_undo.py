@@ -311,3 +311,17 @@ def test_random_walks_lead_back(s, seed):
         s.undo()
         assert everything() == history.pop()
         s.check()
+
+
+def test_a_user_of_a_variable_that_is_gone_comes_back_and_then_the_variable(s):
+    s.run("@late = global i32 41")
+    s.run("define i32 @reads() {\n  %v = load i32, ptr @late\n  ret i32 %v\n}")
+    s.evict("late", force=True)
+    s.evict("reads")
+    s.undo()  # the function: nobody defines what it reads
+    s.check()
+    with pytest.raises(Fault, match="@late"):
+        s.call("reads")
+    s.undo()  # the variable
+    s.check()
+    assert s.call("reads") == 41
