@@ -51,9 +51,9 @@ class Placing:
     """
 
     __slots__ = (
-        "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker", "missing",
-        "names", "new", "obj", "overwritten", "pieces", "pins", "private", "saved", "starts", "targets",
-        "text_was", "uses", "view", "weak", "write_data", "written",
+        "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker",
+        "missing", "names", "new", "obj", "overwritten", "pieces", "pins", "private", "saved",
+        "starts", "targets", "text_was", "uses", "view", "weak", "write_data", "written",
     )  # fmt: skip
 
     def __init__(
