@@ -207,12 +207,16 @@ def test_a_zone_full_of_small_holes_is_not_searched():
         many.give(at)
     many.check()
 
-    def cost(f: FreeList) -> float:
+    def once(f: FreeList) -> float:
         start = time.perf_counter()
-        for _ in range(200):
+        for _ in range(100):
             at = f.take(48, 4096)
             assert at is not None and at % 4096 == 0
         return time.perf_counter() - start
+
+    def cost(f: FreeList) -> float:
+        # The best of several: others use the processor too.
+        return min(once(f) for _ in range(8))
 
     assert cost(many) <= 20 * cost(few)
     many.check()
