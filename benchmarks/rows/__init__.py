@@ -28,6 +28,11 @@ ROWS: tuple[Row, ...] = (
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),
     Row("start-kernel", "Start-up, kernel", "startup:kernel"),
+    Row("cache", "Object cache: compiled before, in another session", "cache:warm_and_cold"),
+    Row("cache-hit", "Object cache: one look-up", "cache:look_up"),
+    Row("cache-start", "Object cache: start of a session", "cache:start"),
+    Row("cache-kernel", "Object cache: warm cells through Jupyter", "cache:through_jupyter"),
+    Row("contexts", "LLVM contexts: thrown away, shared, kept", "contexts:named_types"),
     Row("faults", "Recovery from faults", "recovery:faults"),
     Row("interrupts", "Interrupts", "recovery:interrupts"),
 )
