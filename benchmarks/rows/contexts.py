@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 from benchmarks.harness import Figure, Scale
 from benchmarks.processes import uss
@@ -70,7 +70,7 @@ def named_types(scale: Scale) -> Iterator[Figure]:
                 (marks[-1] - marks[0]) / cells, "bytes", note=f"MiB by quarter: {quarters}",
             )  # fmt: skip
             yield Figure(
-                f"{policy}: LLVM's heap, per cell", median(c.heap for c in costs), "bytes",
+                f"{policy}: LLVM's heap, per cell", fmean(c.heap for c in costs), "bytes",
                 note=f"{costs[-1].live} contexts live",
             )  # fmt: skip
             yield Figure(
