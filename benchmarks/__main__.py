@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Figure, Row, Scale, scales
+from benchmarks.processes import fixed_addresses, kernel_environment
 from benchmarks.table import as_json, heading, line, verdict
 
 __all__ = ["main"]
@@ -89,9 +90,11 @@ def _measure(row: Row, scale: str, into: list[Figure]) -> str:
     root = Path(__file__).resolve().parent.parent
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "benchmarks", "--row", row.name, "--scale", scale]
+    extra = kernel_environment() if row.as_kernel else {}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root,
-        env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path, **extra}, stdin=subprocess.DEVNULL,
+        preexec_fn=fixed_addresses if row.as_kernel else None,
     )  # fmt: skip
     timer = _Timer(process, row.timeout)
     assert process.stdout is not None and process.stderr is not None

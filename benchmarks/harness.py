@@ -95,13 +95,16 @@ class Row:
     """Something that is measured, in a process of its own.
 
     `where` is `module:function` under `benchmarks.rows`; the function yields figures as it has
-    them.  `timeout` (seconds) is for the whole at full scale.
+    them.  `timeout` (seconds) is for the whole at full scale.  A row `as_kernel` runs with the
+    environment that the kernelspec gives, and with addresses that are not random: mappings that
+    touch are one, so that two processes of the same program would differ by chance.
     """
 
     name: str
     title: str
     where: str
     timeout: float = 1200.0
+    as_kernel: bool = False
 
     @property
     def run(self) -> Callable[[Scale], Iterator[Figure]]:

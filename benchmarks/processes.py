@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Account",
     "account",
+    "fixed_addresses",
+    "kernel_environment",
     "mappings",
     "peak",
     "pids",
@@ -21,6 +25,7 @@ __all__ = [
     "writable_and_executable",
 ]
 
+_ADDR_NO_RANDOMIZE = 0x0040000  # <sys/personality.h>
 _SLAB = "memfd:jitkernel"
 
 
@@ -108,3 +113,20 @@ def reset_peak(pid: int | str = "self") -> None:
     """Let `peak` count from now on; proc(5), `/proc/PID/clear_refs`."""
     with open(f"/proc/{pid}/clear_refs", "w") as file:
         file.write("5")
+
+
+def fixed_addresses() -> None:
+    """The program executed next, and its children, have the same addresses in each run.
+
+    personality(2), ADDR_NO_RANDOMIZE; where that is not allowed they stay random.
+    """
+    ctypes.CDLL(None).personality(_ADDR_NO_RANDOMIZE)
+
+
+def kernel_environment() -> dict[str, str]:
+    """What Jupyter adds to the kernel's environment, from our kernelspec."""
+    from jitkernel.kernel.install import kernelspec_source
+
+    spec = json.loads((kernelspec_source() / "kernel.json").read_text(encoding="utf-8"))
+    found: dict[str, str] = spec.get("env", {})
+    return found

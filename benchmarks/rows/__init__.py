@@ -13,7 +13,7 @@ ROWS: tuple[Row, ...] = (
     Row("latency", "Define and call one tiny function", "latency:define_and_call"),
     Row("line", "Call lines and bare instructions", "latency:call_line"),
     Row("link", "Linking alone, objects made beforehand", "linking:link_only"),
-    Row("live", "Many live cells", "live:live_cells"),
+    Row("live", "Many live cells", "live:live_cells", as_kernel=True),
     Row("live-rivals", "Many live cells: rivals", "rivals_live:rivals_memory"),
     Row("cycles", "Left per define + evict cycle", "cycles:define_evict"),
     Row("cycles-types", "Left per cycle, fresh types", "cycles:define_evict_types"),

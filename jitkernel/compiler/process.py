@@ -33,11 +33,12 @@ _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 # between costs page faults each time.  The memory limit of the pool bounds what stays.
 _ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(32 << 20),
-    # Setting one threshold switches off glibc's own adjustment of this one: every compile would map
-    # and unmap the block that emitting takes. 32 MB is the most that glibc accepts.
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TOP_PAD_": str(1 << 20),
     "MALLOC_ARENA_MAX": "1",
+    # One heap for everything: no compile maps and unmaps the block that emitting takes, and the
+    # mappings do not grow with the number of cells compiled.
+    "MALLOC_MMAP_MAX_": "0",
+    "PYTHONMALLOC": "malloc",
 }
 
 

@@ -6,10 +6,18 @@ to be imported, so it is started first and gets ready meanwhile.
 
 from __future__ import annotations
 
+import os
 import sys
+
+# The kernelspec sets these for this process: what it keeps of each cell lies in one heap then, and
+# its mappings do not grow with the session.  They are not meant for the programs started from here.
+_OWN = ("PYTHONMALLOC", "MALLOC_MMAP_MAX_")
 
 
 def main() -> None:
+    for name in _OWN:
+        os.environ.pop(name, None)
+
     from jitkernel.kernel.early import EarlySession
 
     session = EarlySession(sys.argv[1:])

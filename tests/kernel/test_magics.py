@@ -265,6 +265,8 @@ def test_folders_and_variables(kernel: Kernel, tmp_path: Path) -> None:
     assert "some words" in kernel.ok("!echo $JK_TEST")
     assert "some words" in kernel.ok('@puts(@getenv("JK_TEST"))')
     assert "is not set" in kernel.fails("%env NO_SUCH_VARIABLE")
+    for name in ("PYTHONMALLOC", "MALLOC_MMAP_MAX_"):  # the kernelspec's, for the kernel alone
+        assert "is not set" in kernel.fails(f"%env {name}")
     assert "JK_TEST" not in os.environ
 
 
