@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
     from jitkernel.session.signatures import Signature
 
-__all__ = ["Cell", "CellState"]
+__all__ = ["Cell", "CellState", "cells_words", "names_of"]
 
 
 class CellState(Enum):
@@ -79,3 +80,16 @@ class Cell:
     def __repr__(self) -> str:
         names = ", ".join("@" + n for n in self.names)
         return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
+
+
+def names_of(image: Image | None) -> tuple[str, ...]:
+    """The names an image defines or defined."""
+    return tuple(s.name for s, _, _ in image.exports) if image is not None else ()
+
+
+def cells_words(numbers: Sequence[int]) -> str:
+    """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`."""
+    if len(numbers) == 1:
+        return f"cell {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"cells {shown}" + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")

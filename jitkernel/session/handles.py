@@ -15,7 +15,7 @@ from jitkernel.linker import SymbolState
 from jitkernel.session.host import SessionHost
 
 if TYPE_CHECKING:
-    from jitkernel.session.runner import CellOptions
+    from jitkernel.session.definer import CellOptions
     from jitkernel.session.session import Session
 
 __all__ = ["CompiledCell", "FunctionHandle", "VariableHandle"]

@@ -19,13 +19,16 @@ from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
 from jitkernel.session.cell import Cell
 from jitkernel.session.change import Change
+from jitkernel.session.definer import CellOptions, Definer
 from jitkernel.session.engine import Engine
+from jitkernel.session.eviction import closure, evict
 from jitkernel.session.faults import Graves, Places, error_of
 from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
 from jitkernel.session.host import SessionHost
 from jitkernel.session.program import Program
 from jitkernel.session.result import Collector, Result, Sink
-from jitkernel.session.runner import CellOptions, Runner
+from jitkernel.session.reverting import forget
+from jitkernel.session.runner import Runner
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.snapshot import DataShadow
@@ -33,6 +36,7 @@ from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
+from jitkernel.session.without_running import compile_only, place_object, place_only, run_many
 
 __all__ = ["Session"]
 
@@ -165,7 +169,7 @@ class Session:
         """
         with self.lock, self.engine.run():
             self._open()
-            return Runner.run_many(self, sources, options or CellOptions())
+            return run_many(self, sources, options or CellOptions())
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
@@ -190,15 +194,15 @@ class Session:
         """Compile definitions without placing them; sizes are exact."""
         with self.lock, self.engine.run():
             self._open()
-            runner = Runner(self, Collector(), options or CellOptions(), None, None)
-            return CompiledCell(source, *runner.compile_only(source))
+            definer = Definer(self, Collector(), options or CellOptions(), None, None)
+            return CompiledCell(source, *compile_only(definer, source))
 
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
         with self.lock, self.engine.run():
             self._open()
-            runner = Runner(self, Collector(), compiled.options, cell_id, None)
-            return runner.place_only(compiled.source, compiled.request, compiled.compiled)
+            definer = Definer(self, Collector(), compiled.options, cell_id, None)
+            return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -341,13 +345,13 @@ class Session:
             for one in which:
                 cells += [c for c in self.find(one) if c not in cells]
             if not (cascade or force):
-                words = self.program.closure(cells)[1]
+                words = closure(self.program, cells)[1]
                 if words:
-                    self.program.evict(cells, Change(""))  # raises, naming them
+                    evict(self.program, cells, Change(""))  # raises, naming them
                     raise EvictError("others use it", words)
             change = self.history.begin(f"evict {', '.join(str(w) for w in which)}")
-            gone = self.program.evict(
-                cells, change, cascade=cascade, force=force, finish=self.finish
+            gone = evict(
+                self.program, cells, change, cascade=cascade, force=force, finish=self.finish
             )
             self.history.keep(change)
             for cell in gone:
@@ -386,8 +390,8 @@ class Session:
             for cell in cells:
                 if self.program.linker.dependents(cell.image):  # type: ignore[arg-type]
                     continue
-                self.program.evict([cell], change, finish=self.finish)
-            self.program.forget(change)
+                evict(self.program, [cell], change, finish=self.finish)
+            forget(self.program, change)
             self.engine.arena.trim()
             return {"cells": len(cells), "bytes": max(before - self.engine.arena.resident(), 0)}
 
@@ -396,8 +400,8 @@ class Session:
         with self.lock, self.engine.run():
             self._open()
             change = Change("reset")
-            self.program.evict(self.cells, change, cascade=True, finish=self.finish)
-            self.program.forget(change)
+            evict(self.program, self.cells, change, cascade=True, finish=self.finish)
+            forget(self.program, change)
             self.history.clear()
             self.results.clear()
             self.last = None
@@ -436,8 +440,8 @@ class Session:
                 )
             if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
                 raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-            runner = Runner(self, Collector(), CellOptions(), None, None)
-            return runner.place_object(path, data)
+            definer = Definer(self, Collector(), CellOptions(), None, None)
+            return place_object(definer, path, data)
 
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""

@@ -12,6 +12,7 @@ from jitkernel.errors import UsageError
 from jitkernel.linker import Image
 from jitkernel.session.change import Change
 from jitkernel.session.program import Program
+from jitkernel.session.reverting import forget, revert
 from jitkernel.session.snapshot import DataShadow
 
 __all__ = ["UndoHistory"]
@@ -57,18 +58,18 @@ class UndoHistory:
         """The run is one that can be taken back."""
         self._changes.append(change)
         while len(self._changes) > self.depth:
-            self._program.forget(self._changes.popleft())
+            forget(self._program, self._changes.popleft())
 
     def cancel(self, change: Change) -> None:
         """Take back at once what a run that failed has changed, data too."""
         pages = self._shadow.changes()
-        self._program.revert(change)
+        revert(self._program, change)
         self._shadow.restore(pages)
         self._shadow.forget()
 
     def abandon(self, change: Change) -> None:
         """The run failed: the program and its data are as they were when it began."""
-        self._program.revert(change)
+        revert(self._program, change)
         self._shadow.restore(self._shadow.changes())
         self._shadow.forget()
 
@@ -85,7 +86,7 @@ class UndoHistory:
     def trim(self) -> None:
         """Forget what is beyond the depth now."""
         while len(self._changes) > self.depth:
-            self._program.forget(self._changes.popleft())
+            forget(self._program, self._changes.popleft())
 
     def undo(self) -> tuple[Change, int]:
         """Take the last change back; it, and how many restored words point into the heap.
@@ -95,14 +96,14 @@ class UndoHistory:
         if self._changes:
             self._changes[-1].pages.extend(self._shadow.changes())
         while self._changes and self._changes[-1].is_empty:
-            self._program.forget(self._changes.pop())
+            forget(self._program, self._changes.pop())
         if not self._changes:
             raise UsageError("there is nothing to undo")
         change = self._changes.pop()
         if change.added is not None and change.added.image is not None:
             self._finish(change.added.image)
             change.pages.extend(self._shadow.changes())
-        self._program.revert(change)
+        revert(self._program, change)
         # Later pages first: the oldest bytes of an address win.
         heap = self._shadow.restore(list(reversed(change.pages)))
         self._shadow.forget()
@@ -111,4 +112,4 @@ class UndoHistory:
     def clear(self) -> None:
         """Forget everything that could be undone."""
         while self._changes:
-            self._program.forget(self._changes.popleft())
+            forget(self._program, self._changes.popleft())

@@ -1,0 +1,124 @@
+"""Cells leave: alone, with all that depends on them, or leaving stubs that raise.
+
+Start from `evict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import EvictError
+from jitkernel.linker import Image
+from jitkernel.linker.layout import group_members
+from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.change import Change
+from jitkernel.session.relinking import relink
+
+if TYPE_CHECKING:
+    from jitkernel.session.program import Program
+
+__all__ = ["closure", "evict"]
+
+
+def closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
+    """`cells` with everything that depends on them, dependents first; and who those are."""
+    leaving = {c.number for c in cells}
+    while True:
+        order, words = _closure(program, cells, leaving)
+        more = {c.number for c in order}
+        if more <= leaving:
+            return order, words
+        leaving |= more  # who leaves inherits nothing
+
+
+def _closure(
+    program: Program, cells: Sequence[Cell], leaving: set[int]
+) -> tuple[list[Cell], list[str]]:
+    order: list[Cell] = []
+    seen: set[int] = set()
+    words: list[str] = []
+    named = {c.number for c in cells}
+
+    def visit(cell: Cell) -> None:
+        if cell.number in seen:
+            return
+        seen.add(cell.number)
+        users = program.linker.dependents(cell.image) if cell.image is not None else {}
+        inherited = _inherited(program, cell, leaving) if users else frozenset()
+        for symbol, images in users.items():
+            if symbol.name in inherited:
+                continue
+            for image in images:
+                user = program.cells.get(image.cell)
+                if user is None:
+                    continue
+                if user.number not in named:
+                    what = ", ".join("@" + n for n in user.names) or "its statements"
+                    word = f"cell {user.number} ({what}) uses @{symbol.name}"
+                    if word not in words:
+                        words.append(word)
+                visit(user)
+        order.append(cell)
+
+    for cell in cells:
+        visit(cell)
+    return order, words
+
+
+def _inherited(program: Program, cell: Cell, leaving: set[int]) -> frozenset[str]:
+    """Names that another cell has a copy of, in a COMDAT group, and will provide."""
+    copies = program.linker.copies
+    groups = {
+        group
+        for group in (cell.image.groups if cell.image is not None else ())
+        if any(i.cell in program.cells and i.cell not in leaving for i in copies.get(group, ()))
+    }
+    record = program.store.get(cell.number) if groups else None
+    return group_members(record.object, groups) if record is not None else frozenset()
+
+
+def evict(
+    program: Program,
+    cells: Sequence[Cell],
+    change: Change,
+    *,
+    cascade: bool = False,
+    force: bool = False,
+    finish: Callable[[Image], None] | None = None,
+) -> list[Cell]:
+    """Take cells out; the cells that went.  Raises EvictError, with nothing changed."""
+    everything, words = closure(program, cells)
+    if words and not (cascade or force):
+        what = ", ".join(f"cell {c.number}" for c in cells)
+        shown = "\n".join(f"  {w}" for w in words[:10])
+        more = f"\n  and {len(words) - 10} more" if len(words) > 10 else ""
+        raise EvictError(
+            f"{what} cannot be evicted, others use it:\n{shown}{more}\n"
+            "Take them along with --cascade, or leave stubs that raise with --force",
+            words,
+        )
+    going = list(cells) if force and not cascade else everything
+    leaving = {c.number for c in going}
+    for cell in going:
+        if finish is not None and cell.image is not None:
+            finish(cell.image)
+    with program.writing():
+        for cell in going:
+            _hand_over(program, cell, leaving)
+        for cell in going:
+            owned = frozenset(cell.names)
+            for symbol in cell.exports:
+                symbol.why = f"cell {cell.number}, which defined it, was evicted"
+            program.remove(cell, CellState.EVICTED, owned, change)
+    return going
+
+
+def _hand_over(program: Program, cell: Cell, leaving: set[int]) -> None:
+    """COMDAT groups that a leaving cell provides pass to a cell that has a copy of them."""
+    for group in cell.image.groups if cell.image is not None else ():
+        for image in program.linker.copies.get(group, ()):
+            heir = program.cells.get(image.cell)
+            if heir is not None and heir.number not in leaving:
+                relink(program, heir, frozenset((group,)))
+                break

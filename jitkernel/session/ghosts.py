@@ -1,0 +1,89 @@
+"""Stand-ins for a symbol's former type, for the cells that were compiled with it.
+
+When a definition changes its type under its users (`--retype`), they get a ghost: a symbol of the
+old name and type that is in no table and that nothing defines.  Start from `retype`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jitkernel.linker import Image, Linker, Symbol, SymbolKind
+from jitkernel.session.change import Change
+from jitkernel.session.signatures import Signature, Variable
+
+__all__ = ["bind_ghosts", "ghosts_of", "lay", "retype"]
+
+
+def retype(
+    linker: Linker, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
+) -> None:
+    """Give the users of a symbol's old type a ghost of it, until they are run again.
+
+    The ghost has the symbol's name but is in no table.  It takes the canonical entry with it:
+    pointers to the old function that the program stored raise as well.  Nothing defines it,
+    so a call raises and a variable is where nothing is mapped.
+    """
+    was = before[1]
+    ghost = Symbol(symbol.name, symbol.kind)
+    if isinstance(was, Signature):
+        ghost.kind = SymbolKind.FUNCTION
+    elif isinstance(was, Variable):
+        ghost.kind = SymbolKind.DATA
+    ghost.info = was
+    ghost.why = f"@{symbol.name} was {was} when this cell was compiled; it is another type now"
+    users = symbol.users or {}
+    moving = [i for i in users if i is not new and i is not symbol.image and i.cell]
+    if ghost.kind is SymbolKind.FUNCTION and symbol.stub:
+        ghost.stub, symbol.stub = symbol.stub, 0
+        linker.rebind(ghost, ghost.stub)
+    _haunt(linker, symbol, ghost, moving)
+    linker.hold(ghost)
+    change.symbols.append(ghost)
+    change.ghosts.append(ghost)
+    if symbol.users or symbol.slot:
+        linker.rebind(symbol, symbol.address)
+
+
+def _haunt(linker: Linker, symbol: Symbol, ghost: Symbol, images: Iterable[Image]) -> None:
+    """Make images refer to one symbol instead of another, a ghost of it or the other way."""
+    users = symbol.users or {}
+    images = [i for i in images if i in users]
+    was = linker.bind.held_value(symbol.definition, ghost.stub or symbol.stub)
+    for image in images:
+        if ghost.users is None:
+            ghost.users = {}
+        ghost.users[image] = users.pop(image)
+        image.refs = tuple(ghost if s is symbol else s for s in image.refs)
+    symbol.users = users or None
+    if images:
+        linker.rebind(ghost, was)
+
+
+def ghosts_of(linker: Linker, image: Image | None) -> tuple[Symbol, ...]:
+    symbols = linker.symbols
+    return tuple(
+        s for s in (image.refs if image else ()) if s.name and symbols.get(s.name) is not s
+    )
+
+
+def bind_ghosts(linker: Linker, image: Image, ghosts: Iterable[Symbol]) -> None:
+    """An image that was linked again goes on referring to what it was compiled for."""
+    for ghost in ghosts:
+        symbol = linker.symbols.get(ghost.name)
+        if symbol is not None:
+            _haunt(linker, symbol, ghost, [image])
+
+
+def lay(linker: Linker, ghost: Symbol) -> None:
+    """The symbol has the ghost's type again: its users and its entry return to it."""
+    symbol = linker.symbols.get(ghost.name)
+    if symbol is None:
+        return
+    images = list(ghost.users or ())
+    if ghost.stub:
+        fresh, symbol.stub = symbol.stub, ghost.stub
+        ghost.stub = fresh  # of the other type's users, who are gone
+        linker.rebind(symbol, fresh or symbol.address)
+    _haunt(linker, ghost, symbol, images)

@@ -1,0 +1,97 @@
+"""Definitions that are compiled and placed without running a statement.
+
+Start from `compile_only`, `place_only`; `run_many` does both for many cells at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Compiled, Request, Summary
+from jitkernel.errors import ArenaFull, CompileError, Diagnostic
+from jitkernel.languages.llvm import Plan, parse_cell
+from jitkernel.session.definer import CellOptions, Definer
+from jitkernel.session.full import explain_full
+from jitkernel.session.result import Collector, Result
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["compile_only", "place_object", "place_only", "run_many"]
+
+
+def compile_only(
+    runner: Definer, source: str
+) -> tuple[Request, Compiled, dict[str, int], CellOptions]:
+    """Compile definitions; the request, the result, sizes per zone, the options."""
+    plan = _definitions(source)
+    _, request = runner.request(plan, "entities")
+    compiled = runner.compile(request, plan.source)
+    return request, compiled, runner.program.linker.sizes(compiled.object), runner.options
+
+
+def place_only(runner: Definer, source: str, request: Request, compiled: Compiled) -> Result:
+    """Place what was compiled before, as a cell."""
+    before, runner.session.sink = runner.session.sink, runner
+    try:
+        runner.session.number = runner.cell.number
+        runner.change = runner.session.history.begin(f"cell {runner.cell.number}")
+        runner.place(request, compiled, source)
+        try:
+            runner.construct()
+        except BaseException:
+            runner.session.history.cancel(runner.change)
+            raise
+        runner.session.history.keep(runner.change)
+        runner.say_status()
+        runner.result.cell = runner.cell
+        return runner.result
+    except ArenaFull as error:
+        raise explain_full(runner.session, error) from None
+    finally:
+        runner.session.sink = before
+
+
+def place_object(runner: Definer, path: str, data: bytes) -> Result:
+    """Place an object that another compiler made."""
+    request = Request(f"; {path}", label=path)
+    times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
+    return place_only(runner, f"; %link {path}", request, Compiled(data, Summary(), times))
+
+
+def run_many(session: Session, sources: Sequence[str], options: CellOptions) -> list[Result]:
+    """Compile in parallel, place in order."""
+    plans = [_definitions(s) for s in sources]
+    first = Definer(session, Collector(), options, None, None)
+    requests: list[Request] = []
+    soon: set[str] = set()
+    for plan in plans:
+        _, request = first.request(plan, "entities")
+        # What an earlier one of them will have defined is no library's.
+        nobuiltin = request.nobuiltin | (plan.declares & soon)
+        requests.append(replace(request, nobuiltin=nobuiltin))
+        soon |= plan.defines
+    compiles = session.engine.pool.compile_many(requests)
+    results: list[Result] = []
+    done: set[str] = set()
+    for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
+        runner = Definer(session, Collector(), options, None, None)
+        if (plan.uses - plan.declares) & done:
+            # It uses what earlier ones define and says nothing of their types.
+            _, request = runner.request(plan, "entities")
+            compiled = runner.compile(request, source)
+        elif isinstance(compiled, CompileError):
+            raise first.explained(compiled, source)
+        results.append(place_only(runner, source, request, compiled))
+        done |= plan.defines
+    return results
+
+
+def _definitions(source: str) -> Plan:
+    plan = parse_cell(source)
+    if plan.actions or plan.magics or plan.cell_magic or not plan.entities:
+        words = "only definitions can be compiled without running: no statements, no magics"
+        raise CompileError([Diagnostic(words)])
+    return plan
