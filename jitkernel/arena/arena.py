@@ -184,6 +184,11 @@ class Arena:
             for extent in kept:
                 self.free(extent)
 
+    @property
+    def retained(self) -> tuple[Extent, ...]:
+        """Text that was freed and is kept as it is all the same: see `retain_text`."""
+        return tuple(self._retained or ())
+
     def trim(self) -> int:
         """Give all free whole pages, text too, back to the system; the number of bytes."""
         given = 0

@@ -290,6 +290,10 @@ class Engine:
             if t.image.text is not None
         )
 
+    def thunk_images(self) -> list[Image]:
+        """What the thunks occupy."""
+        return [t.image for t in self._thunks.values()]
+
     def thunk_bytes(self) -> int:
         """Bytes of text that thunks take."""
         return sum(t.image.sizes()["text"] for t in self._thunks.values())

@@ -59,7 +59,7 @@ MAGICS = (
         "arena",
         "A map of the arena: what lies where, and what is free.",
         arena,
-        (Argument("zone", "only this zone", "?", choices=("text", "rodata", "data")),),
+        (Argument("zone", "only this zone", "?", choices=("text", "rodata", "data", "unwind")),),
     ),
     Magic("gc", "Free what nothing uses any more and give empty pages back.", gc),
     Magic(

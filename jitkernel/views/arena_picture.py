@@ -1,0 +1,115 @@
+"""The arena's map as a picture: a row a zone, holes visible, with a legend.  Start from `draw`.
+
+It repeats what the tables beneath it say.  A zone with few extents shows each of them; one with
+many shows equal parts, each filled from the bottom by what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jitkernel.session.tenants import STATES, Tenant
+from jitkernel.views.arena_parts import LETTERS, Part
+from jitkernel.views.svg import INK, LETTER, Fill, image, label, rectangle
+from jitkernel.views.view import size_text
+
+__all__ = ["draw"]
+
+WIDTH, LEFT, RIGHT = 740, 64, 14
+STRIP, ROW, TOP, LINE = 34, 74, 10, 18
+
+FILLS = {
+    "live": Fill("live", "#56b4e9"),
+    "superseded": Fill("superseded", "#e69f00", "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6"),
+    "hibernated": Fill("hibernated", "#f0e442", "M0,0 L8,8 M0,8 L8,0"),
+    "entry": Fill("entry", "#4fc3a1", "M2,2 h1 M6,6 h1"),
+    "thunk": Fill("thunk", "#d4d4d4", "M2,0 V8 M6,0 V8"),
+    "undo": Fill("undo", "#d98fb8", "M0,2 H8 M0,6 H8"),
+    "retained": Fill("retained", "#e8884a", "M-2,6 L2,10 M0,0 L8,8 M6,-2 L10,2"),
+    "free": Fill("free", "#ffffff", "M3,4 h2"),
+}
+
+
+def draw(
+    zones: Mapping[str, Sequence[Tenant] | Sequence[Part]], sums: Mapping[str, int], alt: str
+) -> str:
+    """HTML of the map.  `sums` are the bytes of each state and of padding."""
+    shown = [state for state in STATES if sums.get(state)]
+    height = TOP + ROW * len(zones) + LINE * (len(shown) + 1) + 8
+    out: list[str] = []
+    for index, (name, pieces) in enumerate(zones.items()):
+        y = TOP + index * ROW
+        out.append(label(8, y + STRIP / 2 + 4, name, weight="bold"))
+        if not pieces:
+            out.append(label(LEFT, y + STRIP / 2 + 4, "nothing was ever placed here"))
+            continue
+        low, last = pieces[0].start, pieces[-1]
+        high = last.start + last.size
+        scale = (WIDTH - LEFT - RIGHT) / (high - low)
+        for piece in pieces:
+            x, width = LEFT + (piece.start - low) * scale, piece.size * scale
+            out.append(
+                _extent(piece, x, y, width)
+                if isinstance(piece, Tenant)
+                else _stack(piece, x, y, width)
+            )
+        out.append(rectangle(LEFT, y, WIDTH - LEFT - RIGHT, STRIP, "none", line=INK))
+        out.append(_scale(low, high, y + STRIP))
+    out += _legend(shown, sums, TOP + ROW * len(zones) + 6)
+    return image(out, WIDTH, height, alt, [FILLS[state] for state in shown])
+
+
+def _extent(tenant: Tenant, x: float, y: float, width: float) -> str:
+    """One extent, with its cell's number where there is room."""
+    words = f"cell {tenant.cell}" if tenant.cell else tenant.name or tenant.state
+    box = rectangle(
+        x, y, width, STRIP, FILLS[tenant.state],
+        f"{words}, {tenant.state}: {tenant.size} bytes at {tenant.start:#x}", INK,
+    )  # fmt: skip
+    for text in (words, str(tenant.cell) if tenant.cell else LETTERS[tenant.state]):
+        room = len(text) * LETTER + 4
+        if room + 2 <= width:
+            middle = x + width / 2
+            chip = rectangle(
+                middle - room / 2, y + STRIP / 2 - 8, room, 15, FILLS[tenant.state].colour
+            )
+            return box + chip + label(middle, y + STRIP / 2 + 4, text, "middle")
+    return box
+
+
+def _stack(part: Part, x: float, y: float, width: float) -> str:
+    """A part, filled from the bottom; what is free stays on top."""
+    out, bottom = [], y + STRIP
+    for state in STATES:
+        size = part.states.get(state, 0)
+        if size:
+            tall = STRIP * size / part.size
+            bottom -= tall
+            out.append(rectangle(x, bottom, width, tall, FILLS[state], f"{state}: {size} bytes"))
+    return "".join(out)
+
+
+def _scale(low: int, high: int, y: float) -> str:
+    """Addresses at both ends, and how far it is at the quarters."""
+    out = []
+    for quarter in range(5):
+        x = LEFT + (WIDTH - LEFT - RIGHT) * quarter / 4
+        out.append(f'<path d="M{x:.1f},{y} v5" stroke="{INK}"/>')
+        anchor = "start" if quarter == 0 else "end" if quarter == 4 else "middle"
+        far = (high - low) * quarter // 4
+        words = f"{low:#x}" if quarter == 0 else f"+{size_text(far)}"
+        out.append(label(x, y + 17, words, anchor))
+    out.append(label(WIDTH - RIGHT, y + 29, f"{high:#x}", "end"))
+    return "".join(out)
+
+
+def _legend(shown: Sequence[str], sums: Mapping[str, int], y: float) -> list[str]:
+    out = []
+    for index, state in enumerate(shown):
+        at = y + index * LINE
+        words = f"{LETTERS[state]} {state}, {sums[state]:,} bytes: {STATES[state]}"
+        out.append(rectangle(8, at, 22, 13, FILLS[state], line=INK))
+        out.append(label(36, at + 11, words))
+    words = f"{sums['padding']:,} bytes of padding, drawn with what they round up"
+    out.append(label(36, y + len(shown) * LINE + 11, words))
+    return out

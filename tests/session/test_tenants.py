@@ -1,0 +1,108 @@
+"""Every byte of the arena has one tenant, whatever the session has been through."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jitkernel.session.tenants import STATES, tenants
+
+SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+USES = (
+    "@table = global [2 x ptr] [ptr @sq, ptr @puts]\ndeclare i32 @puts(ptr)\n"
+    '@text = constant [4 x i8] c"abc\\00"\n'
+    "define i32 @use(i32 %x) {\n  %r = call i32 @sq(i32 %x)\n  %p = call i32 @puts(ptr @text)\n"
+    "  ret i32 %r\n}"
+)
+
+
+def prove(s) -> dict[str, list]:
+    """The books of arena and tenants agree to the byte."""
+    found = tenants(s)
+    for zone, usage in s.arena.usage().items():
+        rows = found[zone]
+        at = s.arena.zones[zone].start
+        for row in rows:
+            assert row.start == at and row.size > 0 and row.state in STATES
+            at = row.stop
+        assert at == s.arena.zones[zone].high
+        held = [r for r in rows if r.state != "free"]
+        assert sum(r.size - r.padding for r in held) == usage["used"]
+        assert sum(r.padding for r in held) == usage["padding"]
+        assert len(held) == usage["extents"]
+    return found
+
+
+def states(s, zone: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in prove(s)[zone]:
+        found[row.state] = found.get(row.state, 0) + 1
+    return found
+
+
+def test_an_empty_session(s):
+    found = prove(s)
+    assert [row.name for row in found["unwind"]][:1] == ["records that cells share"]
+
+
+def test_cells_entries_and_slots_have_their_names(s):
+    first = s.run(SQ).cell.number
+    second = s.run(USES).cell.number
+    rows = [row for zone in prove(s).values() for row in zone]
+    assert {r.cell for r in rows if r.state == "live"} == {first, second}
+    names = {r.name for r in rows if r.state == "entry"}
+    assert {"entry of @sq", "entry of @puts", "GOT slot of @puts"} <= names
+
+
+def test_data_of_an_evicted_cell_is_kept_for_undo(s):
+    s.run("@g = global [100 x i64] zeroinitializer")
+    assert states(s, "data") == {"live": 1}
+    s.evict("g")
+    assert states(s, "data") == {"undo": 1}
+    s.undo()
+    assert states(s, "data") == {"live": 1}
+
+
+def test_calls_leave_thunks_and_strings(s):
+    s.run(SQ + "\n@sq(3)")
+    assert states(s, "text")["thunk"] >= 1
+    s.run('@puts("a string that the cell owns")')
+    (owner,) = [r for r in prove(s)["data"] if r.state == "live"]
+    assert owner.cell == s.number and owner.name
+
+
+def test_a_cell_without_definitions_of_its_own_is_superseded(s):
+    s.run(SQ + "\n@keep = global i32 1", cell_id="a")
+    s.run("define i32 @user() {\n  %v = load i32, ptr @keep\n  ret i32 %v\n}")
+    s.run(SQ.replace("mul", "add"))
+    prove(s)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_operations(s, seed):
+    rnd = random.Random(seed)
+    for step in range(120):
+        name = f"f{rnd.randrange(12)}"
+        match rnd.randrange(6):
+            case 0 | 1:
+                s.run(
+                    f"@d_{name} = global i32 {step}\ndefine i32 @{name}(i32 %x) {{\n"
+                    f"  %r = add i32 %x, {step}\n  ret i32 %r\n}}"
+                )
+            case 2:
+                other = f"f{rnd.randrange(12)}"
+                s.run(
+                    f"declare i32 @{other}(i32)\n@p_{name} = global ptr @{other}\n"
+                    f"define i32 @call_{name}() {{\n  %r = call i32 @{other}(i32 1)\n"
+                    "  ret i32 %r\n}"
+                )
+            case 3 if name in s:
+                s.evict(name, cascade=rnd.random() < 0.5, force=True)
+            case 4 if len(s.history):
+                s.undo()
+            case 5:
+                s.gc()
+        if step % 10 == 0:
+            prove(s)
+    prove(s)
