@@ -255,6 +255,25 @@ class Arena:
         """Bytes of the slab that occupy memory now."""
         return os.fstat(self.fd).st_blocks * 512
 
+    def resident_regions(self) -> dict[str, int]:
+        """The same by region (`runtime.text` and so on), page for page."""
+        found = dict.fromkeys((region.name for region in self.regions), 0)
+        for region in self.regions:
+            at, end = region.start - self.base, region.stop - self.base
+            while at < end:
+                try:
+                    at = os.lseek(self.fd, at, _SEEK_DATA)
+                except OSError as error:
+                    if error.errno == errno.ENXIO:
+                        break
+                    raise
+                if at >= end:
+                    break
+                hole = min(os.lseek(self.fd, at, _SEEK_HOLE), end)
+                found[region.name] += hole - at
+                at = hole
+        return found
+
     def check(self) -> None:
         """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
         for z in self.zones.values():

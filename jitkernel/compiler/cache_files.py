@@ -23,6 +23,7 @@ _MAGIC = b"jkcache1"
 _HEAD = len(_MAGIC) + 32
 _SHARDS = "0123456789abcdef"
 _BLOCK = 4096  # bytes that a file takes at least
+_TICK = 100_000_000  # nanoseconds; files get the time of the system's last tick, up to 10 ms ago
 _STALE = 600.0  # seconds after which a file that was not renamed is taken for abandoned
 _TEMPORARY = "tmp-"
 _CHUNK = 1 << 16
@@ -56,6 +57,8 @@ class CacheFiles:
         self.folder = folder
         self.limit = size // len(_SHARDS)
         self.damaged = 0
+        #: by shard: when it was changed as it was counted, entries, bytes
+        self._counted: dict[str, tuple[int, int, int]] = {}
         self._room: dict[str, int] = {}  # bytes that may be written before a shard is swept again
         os.makedirs(folder, mode=0o700, exist_ok=True)
         status = os.stat(folder)
@@ -132,9 +135,27 @@ class CacheFiles:
                 pass
 
     def usage(self) -> tuple[int, int]:
-        """How many entries there are, and the bytes they take on the disk."""
-        sizes = [size for shard in _SHARDS for _, size, _ in self._entries(shard)]
-        return len(sizes), sum(sizes)
+        """How many entries there are, and the bytes they take on the disk.
+
+        A shard is counted again only after a file came or went: that changes its folder's time
+        (entries themselves never change).
+        """
+        entries = taken = 0
+        for shard in _SHARDS:
+            try:
+                changed = os.stat(f"{self.folder}/{shard}").st_mtime_ns
+            except OSError:
+                continue
+            known = self._counted.get(shard)
+            if known is None or known[0] != changed:
+                sizes = [size for _, size, _ in self._entries(shard)]
+                known = (changed, len(sizes), sum(sizes))
+                # A folder's time is as coarse as the system's clock ticks.
+                if time.time_ns() - changed > _TICK:
+                    self._counted[shard] = known
+            entries += known[1]
+            taken += known[2]
+        return entries, taken
 
     def _entries(self, shard: str) -> Iterator[tuple[float, int, str]]:
         """Files of a shard: time of last use, bytes on disk, path; abandoned ones are removed."""

@@ -393,11 +393,17 @@ class CompilerPool:
                     with suppress(JitError):  # a worker that dies of it takes them along
                         self._ask(index, data, "its contexts")
 
+    def processes(self) -> list[tuple[int, str, int]]:
+        """The worker processes: process id, role, compiles."""
+        return [(worker.pid, worker.role, worker.compiles) for worker in self._living()]
+
     def memory(self) -> list[WorkerMemory]:
         """What each worker process holds."""
+        return [_memory(worker) for worker in self._living()]
+
+    def _living(self) -> list[WorkerProcess]:
         with self._state:
-            workers = [*self._workers, *([self._spare] if self._spare else [])]
-        return [_memory(worker) for worker in workers]
+            return [*self._workers, *([self._spare] if self._spare else [])]
 
 
 def _memory(worker: WorkerProcess) -> WorkerMemory:

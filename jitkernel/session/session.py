@@ -25,6 +25,7 @@ from jitkernel.session.eviction import closure, evict
 from jitkernel.session.faults import Graves, Places, error_of
 from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
 from jitkernel.session.host import SessionHost
+from jitkernel.session.memory_log import MemoryLog, Sample
 from jitkernel.session.program import Program
 from jitkernel.session.result import Collector, Result, Sink
 from jitkernel.session.reverting import forget
@@ -87,6 +88,7 @@ class Session:
         except BaseException:
             self.store.close()
             raise
+        self.memory_log = MemoryLog(self.engine.arena)
         self.results: dict[int, TypedValue] = {}
         self.last: TypedValue | None = None
         self.number = 0
@@ -157,9 +159,11 @@ class Session:
             raise UsageError(f"there is no language {language!r}; there is llvm")
         with self.lock, self.engine.run():
             self._open()
-            return Runner(self, sink or Collector(), options or CellOptions(), cell_id, number).run(
-                source
-            )
+            runner = Runner(self, sink or Collector(), options or CellOptions(), cell_id, number)
+            try:
+                return runner.run(source)
+            finally:
+                self._note_memory()
 
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
@@ -253,6 +257,13 @@ class Session:
         """The whole account: see `account.memory`."""
         with self.lock:
             return account.memory(self)
+
+    def memory_samples(self) -> Sequence[Sample]:
+        """What slab and processes held when cells had ended, the oldest first, and what they hold
+        now: a bounded number of samples, thinned out evenly."""
+        with self.lock:
+            self._note_memory(now=True)
+            return self.memory_log.samples
 
     def contexts(self) -> ContextAccount:
         """The LLVM contexts that outlive a compile, and what each cell's compile left behind.
@@ -571,6 +582,13 @@ class Session:
     def _open(self) -> None:
         if self.engine.closed:
             raise JitError("this session is closed")
+
+    def _note_memory(self, now: bool = False) -> None:
+        """A cell has ended."""
+        engine = self.engine
+        if engine.started and not engine.closed:
+            workers = [pid for pid, _, _ in engine.pool.processes()]
+            self.memory_log.note(self.number, engine.executor.pid, workers, now)
 
     def _output(self, name: str, data: bytes) -> None:
         self.sink.output(name, data)

@@ -444,3 +444,23 @@ def test_two_kernels_share_what_they_compile(tmp_path: Path) -> None:
         found = [other.compile(r) for r in requests]
         assert all(f.cached for f in found)
         assert [f.object for f in found] == [m.object for m in made]
+
+
+def test_counting_again_reads_only_what_changed(tmp_path: Path) -> None:
+    cache = CacheFiles(str(tmp_path / "objects"), 64 << 20)
+    names = [f"{i % 16:x}{i:063x}" for i in range(64)]
+    for name in names:
+        cache.write(name, b"x" * 5000)
+    long_ago = time.time() - 10
+    for shard in "0123456789abcdef":
+        os.utime(tmp_path / "objects" / shard, (long_ago, long_ago))
+    assert cache.usage() == (64, 64 * 8192)
+    read: list[str] = []
+    entries = cache._entries
+    cache._entries = lambda shard: read.append(shard) or entries(shard)  # type: ignore[method-assign]
+    assert cache.usage() == (64, 64 * 8192) and read == []
+    # Another process writes and removes: its own object stands for it.
+    other = CacheFiles(str(tmp_path / "objects"), 64 << 20)
+    other.write("3" + "f" * 63, b"y")
+    os.unlink(tmp_path / "objects" / "5" / names[5])
+    assert cache.usage() == (64, 63 * 8192 + 4096) and sorted(read) == ["3", "5"]

@@ -190,13 +190,14 @@ def test_memory_tells_the_whole_account(s):
     s.run(SQ + "\n@sq(2)")
     m = s.memory()
     assert m["cells"] == 1 and m["symbols"] >= 1 and m["thunks"] > 0
-    assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + sum(
-        w["uss"] for w in m["workers"]
+    assert m["total"] == m["slab"] + m["kernel"] + m["executor"] + m["files"] + sum(
+        w["own"] for w in m["workers"]
     )
+    assert m["slab"] == sum(m["regions"].values()) == s.arena.resident()
     for zone in ("text", "rodata", "unwind", "data"):
         z = m["zones"][zone]
         assert z["used"] + z["padding"] + z["free"] == z["capacity"]
-    assert m["executor"] > 1 << 20 and m["kernel"] > 1 << 20 and m["workers"][0]["uss"] > 1 << 20
+    assert m["executor"] > 1 << 20 and m["kernel"] > 1 << 20 and m["workers"][0]["own"] > 1 << 20
 
 
 def test_libraries(s, tmp_path):

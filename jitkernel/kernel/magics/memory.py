@@ -16,7 +16,7 @@ __all__ = ["MAGICS"]
 def memory(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.memory import memory as view
 
-    frontend.display(view(frontend.session, arena_only=arguments.arena))
+    frontend.display(view(frontend.session, arena_only=arguments.arena, over_time=arguments.plot))
 
 
 def arena(frontend: Frontend, arguments: Any) -> None:
@@ -51,9 +51,13 @@ _CONTEXTS = {
 MAGICS = (
     Magic(
         "memory",
-        "The whole account: the arena's zones and every process.",
+        "The whole account as one sum: the slab, every process, files; and how it came to that.",
         memory,
-        (Argument("--arena", "only the arena's zones", "flag"),),
+        (
+            Argument("--arena", "only the arena's zones", "flag"),
+            Argument("--plot", "over time: slab, kernel, executor and workers each", "flag"),
+        ),
+        example="%memory --plot",
     ),
     Magic(
         "arena",

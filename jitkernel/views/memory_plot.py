@@ -1,0 +1,115 @@
+"""Memory over time as a picture, a table and lines of blocks.  Start from `plot`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitkernel.session.memory_log import Sample
+from jitkernel.views.sparkline import sparkline
+from jitkernel.views.svg import INK, Fill, image, label, rectangle
+from jitkernel.views.view import View, size_text, table
+
+__all__ = ["plot"]
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 740, 200, 84, 150, 14, 36
+
+#: From the bottom to the top of the picture.
+FILLS = {
+    "slab": Fill("slab", "#56b4e9", "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6"),
+    "kernel": Fill("kernel", "#f0e442"),
+    "executor": Fill("executor", "#d98fb8", "M0,2 H8 M0,6 H8"),
+    "workers": Fill("workers", "#d4d4d4", "M2,2 h1 M6,6 h1"),
+}
+
+
+def plot(samples: Sequence[Sample], short: bool = False) -> View:
+    """What the session held when its cells ended; `short` leaves all but the sum out of the text.
+
+    The pages of files are not in it.
+    """
+    if not samples:
+        return View("Memory over time: nothing has run yet.")
+    total = [s.total for s in samples]
+    most = max(samples, key=lambda s: s.total)
+    rows = []
+    for name in (*FILLS, "total"):
+        values = [getattr(s, name) for s in samples]
+        shown = (*map(size_text, (values[0], min(values), max(values))), f"{values[-1]:,}")
+        rows.append((name, sparkline(values, 32), *shown))
+    first, last = samples[0], samples[-1]
+    taken = f"{len(samples)} sample{'s' * (len(samples) != 1)}"
+    span = f"cell {first.cell} to {last.cell}" if last.cell > first.cell else f"cell {last.cell}"
+    note = f"{taken}, {span}; most with cell {most.cell}; without the pages of files"
+    columns = ("memory over time", "", "#at first", "#least", "#most", "#bytes now")
+    lines = table("", columns, rows[-1:] if short else rows, note).text
+    numbers = table(
+        "", columns[:1] + columns[2:], [(name, *shown) for name, _, *shown in rows], note
+    ).html
+    every = table(
+        f"Memory over time (bytes): {taken}",
+        ("#cell", "#after", *(f"#{name}" for name in FILLS), "#total"),
+        [
+            (s.cell, f"{s.seconds:.1f} s", *(f"{getattr(s, n):,}" for n in FILLS), f"{s.total:,}")
+            for s in samples
+        ],
+    )
+    alt = (
+        f"Memory over time, {span}: {size_text(total[0])} at first, {size_text(total[-1])} now, "
+        f"at most {size_text(most.total)} with cell {most.cell}."
+    )
+    details = f"<details><summary>{taken}</summary>{every.html}</details>"
+    return View(lines, _picture(samples, alt) + numbers + details)
+
+
+def _picture(samples: Sequence[Sample], alt: str) -> str:
+    """Areas one on the other, sample by sample from left to right."""
+    if len(samples) == 1:
+        samples = [*samples, *samples]
+    top = _round(max(s.total for s in samples))
+    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(index: int) -> float:
+        return LEFT + wide * index / (len(samples) - 1)
+
+    def y(size: int) -> float:
+        return TOP + tall * (1 - size / top)
+
+    out = []
+    for quarter in range(5):
+        size = top * quarter // 4
+        out.append(f'<path d="M{LEFT - 4},{y(size):.1f} H{WIDTH - RIGHT}" stroke="#b8b8b8"/>')
+        out.append(label(LEFT - 8, y(size) + 4, size_text(size), "end"))
+    below = [0] * len(samples)
+    for index, (name, fill) in enumerate(FILLS.items()):
+        above = [b + getattr(s, name) for b, s in zip(below, samples, strict=True)]
+        edge = [f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(above)]
+        back = [f"{x(i):.1f},{y(v):.1f}" for i, v in reversed(list(enumerate(below)))]
+        out.append(
+            f'<polygon points="{" ".join([*edge, *back])}" fill="{fill.paint}" stroke="{INK}"'
+            ' stroke-width="0.7"/>'
+        )
+        at = TOP + (len(FILLS) - 1 - index) * 32
+        out.append(rectangle(WIDTH - RIGHT + 14, at, 22, 13, fill, line=INK))
+        out.append(label(WIDTH - RIGHT + 42, at + 11, name))
+        now = getattr(samples[-1], name)
+        out.append(label(WIDTH - RIGHT + 42, at + 24, size_text(now)))
+        below = above
+    seen: set[float] = set()
+    for index in sorted({0, len(samples) // 4, len(samples) // 2, 3 * len(samples) // 4,
+                         len(samples) - 1}):  # fmt: skip
+        place = round(x(index), 0)
+        if all(abs(place - other) > 60 for other in seen):
+            seen.add(place)
+            out.append(f'<path d="M{x(index):.1f},{HEIGHT - BOTTOM} v5" stroke="{INK}"/>')
+            out.append(
+                label(x(index), HEIGHT - BOTTOM + 17, f"cell {samples[index].cell}", "middle")
+            )
+    return image(out, WIDTH, HEIGHT, alt, FILLS.values())
+
+
+def _round(size: int) -> int:
+    """The next round number of bytes, for the top of a scale."""
+    unit = 1
+    while unit * 10 <= size:
+        unit *= 2
+    return -(-size // unit) * unit or 4
