@@ -119,7 +119,7 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
             if theirs[0] not in ("", ours[0]):
                 message = (
                     f"this IR is for {theirs[0]} ({value}); this session runs on "
-                    f"{ours[0]}. To see its code for that machine: %asm --target {value}"
+                    f"{ours[0]}. To see its code for that machine: %%asm --target {value}"
                 )
                 raise CompileError([_at(source, begin, first_line, message)])
             if any(

@@ -19,7 +19,7 @@ from jitkernel.session.store import Record
 if TYPE_CHECKING:
     from jitkernel.session.session import Session
 
-__all__ = ["line_finder"]
+__all__ = ["line_finder", "lines_of", "request_of"]
 
 _KEPT = 16
 
@@ -46,7 +46,7 @@ def _find(
 ) -> tuple[int, str]:
     if running is not None and _holds(running[0], address):
         image, request, record = running
-        key: object = id(image)
+        rows = _rows(session, image, request, record, id(image))
     else:
         cell = next(
             (c for c in session.program.cells.values() if c.image and _holds(c.image, address)),
@@ -55,12 +55,47 @@ def _find(
         found = session.store.get(cell.number) if cell is not None else None
         if cell is None or cell.image is None or found is None:
             return 0, ""
-        image, record = cell.image, found
-        key = cell.number
-        request = Request(
-            record.module, session.stored_options(record), f"cell {cell.number}",
-            frozenset(record.nobuiltin), record.first_line,
-        )  # fmt: skip
+        record = found
+        rows = _rows(session, cell.image, _request(session, record), record, cell.number)
+    line = 0
+    for at, number in rows:
+        if at > address:
+            break
+        line = number
+    lines = record.source.split("\n")
+    return (line, lines[line - 1]) if 0 < line <= len(lines) else (0, "")
+
+
+def request_of(session: Session, number: int) -> Request | None:
+    """What the compiler was asked for a cell; None where the cell has no IR of its own."""
+    record = session.store.get(number)
+    return _request(session, record) if record is not None and record.module else None
+
+
+def lines_of(session: Session, number: int) -> list[tuple[int, int]]:
+    """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
+
+    Empty where the lines cannot be told.
+    """
+    cell, record = session.program.cells.get(number), session.store.get(number)
+    if cell is None or cell.image is None or cell.image.text is None or record is None:
+        return []
+    try:
+        return _rows(session, cell.image, _request(session, record), record, number)
+    except JitError:
+        return []
+
+
+def _request(session: Session, record: Record) -> Request:
+    return Request(
+        record.module, session.stored_options(record), f"cell {record.number}",
+        frozenset(record.nobuiltin), record.first_line,
+    )  # fmt: skip
+
+
+def _rows(
+    session: Session, image: Image, request: Request, record: Record, key: object
+) -> list[tuple[int, int]]:
     tables: dict[object, LineTable] = session.line_tables
     table = tables.get(key)
     if table is None:
@@ -74,14 +109,9 @@ def _find(
     for index, place in enumerate(arrange(obj).places):
         if place is not None and place[0] == "text":
             starts[obj.section_name(index)] = text.start + place[1]
-    line = 0
-    best = -1
-    for section, offset, number in table:
-        at = starts.get(section, 1 << 62) + offset
-        if best < at <= address:
-            best, line = at, number
-    lines = record.source.split("\n")
-    return (line, lines[line - 1]) if 0 < line <= len(lines) else (0, "")
+    return sorted(
+        (starts[section] + offset, line) for section, offset, line in table if section in starts
+    )
 
 
 def _holds(image: Image, address: int) -> bool:

@@ -10,7 +10,8 @@ from jitkernel.views.asm import asm
 from jitkernel.views.deps import deps
 from jitkernel.views.ir import ir
 from jitkernel.views.memory import memory
+from jitkernel.views.object import object
 from jitkernel.views.tables import cells, symbols
 from jitkernel.views.view import View
 
-__all__ = ["View", "arena", "asm", "cells", "deps", "ir", "memory", "symbols"]
+__all__ = ["View", "arena", "asm", "cells", "deps", "ir", "memory", "object", "symbols"]

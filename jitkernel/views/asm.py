@@ -5,123 +5,144 @@ The bytes shown are those that run: relocated, and patched where a callee was re
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.linker.made import MadeSymbol, read_back
+from jitkernel.session.source_lines import lines_of
+from jitkernel.views.disassembly import disassemble
 from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing
 
 if TYPE_CHECKING:
-    from jitkernel.session import Session
-    from jitkernel.session.symbol_table import Symbol
+    from jitkernel.session import Cell, Session
 
-__all__ = ["asm", "disassemble"]
-
-_IMMEDIATE = re.compile(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
-_RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
-_LONGEST = 8  # bytes of an instruction that are shown
+__all__ = ["Code", "asm", "code_of", "describer", "source_lines"]
 
 
-def asm(session: Session, target: int | str | None = None, syntax: str = "intel") -> View:
-    """The functions of a cell, or one function; without a target those of the last cell."""
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A function in the arena; `type` is empty where only its own cell knows it."""
+
+    name: str
+    type: str
+    address: int
+    size: int
+    cell: int
+
+
+def asm(
+    session: Session,
+    target: int | str | None = None,
+    syntax: str = "intel",
+    lines: bool = True,
+) -> View:
+    """The functions of a cell, or one function; without a target those of the last cell.
+
+    `lines`: the number of the cell's line stands before each instruction, and those lines below.
+    Raises UsageError where there is no machine code.
+    """
+    cell, functions = code_of(session, target)
+    rows = lines_of(session, cell.number) if lines else []
+    describe = describer(session, cell)
+    views = [_function(session, code, syntax, rows, describe) for code in functions]
+    if any(line for _, line in rows):
+        used = {
+            line
+            for at, line in rows
+            if line and any(s.address <= at < s.address + s.size for s in functions)
+        }
+        views.append(
+            source_lines(session.source(cell.number), used, f"Lines of cell {cell.number}")
+        )
+    return join(views)
+
+
+def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code]]:
+    """The cell and the functions that are meant, by address: of a cell, those only it knows too.
+
+    Raises UsageError where there is no machine code.
+    """
     cell, names = find(session, target)
-    known = [session.symbols[n] for n in names]
-    functions = [s for s in known if s.kind == "function" and s.size]
-    if not functions:
+    found = [
+        Code(s.name, s.type, s.address, s.size, s.cell)
+        for s in map(session.symbols.__getitem__, names)
+        if s.kind == "function" and s.size
+    ]
+    if not isinstance(target, str):
+        found += [
+            Code(s.name, "", s.address, s.size, cell.number)
+            for s in _own(session, cell)
+            if s.kind == "function" and s.size
+        ]
+    if not found:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no machine code")
-    return join([_function(session, symbol, syntax) for symbol in functions])
+    return cell, sorted(found, key=lambda code: code.address)
 
 
-def _function(session: Session, symbol: Symbol, syntax: str) -> View:
-    code = session.arena.read(symbol.address, symbol.size)
-    lines = list(disassemble(code, symbol.address, _describe(session), syntax))
-    title = f"{written(symbol.name)}: {symbol.type}, {symbol.size} bytes at {symbol.address:#x}"
-    if symbol.cell:
-        title += f", cell {symbol.cell}"
-    return listing(title, "\n".join(lines))
+def _own(session: Session, cell: Cell) -> list[MadeSymbol]:
+    """What only the cell itself knows by name."""
+    record = session.store.get(cell.number)
+    if cell.image is None or record is None or not record.object:
+        return []
+    made = read_back(session.program.linker, cell.image, record.object)
+    return [
+        s
+        for s in made.symbols
+        if s.binding == "local" and s.address and s.kind not in ("section", "file")
+    ]
 
 
-def _describe(session: Session) -> Callable[[int], str]:
-    """Names for addresses in the arena; others are left as they are."""
+def source_lines(source: str, used: set[int], title: str) -> View:
+    """The lines of a source that are wanted, each after its number, which is its marker."""
+    text = source.split("\n")
+    shown = [n for n in sorted(used) if 0 < n <= len(text)]
+    width = max((len(str(n)) for n in shown), default=1)
+    return listing(title, "\n".join(f"{n:>{width}}  {text[n - 1]}" for n in shown))
+
+
+def _function(
+    session: Session,
+    code: Code,
+    syntax: str,
+    rows: list[tuple[int, int]],
+    describe: Callable[[int], str],
+) -> View:
+    start, stop = code.address, code.address + code.size
+    before = [row for row in rows if row[0] <= start][-1:]
+    mine = [*before, *(row for row in rows if start < row[0] < stop)]
+    markers = [(at, str(line) if line else "") for at, line in mine]
+    shown = markers if any(text for _, text in markers) else None
+    content = session.arena.read(start, code.size)
+    title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {code.size} bytes"
+    title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
+    return listing(title, "\n".join(disassemble(content, start, describe, syntax, shown)))
+
+
+def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str]:
+    """Names for addresses in the arena, those that only `cell` knows too; others get none."""
     arena, places = session.arena, session.places
+    known: dict[int, str] = {}
+    for symbol in session.program.linker.symbols.values():
+        if symbol.slot:
+            known[symbol.slot] = f"{written(symbol.name)} in its GOT slot"
+        if symbol.far_slot:
+            known[symbol.far_slot] = f"{written(symbol.name)} in its slot"
+    own = _own(session, cell) if cell is not None else []
 
     def describe(address: int) -> str:
         if address not in arena:
             return ""
+        if address in known:
+            return known[address]
+        for symbol in own:
+            if symbol.address <= address < symbol.address + max(symbol.size, 1):
+                offset = address - symbol.address
+                return written(symbol.name) + (f"+{offset}" if offset else "")
         return places.data(address) or places.name(address)
 
     return describe
-
-
-def disassemble(
-    code: bytes, address: int, describe: Callable[[int], str], syntax: str = "intel"
-) -> Iterator[str]:
-    """One line an instruction: offset, bytes, text, and the name of what it refers to.
-
-    Targets of jumps within the code get the labels L1, L2, ... in a column of their own.
-    `describe(address)` names an address (`@sq`, `@g+4`), or returns an empty string.
-    """
-    from capstone import CS_ARCH_X86, CS_MODE_64, CS_OPT_SYNTAX_ATT, CS_OPT_SYNTAX_INTEL, Cs
-
-    machine = Cs(CS_ARCH_X86, CS_MODE_64)
-    machine.syntax = CS_OPT_SYNTAX_ATT if syntax == "att" else CS_OPT_SYNTAX_INTEL
-    # Rows are (address, size, mnemonic, operands); bytes that are no instruction become .byte.
-    rows: list[tuple[int, int, str, str]] = []
-    at = 0
-    while at < len(code):
-        for row in machine.disasm_lite(code[at:], address + at):
-            rows.append(row)
-            at = row[0] + row[1] - address
-        if at < len(code):
-            rows.append((address + at, 1, ".byte", f"{code[at]:#04x}"))
-            at += 1
-    stop = address + len(code)
-    jumps = {
-        int(row[3].lstrip("$*"), 16)
-        for row in rows
-        if row[2].startswith(("j", "loop")) and row[3].lstrip("$").startswith("0x")
-    }
-    starts = {row[0] for row in rows}
-    labels = {
-        target: f"L{number}"
-        for number, target in enumerate(sorted(j for j in jumps if j in starts), 1)
-    }
-    wide = max((min(row[1], _LONGEST) for row in rows), default=1)
-    mark = max((len(label) for label in labels.values()), default=0)
-    for start, size, mnemonic, operands in rows:
-        raw = code[start - address : start - address + size]
-        shown = raw[:_LONGEST].hex(" ") + (" …" if size > _LONGEST else "")
-        comment = _refers_to(start + size, operands, address, stop, labels, describe)
-        line = (
-            f"{labels.get(start, ''):<{mark}} +{start - address:<4d}  {shown:<{3 * wide + 1}} "
-            f"{mnemonic:<7} {operands}"
-        )
-        yield (f"{line:<64} ; {comment}" if comment else line).rstrip()
-
-
-def _refers_to(
-    after: int,
-    operands: str,
-    start: int,
-    stop: int,
-    labels: dict[int, str],
-    describe: Callable[[int], str],
-) -> str:
-    """What an instruction's operands lead to: a label here, or a symbol."""
-    found = [int(m[1], 16) for m in _IMMEDIATE.finditer(operands)]
-    for match in _RELATIVE.finditer(operands):
-        sign, distance = (match[1], match[2]) if match[2] else (match[3], match[4])
-        found.append(after + int(distance, 0) * (-1 if sign == "-" else 1))
-    for value in found:
-        if start <= value < stop:
-            if value in labels:
-                return labels[value]
-        elif value > 0xFFFF:
-            name = describe(value)
-            if name:
-                return str(name)
-    return ""

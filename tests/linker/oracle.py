@@ -14,6 +14,7 @@ A third one is compared by its meaning: where ld relaxes `mov sym@GOTPCREL(%rip)
 
 from __future__ import annotations
 
+import io
 import struct
 import tempfile
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange
 from jitkernel.linker.x86_64 import TABLE
 
-__all__ = ["assert_like_ld", "section_addresses"]
+__all__ = ["Linked", "assert_like_ld", "link_like", "section_addresses"]
 
 _HEADER, _SYMBOL, _RELA = 64, struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 _GOT_LOADS = (41, 42)
@@ -152,13 +153,24 @@ def _address(linker: Linker, symbol: Symbol) -> int:
     return linker.entry(symbol) if symbol.is_function else linker.bind.value(symbol)
 
 
-def assert_like_ld(
-    data: bytes, linker: Linker, image: Image, *flags: str, extra: Mapping[str, int] | None = None
-) -> dict[str, int]:
-    """Every loaded section of `image` holds what ld makes of its object `data`.
+@dataclass
+class Linked:
+    """What ld made: the object it got, where its sections are (`s3` for section 3), the names it
+    was told, the program."""
 
-    The first 48 bytes of the rodata zone must be free for ld's own table.  Returns how many fields
-    were compared by relocation type; `extra` are more names for ld.
+    obj: ElfObject
+    where: dict[int, int]
+    names: dict[str, int]
+    elf: bytes
+
+
+def link_like(
+    data: bytes, linker: Linker, image: Image, *flags: str, extra: Mapping[str, int] | None = None
+) -> Linked:
+    """ld's program of the object `data`, at the addresses where `image` is.
+
+    The first 48 bytes of the rodata zone must be free for ld's own table.  `extra` are more names
+    for ld.
     """
     data = _split_tables(data)
     obj = read_object(data)
@@ -189,9 +201,21 @@ def assert_like_ld(
             "ld", "-static", "-nostdlib", "-e", "0", "--no-warn-rwx-segments", "-z", "noexecstack",
             *flags, "-T", str(paths[1]), "-o", str(paths[2]), str(paths[0]),
         )  # fmt: skip
-        with paths[2].open("rb") as file:
-            linked = ELFFile(file)
-            theirs = {s.name: (s["sh_addr"], s.data()) for s in linked.iter_sections()}
+        return Linked(obj, where, names, paths[2].read_bytes())
+
+
+def assert_like_ld(
+    data: bytes, linker: Linker, image: Image, *flags: str, extra: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Every loaded section of `image` holds what ld makes of its object `data`.
+
+    The first 48 bytes of the rodata zone must be free for ld's own table.  Returns how many fields
+    were compared by relocation type; `extra` are more names for ld.
+    """
+    made = link_like(data, linker, image, *flags, extra=extra)
+    obj, where, names = made.obj, made.where, made.names
+    linked = ELFFile(io.BytesIO(made.elf))
+    theirs = {s.name: (s["sh_addr"], s.data()) for s in linked.iter_sections()}
     counted: dict[str, int] = {}
     for index, address in where.items():
         ours = bytearray(linker.arena.read(address, obj.section(index).size))

@@ -8,9 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from stripped import assert_complete
 
 from jitkernel import Session
-from jitkernel.views.asm import asm, disassemble
+from jitkernel.errors import CompileError, UsageError
+from jitkernel.views.asm import asm
+from jitkernel.views.disassembly import disassemble
+from jitkernel.views.foreign import foreign, unplaced
 from jitkernel.views.names import bare, written
 
 LOOP = """\
@@ -70,7 +74,75 @@ def test_names_and_labels(session: Session) -> None:
     assert text.startswith("@loop: i64 (i64, ptr), ")
     assert "; @limit" in text
     assert re.search(r"call .*; .*puts", text)
-    assert re.search(r"^L1 +\+\d+ ", text, re.M) and re.search(r"jb .*; L1$", text, re.M)
+    assert re.search(r"^ 9  L1 +\+\d+ ", text, re.M) and re.search(r"jb .*; L1$", text, re.M)
+
+
+def test_lines_of_the_cell_are_shared_markers(session: Session) -> None:
+    view = asm(session, "loop")
+    code, lines = view.text.split("\n\n")
+    used = set(re.findall(r"^ *(\d+)  (?:L\d| )", code, re.M))
+    assert used == set(re.findall(r"^ *(\d+)  ", lines.partition("\n")[2], re.M)) > {"12"}
+    assert "12    %r = call i32 @puts(ptr %p)" in lines
+    assert re.search(r"^12 .* call .*; the entry of @puts$", code, re.M)
+    assert "Lines of" not in asm(session, "loop", lines=False).text
+    assert_complete(view)
+
+
+def test_functions_that_only_their_cell_knows() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run("@k = internal constant i32 7\ndefine internal i32 @own(i32 %x) noinline {\n  %v = load volatile i32, ptr @k\n"
+              "  ret i32 %v\n}\ndefine i32 @f(i32 %x) {\n  %r = call i32 @own(i32 %x)\n  ret i32 %r\n}")  # fmt: skip
+        text = asm(s, 1).text
+        assert "@own: known to its cell only, " in text and "; @k" in text
+        assert re.search(r"(?:call|jmp) .*; @own$", asm(s, "f").text, re.M)
+
+
+def test_all_bytes_of_long_instructions_are_there() -> None:
+    code = bytes.fromhex("48b8efcdab8967452301c3")  # movabs rax, 0x123456789abcdef; ret
+    lines = list(disassemble(code, 0x1000, lambda address: ""))
+    assert [line.split("  ")[1] if i == 0 else line.split()[-1] for i, line in enumerate(lines)]
+    assert " ".join(lines).count("23 01") == 1 and len(lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpu", "words"),
+    [
+        ("aarch64", "", "bl      puts"),
+        ("riscv64", "", "call    puts"),
+        ("riscv64", "sifive-u74", "sifive-u74"),
+        ("x86_64", "", "callq"),
+        ("s390x-unknown-linux-gnu", "", "brasl"),
+        ("nvptx64", "", ".func"),
+    ],
+)
+def test_other_machines_for_reading(session: Session, machine: str, cpu: str, words: str) -> None:
+    view = foreign(session, "loop", machine, cpu)
+    assert words in view.text
+    assert not re.search(r"\.(cfi|loc|debug|Ltmp|size)\b", view.text)
+    if machine != "nvptx64":
+        assert "12    %r = call i32 @puts(ptr %p)" in view.text
+        count = re.search(r": (\d+) instructions, not placed here", view.text)
+        assert count is not None
+        body = view.text.split("\n\n")[0].splitlines()[1:]
+        assert int(count[1]) == sum(not line.endswith(":") for line in body)
+    assert_complete(view, cut=machine == "nvptx64")
+
+
+def test_a_machine_that_llvm_has_not(session: Session) -> None:
+    with pytest.raises(CompileError, match="no such machine: vax"):
+        foreign(session, "loop", "vax")
+
+
+def test_a_pasted_cell_of_another_machine_is_read_not_run(session: Session) -> None:
+    pasted = 'target triple = "riscv64-unknown-linux-gnu"\ndefine i64 @f(i64 %x) {\n  %r = mul i64 %x, 3\n  ret i64 %r\n}\n'
+    with pytest.raises(CompileError, match="%%asm --target riscv64-unknown-linux-gnu"):
+        session.run(pasted)
+    view = unplaced(session, pasted, "riscv64-unknown-linux-gnu")
+    assert "3    %r = mul i64 %x, 3" in view.text and "f" not in session.symbols
+    with pytest.raises(UsageError, match="definitions only"):
+        unplaced(session, "@loop(1, null)", "riscv64")
+    with pytest.raises(CompileError, match="line 2"):
+        unplaced(session, "define i64 @f() {\n  ret i64 %x\n}", "riscv64")
 
 
 def test_bytes_that_are_no_code() -> None:

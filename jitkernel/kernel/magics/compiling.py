@@ -22,11 +22,36 @@ def ir(frontend: Frontend, arguments: Any) -> None:
 
 
 def asm(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.errors import UsageError
     from jitkernel.views.asm import asm as view
+    from jitkernel.views.foreign import foreign, unplaced
 
-    syntax = arguments.syntax or frontend.setting("JITKernel.asm_syntax")
+    session, body = frontend.session, getattr(arguments, "body", None)
+    level = None if arguments.O is None else int(arguments.O)
+    if body is not None:
+        if arguments.what:
+            raise UsageError("%%asm takes the cell below it; for what is defined: %asm")
+        level = session.settings.opt_level if level is None else level
+        machine = arguments.target or "x86_64"
+        frontend.display(unplaced(session, body, machine, arguments.cpu or "", level))
+        return
+    if not arguments.target and (arguments.cpu or level is not None):
+        raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")
+    syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
+    syntax = syntax or frontend.setting("JITKernel.asm_syntax")
+    for target in targets([arguments.what]) if arguments.what else [None]:
+        if arguments.target:
+            shown = foreign(session, target, arguments.target, arguments.cpu or "", level)
+        else:
+            shown = view(session, target, syntax=syntax, lines=not arguments.no_lines)
+        frontend.display(shown)
+
+
+def object_file(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.object import object as view
+
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, syntax=syntax))
+        frontend.display(view(frontend.session, target))
 
 
 def llvm(frontend: Frontend, arguments: Any) -> Any:
@@ -63,14 +88,31 @@ MAGICS = (
     Magic("ir", "The LLVM IR of a function or a cell, as it was compiled.", ir, (_TARGET,)),
     Magic(
         "asm",
-        "The machine code of a function or a cell, as it stands in the arena.",
+        "The machine code of a function or a cell as it stands in the arena, with the cell's lines."
+        " With --target, what it would be on another machine, for reading.",
         asm,
         (
-            _TARGET,
+            Argument(
+                "what", "a function or a cell; without it, the last cell", "?", completes="symbol"
+            ),
             Argument("--syntax", "how to write it", choices=("intel", "att")),
+            Argument("--intel", "the same as --syntax intel", "flag"),
+            Argument("--att", "the same as --syntax att", "flag"),
+            Argument("--no-lines", "leave the cell's lines out", "flag"),
+            Argument("--target", "another machine: aarch64, riscv64, ..., or a triple"),
+            Argument("--cpu", "its CPU, as LLVM calls it; with --target"),
+            Argument("-O", "optimisation level; with --target", choices=("0", "1", "2", "3")),
         ),
         aliases=("dis",),
-        example="%asm @sq",
+        form="both",
+        example="%asm @sq --target riscv64",
+    ),
+    Magic(
+        "object",
+        "A cell's relocatable object, and what the linker made of each relocation.",
+        object_file,
+        (_TARGET,),
+        example="%object @sq",
     ),
     Magic(
         "llvm",

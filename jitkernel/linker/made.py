@@ -1,0 +1,364 @@
+"""What became of an object that is in the arena: each section, symbol and relocation of it.
+
+The bytes are read back from the slab and decoded, so this says what stands there now, after later
+cells have moved symbols; it is not a record kept from linking.  Start from `read_back`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jitkernel.elf import ElfObject, read_object
+from jitkernel.elf import constants as c
+from jitkernel.linker.image import Image
+from jitkernel.linker.layout import PRIVATE, arrange, read_names
+from jitkernel.linker.linker import Linker
+from jitkernel.linker.pins import Piece, pieces, pinned_sections
+from jitkernel.linker.symbols import Symbol, SymbolState
+from jitkernel.linker.unwind import split
+from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
+
+__all__ = ["MadeRelocation", "MadeSection", "MadeSymbol", "ReadBack", "read_back"]
+
+_KINDS = {
+    c.SHT_PROGBITS: "bits", c.SHT_SYMTAB: "symbols", c.SHT_STRTAB: "strings",
+    c.SHT_RELA: "relocations", c.SHT_NOBITS: "zeros", c.SHT_NOTE: "note", c.SHT_GROUP: "group",
+    c.SHT_INIT_ARRAY: "constructors", c.SHT_FINI_ARRAY: "destructors",
+    c.SHT_X86_64_UNWIND: "unwind",
+}  # fmt: skip
+_FLAGS = ((c.SHF_WRITE, "W"), (c.SHF_ALLOC, "A"), (c.SHF_EXECINSTR, "X"))
+_BINDINGS = {0: "local", 1: "global", 2: "weak", 10: "unique"}
+_TYPES = {0: "none", 1: "object", 2: "function", 3: "section", 4: "file", 5: "common"}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSection:
+    """A section of the object; `zone` is empty and `why` says the reason where it is not loaded.
+
+    `address` is 0 where it has none of its own: not loaded, or in pieces (see `why`).
+    """
+
+    index: int
+    name: str
+    kind: str
+    flags: str
+    size: int
+    align: int
+    zone: str
+    address: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSymbol:
+    """A symbol table entry; `address` is where this object has it, 0 for what it only refers to.
+
+    `symbol` is the session's record of a global name.
+    """
+
+    name: str
+    binding: str
+    kind: str
+    section: str
+    offset: int
+    size: int
+    address: int
+    symbol: Symbol | None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRelocation:
+    """A relocation and what the linker made of it.
+
+    `at` is the address of its field, `size` bytes wide, which holds the number `value`.  `how` is
+    one of `direct`, `relaxed` (to a `form` without the GOT), `GOT slot`, `canonical entry`, `stub`,
+    `far stub`, `raising stub`, `size`, `GOT`, `nothing`, `not loaded`, and `stored over` (the
+    program has put something else there).  `leads` is the address (or the size) that the field
+    expresses: of a symbol, an entry or a slot without the addend, of a local symbol with it; `then`
+    where that leads in the end: what a slot holds, what a stub jumps to.
+    """
+
+    section: int
+    offset: int
+    type: str
+    symbol: str
+    addend: int
+    at: int
+    size: int
+    value: int
+    how: str
+    form: str
+    leads: int
+    then: int
+    target: Symbol | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """All of an object, as it stands in the arena."""
+
+    sections: tuple[MadeSection, ...]
+    symbols: tuple[MadeSymbol, ...]
+    relocations: tuple[MadeRelocation, ...]
+
+
+def read_back(linker: Linker, image: Image, data: bytes) -> ReadBack:
+    """What became of the object `data`, whose image is `image`.
+
+    Raises LinkError where `data` is no object.
+    """
+    return _Reader(linker, image, read_object(data)).read()
+
+
+class _Reader:
+    """Where each part of one object lies: the layout made again from the object and its image."""
+
+    def __init__(self, linker: Linker, image: Image, obj: ElfObject):
+        self.linker, self.image, self.obj = linker, image, obj
+        names = read_names(obj)
+        copies = set(image.copies)
+        self.other = {i for s, m in obj.groups if obj.symbol_name(s) in copies for i in m}
+        self.pieces: dict[int, list[Piece]] = {}
+        if image.pins:
+            self.pieces = pieces(obj, names, dict(image.pins))
+        self.pinned = pinned_sections(obj, self.pieces)
+        self.layout = arrange(obj, frozenset(self.other) | self.pinned)
+        self.starts: dict[str, int] = {}
+        if image.text is not None:
+            self.starts["text"] = image.text.start
+        if image.rodata is not None:
+            self.starts["rodata"] = image.rodata.extent.start
+        if image.data is not None:
+            self.starts["data"] = image.data.extent.start
+        self.own = {symbol.name: address for symbol, address, _ in image.exports}
+        # A symbol whose type has changed since is known to those who use it, not by its name.
+        self.known = {symbol.name: symbol for symbol in image.refs}
+        self.bodies: dict[int, int] = {}
+
+    def read(self) -> ReadBack:
+        sections = tuple(self._section(i) for i in range(1, len(self.obj.sections)))
+        symbols = tuple(self._symbol(i) for i in range(1, len(self.obj.symbols)))
+        self.bodies = {i: s.address for i, s in enumerate(symbols, 1)}
+        return ReadBack(sections, symbols, tuple(self._relocations()))
+
+    def _start(self, section: int) -> int:
+        place = self.layout.places[section]
+        return (
+            0 if place is None or place[0] not in self.starts else self.starts[place[0]] + place[1]
+        )
+
+    def _section(self, index: int) -> MadeSection:
+        header = self.obj.section(index)
+        flags = "".join(letter for bit, letter in _FLAGS if header.flags & bit)
+        place, zone, address, why = self.layout.places[index], "", self._start(index), ""
+        if place is not None:
+            zone = place[0]
+            if not header.size:
+                address, why = 0, "empty"
+        elif index in self.layout.frames:
+            zone, why = "unwind", "record by record"
+            address = self.image.unwind.start if self.image.unwind is not None else 0
+        elif index in self.other:
+            why = "another cell has its group"
+        elif index in self.pinned:
+            zone, why = "data", "each variable where it was"
+            address = min(piece.address for piece in self.pieces[index])
+        else:
+            why = "not loaded"
+        if index in self.pieces and not why:
+            why = "some variables stayed where they were"
+        return MadeSection(
+            index, self.obj.section_name(index), _KINDS.get(header.type, f"type {header.type:#x}"),
+            flags, header.size, header.align, zone, address, why,
+        )  # fmt: skip
+
+    def _symbol(self, index: int) -> MadeSymbol:
+        entry, name = self.obj.symbol(index), self.obj.symbol_name(index)
+        binding, kind = entry.info >> 4, entry.info & 15
+        known = None
+        if binding and not name.startswith(PRIVATE):
+            known = self.known.get(name) or self.linker.symbols.get(name)
+        if entry.section == 0:
+            section, address = "", 0
+        elif entry.section == c.SHN_ABS:
+            section, address = "absolute", entry.value
+        elif entry.section in (c.SHN_COMMON, c.SHN_X86_64_LCOMMON):
+            section, address = "common", 0
+        else:
+            section = self.obj.section_name(entry.section)
+            start = self._start(entry.section)
+            loaded = self.layout.places[entry.section] is not None
+            address = start + entry.value if loaded else 0
+        if binding and name in self.own:
+            address = self.own[name]
+        return MadeSymbol(
+            name, _BINDINGS.get(binding, str(binding)), _TYPES.get(kind, str(kind)), section,
+            entry.value, entry.size, address, known,
+        )  # fmt: skip
+
+    def _relocations(self) -> Iterator[MadeRelocation]:
+        for index, entries in self.obj.relocations.items():
+            if not self.obj.section(index).flags & c.SHF_ALLOC:
+                continue
+            if index in self.layout.frames:
+                yield from self._frames(index, entries)
+                continue
+            start = self._start(index)
+            for entry in entries:
+                at = start + entry[0] if self.layout.places[index] is not None else 0
+                for low, high, address in self.pieces.get(index, ()):
+                    if low <= entry[0] < high:
+                        at = address + entry[0] - low
+                yield self._made(index, entry, at)
+
+    def _frames(self, index: int, entries: list[tuple[int, int, int]]) -> Iterator[MadeRelocation]:
+        """Those of unwind records: a record lies where the region has the one of its function."""
+        where: dict[int, int] = {}
+        records = split(self.obj.content(index))
+        for begin, length, cie in records:
+            mine = [e for e in entries if begin <= e[0] < begin + length]
+            if cie < 0 or not mine:
+                continue
+            number, addend = mine[0][1] >> 32, mine[0][2]
+            body = self.bodies.get(number, 0)
+            fde = self.linker.unwind.find(body + addend) if body else 0
+            if fde:
+                where[begin] = fde
+                back = int.from_bytes(self.linker.arena.read(fde + 4, 4), "little")
+                where.setdefault(cie, fde + 4 - back)
+        for begin, length, _ in records:
+            for entry in entries:
+                if begin <= entry[0] < begin + length:
+                    at = where[begin] + entry[0] - begin if begin in where else 0
+                    yield self._made(index, entry, at)
+
+    # -- one field -------------------------------------------------------------------------------
+
+    def _made(self, section: int, entry: tuple[int, int, int], at: int) -> MadeRelocation:
+        offset, info, addend = entry
+        number, type = info >> 32, info & 0xFFFF_FFFF
+        row, name = TABLE.get(type), self.obj.symbol_name(number)
+        target = None
+        if self.obj.symbol(number).info >> 4 and not name.startswith(PRIVATE):
+            target = self.known.get(name)
+        size, value, how, form, leads, then = row.field if row else 0, 0, "nothing", "", 0, 0
+        if not at:
+            how = "not loaded"
+        elif row is not None:
+            field = self.linker.arena.read(at, row.field)
+            signed = row.relative or row.low < 0 <= row.high < 1 << 8 * row.field - 1
+            value = int.from_bytes(field, "little", signed=signed)
+            relaxed = self._relaxed(section, offset, type, at)
+            if relaxed:
+                how, (form, leads, at, value) = "relaxed", relaxed
+            else:
+                leads = (
+                    value - addend + (at if row.relative else 0) - row.got * self.linker.bind.got
+                )
+                leads &= (1 << 64) - 1
+                base = "L" if self._is_branch(section, offset, type) else row.base
+                how, leads, then = self._plain(base, type, target, number, leads, at)
+        if how == "relaxed" and target is not None:
+            then = self._beyond(target, leads)
+        if how == "direct" and target is None and row is not None:
+            code = bool(self.obj.section(section).flags & c.SHF_EXECINSTR) and row.relative
+            if not code:
+                leads += addend
+            elif self.obj.symbol(number).info & 15 == c.STT_SECTION:
+                # It counts from the end of the instruction: `.rodata+0x1c` means +0x20.
+                leads += addend + 4 + _behind(self.obj.content(section), offset)
+        return MadeRelocation(
+            section, offset, row.name.removeprefix("R_X86_64_") if row else f"type {type}", name,
+            addend, at, size, value, how, form, leads, then, target,
+        )  # fmt: skip
+
+    def _plain(
+        self, base: str, type: int, target: Symbol | None, number: int, leads: int, at: int
+    ) -> tuple[str, int, int]:
+        """How, where to, and where that leads, of a field as its formula has it."""
+        if base == "Z":
+            return "size", leads, 0
+        if base == "0":
+            return "GOT", self.linker.bind.got, 0
+        slots = self.linker.arena.zones["rodata"]
+        if base == "G" or (type in (10, 11) and self._through_slot(target, leads)):
+            held = 0
+            if slots.start <= leads <= slots.stop - 8:
+                held = int.from_bytes(self.linker.arena.read(leads, 8), "little")
+            return "GOT slot", leads, held
+        if target is None:
+            stored = leads != self.bodies.get(number) and self._is_data(at)
+            return ("stored over" if stored else "direct"), leads, 0
+        if leads == target.stub and target.stub:
+            return self._entry(target, base == "L"), leads, self._beyond(target, leads)
+        if leads == target.address or target.state is SymbolState.NULL:
+            return "direct", leads, 0
+        if target.state is SymbolState.MISSING:
+            return "nothing", leads, 0
+        return ("stored over" if self._is_data(at) else "direct"), leads, 0
+
+    def _is_branch(self, section: int, offset: int, type: int) -> bool:
+        """Whether a field is a call's or a jump's, which older compilers mark PC32."""
+        if type != PC32 or not self.obj.section(section).flags & c.SHF_EXECINSTR or not offset:
+            return type == BRANCH
+        return self.obj.content(section)[offset - 1] & 0xFE == 0xE8
+
+    def _entry(self, target: Symbol, branch: bool) -> str:
+        """What a field that leads to a symbol's stub is called."""
+        if not branch:
+            return "canonical entry"
+        if target.state is SymbolState.MISSING:
+            return "raising stub"
+        return "far stub" if target.state is SymbolState.FAR else "stub"
+
+    def _beyond(self, target: Symbol, leads: int) -> int:
+        """Where a symbol's stub jumps to."""
+        return target.address if leads == target.stub and target.stub else 0
+
+    def _through_slot(self, target: Symbol | None, leads: int) -> bool:
+        return target is not None and bool(target.slot) and leads == target.slot
+
+    def _is_data(self, at: int) -> bool:
+        zone = self.linker.arena.zones["data"]
+        return zone.start <= at < zone.stop
+
+    def _relaxed(
+        self, section: int, offset: int, type: int, at: int
+    ) -> tuple[str, int, int, int] | None:
+        """How an instruction lost its slot, where it leads, its field and the number there."""
+        rexed = type == REX_GOTPCRELX
+        if (type != GOTPCRELX and not rexed) or offset < 2 + rexed:
+            return None
+        was = self.obj.content(section)[offset - 2 : offset]
+        read = self.linker.arena.read
+        now = read(at - 2, 2)
+        distance = int.from_bytes(read(at, 4), "little", signed=True)
+        if was == b"\xff\x25" and now[0] == 0xE9:  # its distance begins a byte earlier
+            early = int.from_bytes(read(at - 1, 4), "little", signed=True)
+            return "jmp", at + 3 + early, at - 1, early
+        if now == was:
+            return None
+        if was == b"\xff\x15":
+            return "call", at + 4 + distance, at, distance
+        if was[0] == 0x8B:
+            return "lea", at + 4 + distance, at, distance
+        return "immediate", distance & 0xFFFF_FFFF, at, distance & 0xFFFF_FFFF
+
+
+def _behind(code: bytes, field: int) -> int:
+    """Bytes of the immediate behind a PC-relative operand (Intel SDM volume 2, appendix A)."""
+    code, field = bytes(4) + code[: field + 4], field + 4
+    if code[field - 1] & 0xC7 != 0x05:
+        return 0
+    opcode, before = code[field - 2], code[field - 3]
+    if before == 0x0F:
+        return int(opcode in (0x70, 0x71, 0x72, 0x73, 0xA4, 0xAC, 0xBA, 0xC2, 0xC4, 0xC6))
+    if code[field - 4 : field - 2] == b"\x0f\x3a" or opcode in (0x80, 0x83, 0x6B, 0xC0, 0xC1, 0xC6):
+        return 1
+    wide = 2 if 0x66 in code[field - 4 : field - 2] else 4
+    if opcode in (0x81, 0x69, 0xC7):
+        return wide
+    if opcode in (0xF6, 0xF7) and not code[field - 1] & 0x38:
+        return 1 if opcode == 0xF6 else wide
+    return 0

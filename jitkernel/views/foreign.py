@@ -1,0 +1,205 @@
+"""What a module becomes on another machine, for reading.  Start from `foreign` and `unplaced`.
+
+The text is the compiler's own assembly, less the directives that only an assembler needs; nothing
+of it is linked or runs here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.views.asm import source_lines
+from jitkernel.views.names import bare, written
+from jitkernel.views.target import find
+from jitkernel.views.view import View, join, listing
+
+if TYPE_CHECKING:
+    from jitkernel.compiler import Request
+    from jitkernel.session import Session
+
+__all__ = ["TARGETS", "ForeignCode", "code_for", "foreign", "triple_of", "unplaced"]
+
+#: Short names of machines, for `--target`; any triple that LLVM knows will do as well.
+TARGETS = {
+    "x86_64": "x86_64-unknown-linux-gnu",
+    "i686": "i686-unknown-linux-gnu",
+    "aarch64": "aarch64-unknown-linux-gnu",
+    "arm": "armv7-unknown-linux-gnueabihf",
+    "riscv64": "riscv64-unknown-linux-gnu",
+    "riscv32": "riscv32-unknown-linux-gnu",
+    "ppc64le": "powerpc64le-unknown-linux-gnu",
+    "s390x": "s390x-unknown-linux-gnu",
+    "mips64el": "mips64el-unknown-linux-gnuabi64",
+    "loongarch64": "loongarch64-unknown-linux-gnu",
+    "wasm32": "wasm32-unknown-unknown",
+    "nvptx64": "nvptx64-nvidia-cuda",
+    "bpf": "bpfel-unknown-none",
+}
+_LABEL = re.compile(r'("[^"\n]*"|[\w.$@-]+):')
+_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_SECTION = re.compile(r"\s*\.(?:section\s+(\S+)|(text|data|bss)\b)")
+_DATA = re.compile(
+    r"\s*\.(?:byte|[248]?byte|short|hword|half|word|long|int(?:8|16|32|64)?|quad|xword|dword|ascii|asciz|string"
+    r"|zero|space|skip|single|double|float)\b"
+)
+_DROPPED_LABELS = re.compile(r"\.?L?(?:func_begin|func_end|tmp|cfi|debug|info|line|exception)")
+
+
+class ForeignCode:
+    """Assembly text by function: `functions[name]` are `(line or 0, text, is instruction)`.
+
+    `data` are the lines of everything that is no function.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.functions: dict[str, list[tuple[int, str, bool]]] = {}
+        self.data: list[str] = []
+        self.text = "\n".join(row for row in text.splitlines() if row.strip().strip("/"))
+        typed = {
+            match[1].strip('"')
+            for match in re.finditer(
+                r'^\s*\.type\s+("[^"\n]*"|[\w.$-]+),\s*[@%#]function', text, re.M
+            )
+        }
+        here: list[tuple[int, str, bool]] | None = None
+        line, skipped = 0, False
+        for row in text.splitlines():
+            if match := _SECTION.match(row):
+                name = match[1] or match[2]
+                skipped = name.strip('"').startswith((".debug", ".note", ".llvm", ".eh_frame", ".custom"))
+                continue
+            if match := _LOCATION.match(row):
+                line = int(match[1])
+                continue
+            if skipped:
+                continue
+            if match := _LABEL.match(row):
+                name = match[1].strip('"')
+                if name in typed:
+                    here, line = self.functions.setdefault(name, []), line
+                elif name.startswith((".Lfunc_end", "$func_end", ".Lfunc_begin")):
+                    here = None if "end" in name else here
+                elif here is not None and not _DROPPED_LABELS.match(name.lstrip("$.L")):
+                    here.append((0, f"{match[1]}:", False))
+                elif (here is None and not name.startswith(".L")) or _is_constant(name):
+                    self.data.append(row)
+                continue
+            if not row.strip():
+                continue
+            if row.lstrip().startswith(".") or row.lstrip()[0] in "#@/;":
+                if here is None and _DATA.match(row):
+                    self.data.append(row.expandtabs(8))
+                continue
+            if here is not None:
+                here.append((line, row.strip().expandtabs(8), True))
+
+    def count(self, name: str) -> int:
+        """Instructions of a function."""
+        return sum(is_instruction for _, _, is_instruction in self.functions.get(name, ()))
+
+
+def _is_constant(name: str) -> bool:
+    return name.startswith((".LCPI", ".L.str", "$CPI"))
+
+
+def triple_of(target: str) -> str:
+    """The triple that a short name (`aarch64`) or a triple stands for."""
+    return TARGETS.get(target, target)
+
+
+def code_for(session: Session, request: Request, target: str, cpu: str = "") -> ForeignCode:
+    """A module's assembly on another machine, with lines where they can be told.
+
+    Raises CompileError where LLVM has no such machine.
+    """
+    from dataclasses import replace
+
+    from jitkernel.compiler.locations import has_locations, with_locations
+
+    source = request.source
+    if not has_locations(source):
+        source = with_locations(source, request.first_line) or source
+    text = session.engine.pool.assembly(replace(request, source=source), triple_of(target), cpu)
+    if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
+        text = session.engine.pool.assembly(request, triple_of(target), cpu)
+    return ForeignCode(text)
+
+
+def foreign(
+    session: Session,
+    target: int | str | None,
+    machine: str,
+    cpu: str = "",
+    level: int | None = None,
+) -> View:
+    """A function or a cell as it would be on `machine`: a short name of `TARGETS`, or a triple.
+
+    Raises UsageError for a cell without IR, CompileError for a machine that LLVM has not.
+    """
+    from dataclasses import replace
+
+    from jitkernel.session.source_lines import request_of
+
+    cell, _ = find(session, target)
+    request = request_of(session, cell.number)
+    if request is None:
+        raise UsageError(f"cell {cell.number} has no IR of its own")
+    if level is not None:
+        request = replace(request, options=replace(request.options, opt_level=level))
+    code = code_for(session, request, machine, cpu)
+    only = bare(target) if isinstance(target, str) else ""
+    return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")
+
+
+def unplaced(session: Session, source: str, machine: str, cpu: str = "", level: int = 2) -> View:
+    """IR text as it would be on `machine`, without becoming a cell: nothing is placed or run.
+
+    Functions of the session that it uses are declared for it.  Raises CompileError.
+    """
+    from jitkernel.compiler import Options, Request
+    from jitkernel.languages.llvm import parse_cell
+    from jitkernel.languages.llvm.assemble import assemble
+    from jitkernel.session.declare import declaration
+
+    plan = parse_cell(source)
+    if not plan.entities or plan.actions:
+        raise UsageError("what is shown without running it are definitions only")
+
+    def known(name: str) -> str | None:
+        symbol = session.program.symbol(name)
+        info = symbol.info if symbol is not None else session.program.declared.get(name)
+        return declaration(name, info) if info is not None else None
+
+    made = assemble(plan, known, session.program.types, prelude=session.settings.prelude)
+    request = Request(
+        made.source, Options(opt_level=level), "this cell", first_line=made.first_line
+    )
+    code = code_for(session, request, machine, cpu)
+    return _view(code, machine, cpu, "", source, "this cell")
+
+
+def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, where: str) -> View:
+    if not code.functions:  # an assembly of another kind, such as PTX
+        return listing(f"{where} on {triple_of(machine)}, not placed here", code.text)
+    names = [only] if only in code.functions else [] if only else list(code.functions)
+    if not names:
+        raise UsageError(f"{written(only) if only else where} has no machine code")
+    views, used = [], set[int]()
+    on = f"{triple_of(machine)}{f', {cpu}' if cpu else ''}"
+    for name in names:
+        rows = code.functions[name]
+        used |= {line for line, _, _ in rows}
+        width = max(len(str(line)) for line, _, _ in rows) if rows else 1
+        body = [
+            f"{line or '':>{width}}      {text}" if is_code else f"{'':>{width}}  {text}"
+            for line, text, is_code in rows
+        ]
+        title = f"{written(name)} on {on}: {code.count(name)} instructions, not placed here"
+        views.append(listing(title, "\n".join(body)))
+    if code.data and not only:
+        views.append(listing("Data", "\n".join(code.data)))
+    if used - {0}:
+        views.append(source_lines(source, used - {0}, f"Lines of {where}"))
+    return join(views)

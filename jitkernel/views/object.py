@@ -1,0 +1,191 @@
+"""A cell's relocatable object, and what the linker made of each part of it.  Start from `object`.
+
+What is shown is read back from the arena: after a redefinition it says where calls lead now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.linker import Symbol, SymbolState
+from jitkernel.linker.made import MadeRelocation, MadeSymbol, ReadBack, read_back
+from jitkernel.views.names import written
+from jitkernel.views.target import find
+from jitkernel.views.view import View, join, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Cell, Session
+
+__all__ = ["object"]
+
+ROWS = 2000  # of each table; more are counted
+
+
+def object(session: Session, target: int | str | None = None) -> View:
+    """Sections, symbols and relocations of a cell's object, with their final addresses and values.
+
+    A name stands for the cell that defines it.  Raises UsageError where a cell has no object.
+    """
+    cell, _ = find(session, target)
+    made, size = _read(session, cell)
+    parts = [_sections(made, cell, size), _symbols(session, made, cell)]
+    loaded = [s for s in made.sections if s.zone]
+    for section in loaded:
+        mine = [r for r in made.relocations if r.section == section.index]
+        if mine:
+            at = (
+                f", at {section.address:#x}" if section.address and section.zone != "unwind" else ""
+            )
+            title = f"Relocations of {section.name}{at}"
+            parts.append(_relocations(session, mine, title, _own_names(made)))
+    entries = _entries(session, made)
+    if entries:
+        parts.append(entries)
+    return join(parts)
+
+
+def _read(session: Session, cell: Cell) -> tuple[ReadBack, int]:
+    record = session.store.get(cell.number)
+    if cell.image is None or record is None or not record.object:
+        raise UsageError(f"cell {cell.number} has no object in memory")
+    made = read_back(session.program.linker, cell.image, record.object)
+    return made, len(record.object)
+
+
+def _address(value: int) -> str:
+    return f"{value:#x}" if value else ""
+
+
+def _sections(made: ReadBack, cell: Cell, size: int) -> View:
+    rows = [
+        (s.index, s.name, s.kind, s.flags, s.size, s.align, s.zone, _address(s.address), s.why)
+        for s in made.sections
+    ]
+    taken = ", ".join(f"{n} {zone}" for zone, n in cell.sizes.items() if n)
+    return table(
+        f"Sections of the object of cell {cell.number}, {size} bytes",
+        ("#", "name", "holds", "flags", "#bytes", "#align", "zone", "address", "remark"),
+        rows,
+        f"In the arena it takes, in bytes: {taken or 'nothing'}. "
+        "Flags: W writable, A loaded, X code.",
+    )
+
+
+def _symbols(session: Session, made: ReadBack, cell: Cell) -> View:
+    shown = [s for s in made.symbols if s.kind not in ("section", "file")]
+    rows = [
+        (
+            written(s.name),
+            s.binding,
+            s.kind,
+            s.section or "undefined",
+            f"+{s.offset:#x}" if s.section and s.section not in ("absolute", "common") else "",
+            s.size or "",
+            _address(s.address),
+            _now(session, s, cell),
+        )
+        for s in shown[:ROWS]
+    ]
+    return table(
+        "Symbols",
+        ("name", "binding", "kind", "section", "#offset", "#bytes", "address", "now"),
+        rows,
+        f"{len(shown)} symbols; {ROWS} are listed" if len(shown) > ROWS else "",
+    )
+
+
+def _now(session: Session, made: MadeSymbol, cell: Cell) -> str:
+    """What the session has under a symbol's name now."""
+    symbol = made.symbol
+    if symbol is None:
+        return "known to this cell only" if made.address else "supplied by the linker"
+    if made.address and symbol.image is cell.image and symbol.address == made.address:
+        return "this definition"
+    match symbol.state:
+        case SymbolState.DEFINED:
+            owner = symbol.image.cell if symbol.image is not None else 0
+            return f"cell {owner}'s: {symbol.address:#x}"
+        case SymbolState.FAR:
+            return f"in the process: {symbol.address:#x}"
+        case SymbolState.FIXED:
+            return f"the runtime's: {symbol.address:#x}"
+        case SymbolState.NULL:
+            return "weak, nobody's: 0"
+    return "missing" + (f": {symbol.why}" if symbol.why else "")
+
+
+def _own_names(made: ReadBack) -> list[tuple[int, int, str]]:
+    """Addresses, sizes and names of what only the cell knows."""
+    local = [s for s in made.symbols if s.binding == "local" and s.address and s.name]
+    return [(s.address, s.size, written(s.name)) for s in local if s.kind != "section"]
+
+
+def _relocations(
+    session: Session, made: list[MadeRelocation], title: str, own: list[tuple[int, int, str]]
+) -> View:
+    rows = [
+        (
+            f"+{r.offset:#x}",
+            r.type,
+            (written(r.symbol) if r.target is not None else r.symbol)
+            + (f"{r.addend:+#x}" if r.addend else ""),
+            f"{r.how} to {r.form}" if r.form else r.how,
+            f"{r.value:#x}" if r.at else "",
+            f"{r.leads:#x}" if r.leads or r.how not in ("not loaded", "nothing") else "",
+            _name(session, r, own),
+        )
+        for r in made[:ROWS]
+    ]
+    note = f"{len(made)} relocations; {ROWS} are listed" if len(made) > ROWS else ""
+    columns = ("#offset", "R_X86_64_", "against", "made of it", "#value", "leads to", "which is")
+    return table(title, columns, rows, note)
+
+
+def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]]) -> str:
+    """What an address that a field leads to is: where a stub or a slot goes in the end."""
+    if made.how == "raising stub" and made.target is not None:
+        return made.target.why or "nobody's"
+    if made.how == "GOT":
+        return "the table"
+    if made.how in ("size", "nothing", "not loaded"):
+        return ""
+    address = made.then or made.leads
+    for start, size, name in own:
+        if start <= address < start + max(size, 1):
+            return name if address == start else f"{name}+{address - start}"
+    if address not in session.arena:
+        return session.places.name(address).replace("+0x0,", ",")
+    return session.places.data(address) or session.places.name(address)
+
+
+def _entries(session: Session, made: ReadBack) -> View | None:
+    """The stubs and GOT slots of the symbols that the object defines or refers to."""
+    found: dict[str, Symbol] = {}
+    for symbol in [*(s.symbol for s in made.symbols), *(r.target for r in made.relocations)]:
+        if symbol is not None and (symbol.stub or symbol.slot or symbol.far_slot):
+            found[symbol.name] = symbol
+    if not found:
+        return None
+
+    def held(address: int) -> str:
+        return f"{int.from_bytes(session.arena.read(address, 8), 'little'):#x}" if address else ""
+
+    def jump(symbol: Symbol) -> str:
+        if not symbol.stub:
+            return ""
+        return f"{symbol.address:#x}" if symbol.address else "an error"
+
+    rows = [
+        (
+            written(n),
+            _address(s.stub),
+            jump(s),
+            _address(s.far_slot),
+            _address(s.slot),
+            held(s.slot),
+        )
+        for n, s in sorted(found.items())
+    ]
+    columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
+    return table("Stubs and slots of these symbols, shared by all cells", columns, rows)

@@ -1,0 +1,30 @@
+"""Magics that show machine code and control flow, through a kernel."""
+
+from __future__ import annotations
+
+import re
+
+from conftest import Kernel
+
+SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
+USES = "define i32 @twice(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = add i32 %a, %a\n  ret i32 %b\n}"
+
+
+def test_asm_in_both_syntaxes_and_for_other_machines(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    assert re.search(r"^2 +\+0 +89 f8 +mov +eax, edi$", kernel.ok("%asm --intel @sq"), re.M)
+    assert re.search(r"movl +%edi, %eax", kernel.ok("%asm @sq --att"))
+    assert "  mul     w0, w0, w0" in kernel.ok("%asm @sq --target aarch64")
+    assert "mulw" in kernel.ok("%asm --target riscv64 --cpu sifive-u74 -O0 @sq")
+    assert "+0 " not in kernel.ok(f"%%asm --target aarch64 -O1\n{SQ}".replace("@sq", "@unseen"))
+    assert "unseen" not in kernel.ok("%symbols")
+    assert "go with --target" in kernel.fails("%asm -O0 @sq")
+    assert "no such machine" in kernel.fails("%asm --target pdp11 @sq")
+
+
+def test_object(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(USES)
+    text = kernel.ok("%object @twice")
+    assert re.search(r"^ *\+0x\w+ +PLT32 +@sq-0x4 +direct +-?0x\w+ +0x\w+ +@sq$", text, re.M)
+    assert "did you mean @sq?" in kernel.fails("%object @sqq")

@@ -1,0 +1,61 @@
+"""What is left of a display where notebooks are untrusted or sites strip CSS."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from jitkernel.views import View
+
+__all__ = ["assert_complete", "words"]
+
+_VOID = frozenset(("img", "br", "hr"))
+
+
+class _Sanitiser(HTMLParser):
+    """Drops `style`, `class`, `id` and whole `svg` elements; keeps text and alternative texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.images = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        assert tag not in ("script", "style", "svg"), tag
+        if tag == "img":
+            self.images += 1
+            assert values.get("alt"), "an image without words"
+            assert str(values["src"]).startswith("data:image/svg+xml;base64,")
+        style = values.get("style") or ""
+        assert ("background" in style) == bool(re.search(r"(?<!-)\bcolor", style)), style
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def words(html: str) -> str:
+    """The text of sanitised HTML."""
+    parser = _Sanitiser()
+    parser.feed(html)
+    parser.close()
+    assert not parser.open, parser.open
+    return " ".join(parser.text)
+
+
+def assert_complete(view: View, cut: bool = False) -> None:
+    """The HTML, sanitised, still has every number of the plain text, which fits 100 columns.
+
+    `cut`: the plain text may have lines that are wider (listings), or words cut short in tables.
+    """
+    left = words(view.html)
+    for number in re.findall(r"(?<![\w.])(?:0x[0-9a-f]+|\d+(?:\.\d+)?)(?![\w.…])", view.text):
+        assert number in left, number
+    if not cut:
+        assert max(map(len, view.text.splitlines())) <= 100, max(view.text.splitlines(), key=len)
