@@ -88,8 +88,7 @@ MAGICS = (
     Magic("ir", "The LLVM IR of a function or a cell, as it was compiled.", ir, (_TARGET,)),
     Magic(
         "asm",
-        "The machine code of a function or a cell as it stands in the arena, with the cell's lines."
-        " With --target, what it would be on another machine, for reading.",
+        "The machine code of a function or a cell, or what it would be on another machine (--target).",
         asm,
         (
             Argument(

@@ -175,7 +175,7 @@ def _convert(magic: Magic, argument: Argument, value: str) -> Any:
 
 
 def usage(magic: Magic) -> str:
-    """One line: how it is called."""
+    """How it is called: one line, or as many as 100 columns need."""
     words = [("%%" if magic.form == "cell" else "%") + magic.name]
     for argument in magic.arguments:
         name = argument.names[-1] if len(argument.names) == 1 else argument.names[0]
@@ -186,7 +186,12 @@ def usage(magic: Magic) -> str:
             words.append(f"[{name.upper()} ...]")
         else:
             words.append(f"[{name.upper()}]" if argument.take == "?" else name.upper())
-    return "usage: " + " ".join(words)
+    lines = ["usage:"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) > 100:
+            lines.append("      ")
+        lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
 def help_text(magic: Magic) -> str:
