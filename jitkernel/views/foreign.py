@@ -39,6 +39,7 @@ TARGETS = {
 }
 _LABEL = re.compile(r'("[^"\n]*"|[\w.$@-]+):')
 _LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_SKIPPED = (".debug", ".note", ".llvm", ".eh_frame", ".custom")
 _SECTION = re.compile(r"\s*\.(?:section\s+(\S+)|(text|data|bss)\b)")
 _DATA = re.compile(
     r"\s*\.(?:byte|[248]?byte|short|hword|half|word|long|int(?:8|16|32|64)?|quad|xword|dword|ascii|asciz|string"
@@ -68,7 +69,7 @@ class ForeignCode:
         for row in text.splitlines():
             if match := _SECTION.match(row):
                 name = match[1] or match[2]
-                skipped = name.strip('"').startswith((".debug", ".note", ".llvm", ".eh_frame", ".custom"))
+                skipped = name.strip('"').startswith(_SKIPPED)
                 continue
             if match := _LOCATION.match(row):
                 line = int(match[1])

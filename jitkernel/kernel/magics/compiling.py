@@ -88,7 +88,7 @@ MAGICS = (
     Magic("ir", "The LLVM IR of a function or a cell, as it was compiled.", ir, (_TARGET,)),
     Magic(
         "asm",
-        "The machine code of a function or a cell, or what it would be on another machine (--target).",
+        "Machine code as it stands in the arena, or with --target as it would be elsewhere.",
         asm,
         (
             Argument(
