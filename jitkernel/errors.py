@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "ArenaFull",
+    "CheckFailed",
     "CompileError",
     "Diagnostic",
     "EvictError",
@@ -72,6 +73,17 @@ class CompileError(JitError):
             diagnostics = [Diagnostic(diagnostics)]
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class CheckFailed(JitError):
+    """A solution that is not what its exercise asks for; the message says by which input or rule.
+
+    `call` is the call that gave it away, as it is typed (`@clz(0)`), "" where a rule was broken.
+    """
+
+    def __init__(self, message: str, call: str = ""):
+        self.call = call
+        super().__init__(message)
 
 
 class WorkerDied(CompileError):

@@ -51,6 +51,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "SetTarget": (None, (_REF, c_char_p)),
     "SetDataLayout": (None, (_REF, c_char_p)),
     "PrintModuleToString": (None, (_REF, _OUT)),
+    "ParseBitcode": (_REF, (_REF, c_char_p, c_size_t, _OUT)),
+    "WriteBitcodeToString": (None, (_REF, _OUT, POINTER(c_size_t))),
     # globals
     "ModuleFunctionsIter": (_REF, (_REF,)),
     "FunctionsIterNext": (_REF, (_REF,)),
@@ -61,6 +63,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "GetNamedFunction": (_REF, (_REF, c_char_p)),
     "GetNamedStructType": (_REF, (_REF, c_char_p)),
     "GetValueName": (c_char_p, (_REF,)),
+    "SetValueName": (None, (_REF, c_char_p)),
     "GetLinkage": (c_int, (_REF,)),
     "SetLinkage": (None, (_REF, c_int)),
     "IsDeclaration": (c_int, (_REF,)),

@@ -335,6 +335,37 @@ class CompilerPool:
         refuse(answer)
         return blob.decode()
 
+    def sealed(self, request: Request, keep: str, called: str) -> bytes:
+        """Bitcode of the module in which the function `keep` is called `called` and nothing else
+        can be seen from outside.  Raises CompileError."""
+        header = {"do": "sealed", "keep": keep, "called": called, "first": request.first_line}
+        return self._about(header, request)
+
+    def unsealed(self, bitcode: bytes) -> str:
+        """The text of a module in bitcode.  Raises CompileError."""
+        with self._lock:
+            answer, blob = self._ask(0, frame({"do": "unsealed"}, bitcode), "bitcode")
+        refuse(answer)
+        return blob.decode()
+
+    def optimised(self, request: Request) -> str:
+        """The module as its passes leave it, as text.  Raises CompileError."""
+        header = {
+            "do": "optimised",
+            "options": request.options.row(),
+            "nobuiltin": sorted(request.nobuiltin),
+            "first": request.first_line,
+        }
+        return self._about(header, request).decode()
+
+    def _about(self, header: dict[str, Any], request: Request) -> bytes:
+        """A worker's answer to a question about the source of a request."""
+        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
+        with self._lock:
+            answer, blob = self._ask(0, data, request.label, request)
+        refuse(answer)
+        return blob
+
     def lines(self, request: Request) -> LineTable:
         """Which line of the cell each stretch of its code comes from.
 

@@ -36,7 +36,7 @@ import threading  # noqa: E402
 import traceback  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, pipeline  # noqa: E402
+from jitkernel.compiler import binding, bitcode, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
@@ -177,6 +177,19 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
                 header["first"],
             )
             return {}, text.encode()
+        case "sealed":
+            source = blob.decode("utf-8", "surrogatepass")
+            return {}, bitcode.sealed(source, header["keep"], header["called"], header["first"])
+        case "unsealed":
+            return {}, bitcode.unsealed(blob).encode()
+        case "optimised":
+            printed = bitcode.optimised(
+                blob.decode("utf-8", "surrogatepass"),
+                Options.of(header["options"]),
+                frozenset(header["nobuiltin"]),
+                header["first"],
+            )
+            return {}, printed.encode()
         case other:
             return {"broken": f"unknown request {other!r}"}, b""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics import compiling, environment, memory, program, timing
+from jitkernel.kernel.magics import compiling, environment, grading, memory, program, timing
 from jitkernel.kernel.magics.habits import HABITS
 from jitkernel.kernel.magics.table import Magic, help_text, parse
 
@@ -26,6 +26,7 @@ MAGICS: tuple[Magic, ...] = (
     *memory.MAGICS,
     *compiling.MAGICS,
     *timing.MAGICS,
+    *grading.MAGICS,
     *environment.MAGICS,
 )
 

@@ -1,0 +1,97 @@
+"""Modules as bitcode: text to bitcode, and back to text.  Worker only.
+
+Bitcode is what an exercise's reference is shipped as.  Start from `sealed` and `unsealed`;
+`optimised` prints what a module is when all passes have run, before code is made of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any
+
+from jitkernel.compiler import binding, pipeline
+from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.compiler.diagnose import parse_error, verify_error
+from jitkernel.compiler.prepare import prepare
+from jitkernel.compiler.records import Options
+from jitkernel.compiler.summary import summarise
+from jitkernel.errors import CompileError
+
+__all__ = ["optimised", "sealed", "unsealed"]
+
+_INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
+
+
+def sealed(source: str, keep: str, called: str, first_line: int) -> bytes:
+    """Bitcode of `source` in which the function `keep` is called `called` and is all that can be
+    seen from outside.  Raises CompileError where it is not defined or the source has errors."""
+
+    def use(module: int) -> bytes:
+        found = 0
+        for value in (*binding.functions(module), *binding.variables(module)):
+            if lib.IsDeclaration(value):
+                continue
+            if lib.GetValueName(value).decode("utf-8", "replace") == keep:
+                found = value
+            else:
+                lib.SetLinkage(value, _INTERNAL)
+        if not found:
+            raise CompileError(f"@{keep} is not defined here")
+        lib.SetValueName(found, called.encode())
+        start, size = c_void_p(), c_size_t()
+        lib.WriteBitcodeToString(module, byref(start), byref(size))
+        try:
+            return ctypes.string_at(start.value or 0, size.value)
+        finally:
+            lib.DisposeString(start.value)
+
+    return _with_module(source, Options(), first_line, use)
+
+
+def unsealed(bitcode: bytes) -> str:
+    """The text of a module that was shipped as bitcode.  Raises CompileError."""
+    context = lib.ContextCreate()
+    out = c_void_p()
+    module = lib.ParseBitcode(context, bitcode, len(bitcode), byref(out))
+    try:
+        if not module:
+            raise CompileError(f"this is not bitcode: {binding.take(out.value)}")
+        return binding.print_module(module)
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
+
+
+def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_line: int) -> str:
+    """The module of a cell as its passes leave it.  Raises CompileError."""
+
+    def use(module: int) -> str:
+        target = pipeline.machine(options)
+        weaken = not options.closed
+        summarise(module, source, (), target.features, first_line, weaken, nobuiltin, {})
+        target.dispose(target.optimise(module))
+        return binding.print_module(module)
+
+    return _with_module(source, options, first_line, use)
+
+
+def _with_module(source: str, options: Options, first_line: int, use: Any) -> Any:
+    """`use(module)` of a verified module in a context of its own."""
+    target = pipeline.machine(options)
+    ready = prepare(source, options, target.triple, pipeline.prefix(target), first_line)
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        module = binding.parse(context, ready.text)
+        binding.verify(module)
+        return use(module)
+    except LLVMError as error:
+        if error.stage == "parse":
+            raise CompileError([parse_error(error.message, source, first_line)]) from None
+        raise CompileError(verify_error(error.message, source, first_line)) from None
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)

@@ -1,0 +1,358 @@
+"""Grading: the same inputs for a student's function and for the reference.  Start from `check`.
+
+Both run in the executor under the settings' limits.  The first input on which they differ is made
+as simple as possible and told with both answers; faults and loops without end are answers too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError
+from jitkernel.grading.exercise import Exercise, find_exercise
+from jitkernel.grading.inputs import MOST, Kind, draw, smaller, written_call
+from jitkernel.grading.reference import linked
+from jitkernel.grading.rules import apply_rule
+from jitkernel.languages.llvm import TypedValue, from_python
+from jitkernel.linker import Block
+from jitkernel.session.definer import CellOptions
+from jitkernel.session.runner import Runner
+from jitkernel.session.signatures import Signature
+from jitkernel.views.names import written
+from jitkernel.views.view import View, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["Report", "check"]
+
+#: Seconds that one call may take where `Executor.cell_timeout` does not say.
+PATIENCE = 2.0
+_ATTEMPTS = 120  # calls spent on making a counterexample simpler
+_PRINTED = 2000  # bytes of a call's output that are kept
+_GUARD = b"\xa5" * 16  # around each array: whoever writes there is told
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A check that was passed: how many inputs gave the right answer, and what each rule found."""
+
+    exercise: Exercise
+    function: str
+    inputs: int
+    found: tuple[str, ...]
+
+    def view(self) -> View:
+        """A table with a row for each thing that was asked."""
+        rows = [(f"{self.inputs} inputs", "each as the reference has it")]
+        rows += list(zip(self.exercise.rules, self.found, strict=True))
+        title = f"{self.exercise.name}: {written(self.function)} passed"
+        return table(title, ("asked", "found"), rows)
+
+
+def check(
+    session: Session, exercise: Exercise | str, function: str = "", folder: str = ""
+) -> Report:
+    """Grade a function of the session, by default the one that the exercise names.
+
+    Raises CheckFailed with the first counterexample or the rules that are broken, UsageError where
+    there is no such exercise, Interrupted when the user ends it.  The session's cells, results and
+    undo history stay as they were; globals that the function writes do not.
+    """
+    if isinstance(exercise, str):
+        exercise = find_exercise(exercise, folder)
+    name = (function or exercise.function).removeprefix("@")
+    with session.lock, session.engine.run():
+        _check_type(session, exercise, name)
+        with linked(session, exercise) as address, _limited(session) as limit:
+            trial = _Trial(session, exercise, name, address, limit)
+            try:
+                inputs = _check_inputs(trial, exercise, name)
+            finally:
+                trial.close()
+        findings = [apply_rule(session, rule, name) for rule in exercise.rules]
+    broken = [
+        f"{written(name)}: {finding.found}, but the exercise asks for: {rule}"
+        for rule, finding in zip(exercise.rules, findings, strict=True)
+        if not finding.holds
+    ]
+    if broken:
+        right = f"All {inputs} inputs gave the right answer."
+        raise CheckFailed("\n".join([*broken, right, *_hint(exercise)]))
+    return Report(exercise, name, inputs, tuple(finding.found for finding in findings))
+
+
+def _hint(exercise: Exercise) -> list[str]:
+    return [f"hint: {exercise.hint}"] if exercise.hint else []
+
+
+def _check_type(session: Session, exercise: Exercise, name: str) -> None:
+    symbol = session.symbols.get(name)
+    wanted = exercise.signature
+    asked = f"the exercise {exercise.name} asks for {written(name)}: {wanted}"
+    if symbol is None or not symbol.defined:
+        raise CheckFailed(f"{written(name)} is not defined; {asked}")
+    if symbol.kind != "function" or symbol.type != str(wanted):
+        raise CheckFailed(f"{written(name)} is {symbol.type}, but {asked}")
+
+
+@contextlib.contextmanager
+def _limited(session: Session) -> Iterator[float]:
+    """The seconds that a call may take; the executor keeps to them meanwhile."""
+    executor = session.engine.executor
+    before = executor.settings
+    limit = before.cell_timeout or PATIENCE
+    executor.settings = replace(before, cell_timeout=limit)
+    try:
+        yield limit
+    finally:
+        executor.settings = before
+
+
+def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
+    """How many inputs gave the right answer; raises CheckFailed at the first that does not."""
+    chance = random.Random(exercise.seed)
+    drawn = (draw(exercise.kinds, chance) for _ in range(exercise.samples))
+    done = 0
+    for values in (*exercise.tries, *drawn):
+        complaint = trial.complaint(values)
+        if complaint:
+            values, complaint = _simplest(trial, exercise.kinds, values, complaint)
+            call = written_call(name, exercise.kinds, values)
+            first, *rest = complaint.split("\n")
+            lines = [f"{call}: {first}", *rest]
+            if done:
+                lines.append(f"{done} input{'s' * (done > 1)} before it gave the right answer.")
+            raise CheckFailed("\n".join(lines + _hint(exercise)), call)
+        done += 1
+    return done
+
+
+def _simplest(
+    trial: _Trial, kinds: tuple[Kind, ...], values: tuple[Any, ...], complaint: str
+) -> tuple[tuple[Any, ...], str]:
+    """A simpler input on which the function is wrong too, with what is wrong there."""
+    if trial.slow:
+        return values, complaint  # each attempt would take as long again
+    attempts = 0
+    while True:
+        for simpler in smaller(kinds, values):
+            attempts += 1
+            if attempts > _ATTEMPTS:
+                return values, complaint
+            found = trial.complaint(simpler)
+            if found and not trial.slow:
+                values, complaint = simpler, found
+                break
+        else:
+            return values, complaint
+
+
+class _Printed:
+    """The sink of a check: the first bytes of what is printed; no input, and nothing shown."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def output(self, name: str, data: bytes) -> None:
+        self.data += data[: _PRINTED - len(self.data)]
+
+    def input(self, prompt: str) -> str | None:
+        return None
+
+    def shown(self, label: str, text: str, html: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def magic(self, action: Any, run: Any = None) -> None: ...
+
+    def shell(self, action: Any) -> None: ...
+
+    def inspect(self, action: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a call came to: its value, and the arrays as it left them."""
+
+    value: Any
+    arrays: tuple[Any, ...]
+
+
+class _Trial:
+    """Runs one input through both functions.  `slow` says that the last call took too long."""
+
+    def __init__(
+        self, session: Session, exercise: Exercise, name: str, reference: int, limit: float
+    ):
+        self._session, self._exercise, self._name = session, exercise, name
+        self._reference, self._limit = reference, limit
+        self._free = [kind for kind in exercise.kinds if kind.name != "length"]
+        self._blocks = [
+            Block(session.arena.reserve("data", MOST * 8 + 2 * len(_GUARD), 16))
+            for kind in self._free
+            if kind.name in ("array", "text")
+        ]
+        self._type = Signature(exercise.type, "", "", "", exercise.type)
+        self.slow = False
+
+    def close(self) -> None:
+        """Give the arrays' memory back."""
+        for block in self._blocks:
+            self._session.program.linker.release_block(block)
+
+    def complaint(self, values: tuple[Any, ...]) -> str:
+        """What is wrong about the student's answer; empty where nothing is."""
+        exercise, printed = self._exercise, _Printed()
+        runner = Runner(self._session, printed, CellOptions(), None, None)
+        self.slow = False
+        expected = self._call_reference(values)
+        arguments = self._arguments(values)
+        began = time.monotonic()
+        try:
+            value = runner.call(self._name, arguments)
+        except Interrupted as error:
+            self.slow = time.monotonic() - began >= self._limit
+            if not self.slow:
+                raise
+            lost = [error.lost] if error.lost else []
+            words = f"did not come back within {self._limit:g} s; expected {_told(expected)}"
+            return "\n".join([words, *lost, *_said(printed)])
+        except Fault as error:
+            first, *rest = str(error).split("\n")
+            words = f"{type(error).__name__}: {first}; expected {_told(expected)}"
+            return "\n".join([words, *rest, *_said(printed)])
+        outside = self._outside(values)
+        if outside:
+            return "\n".join([outside, *_said(printed)])
+        found = _Answer(value.python, self._arrays(values))
+        if _same(expected.value, found.value, exercise.tolerance) and all(
+            _same(a, b, exercise.tolerance)
+            for a, b in zip(expected.arrays, found.arrays, strict=True)
+        ):
+            return ""
+        if _same(expected.value, found.value, exercise.tolerance):
+            words = f"expected to leave {_arrays_told(expected)}, left {_arrays_told(found)}"
+        else:
+            words = f"expected {expected.value}, got {found.value}"
+        return "\n".join([words, *_said(printed)])
+
+    def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
+        session = self._session
+        runner = Runner(session, _Printed(), CellOptions(), None, None)
+        host, types = runner.host(), self._exercise.signature.parameters
+        arguments = self._arguments(values)
+        packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
+        target = session.engine.target(self._type, tuple(map(str, types)))
+        outcome, data = host.run(target, self._reference, packed)
+        if outcome.kind != "ok":
+            call = written_call(self._name, self._exercise.kinds, values)
+            if session.engine.stopping or (outcome.record and outcome.record.cause == ""):
+                raise Interrupted("the check was interrupted")
+            raise JitError(f"the reference of {self._exercise.name} was stopped at {call}")
+        result = TypedValue(self._exercise.signature.result, data, host.layout)
+        return _Answer(result.python, self._arrays(values))
+
+    # -- arrays in the arena ---------------------------------------------------------------------
+
+    def _arguments(self, values: tuple[Any, ...]) -> list[Any]:
+        """The arguments of a call: arrays written afresh, lengths filled in."""
+        arguments: list[Any] = []
+        free, blocks = iter(values), iter(self._blocks)
+        last: Any = ()
+        for kind in self._exercise.kinds:
+            if kind.name == "length":
+                arguments.append(len(last))
+                continue
+            last = next(free)
+            if kind.name in ("array", "text"):
+                start = next(blocks).extent.start
+                size = MOST * 8 + len(_GUARD)
+                data = _bytes(kind, last)
+                fill = _GUARD * (size // len(_GUARD) + 1)
+                self._session.arena.write(start, _GUARD + data + fill[: size - len(data)])
+                arguments.append(start + len(_GUARD))
+            else:
+                arguments.append(last)
+        return arguments
+
+    def _pointed(self, values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any, bytes, bytes, bytes]]:
+        """Kind and value of each array, and the bytes before, in and behind it, as they are."""
+        blocks = iter(self._blocks)
+        for kind, value in zip(self._free, values, strict=True):
+            if kind.name in ("array", "text"):
+                extent = next(blocks).extent
+                data = self._session.arena.read(extent.start, extent.size)
+                stop = len(_GUARD) + len(_bytes(kind, value))
+                yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
+
+    def _arrays(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            _text(data) if kind.name == "text" else _elements(kind, data)
+            for kind, _, _, data, _ in self._pointed(values)
+        )
+
+    def _outside(self, values: tuple[Any, ...]) -> str:
+        """Where the function wrote outside of an array; empty where it did not."""
+        for _, value, before, _, behind in self._pointed(values):
+            what = f'"{value}"' if isinstance(value, str) else str(value)
+            if before != _GUARD:
+                return f"wrote in front of {what}"
+            if set(behind) - set(_GUARD):
+                return f"wrote behind the end of {what}"
+        return ""
+
+
+def _format(kind: Kind) -> str:
+    if kind.real:
+        return "f" if kind.bits == 32 else "d"
+    return {8: "b", 16: "h", 32: "i", 64: "q"}[kind.bits]
+
+
+def _bytes(kind: Kind, value: Any) -> bytes:
+    if kind.name == "text":
+        return str(value).encode() + b"\0"
+    return struct.pack(f"<{len(value)}{_format(kind)}", *value)
+
+
+def _elements(kind: Kind, data: bytes) -> list[Any]:
+    return list(struct.unpack(f"<{8 * len(data) // kind.bits}{_format(kind)}", data))
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def _same(one: Any, other: Any, tolerance: float) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            _same(a, b, tolerance) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, float) and isinstance(other, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=0.0)
+    return bool(one == other)
+
+
+def _told(answer: _Answer) -> str:
+    return str(answer.value) if answer.value is not None else _arrays_told(answer)
+
+
+def _arrays_told(answer: _Answer) -> str:
+    return ", ".join(f'"{a}"' if isinstance(a, str) else str(a) for a in answer.arrays) or "nothing"
+
+
+def _said(printed: _Printed) -> list[str]:
+    """What the call printed, for whoever looks for a fault by printing."""
+    if not printed.data:
+        return []
+    lines = printed.data.decode("utf-8", "replace").splitlines()[:20]
+    return ["It printed:", *(f"  {line}" for line in lines)]

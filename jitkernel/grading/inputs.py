@@ -1,0 +1,195 @@
+"""Random inputs of a function, and smaller ones that may fail as well.
+
+Start from `kinds_of`, `draw` and `smaller`.  The same seed draws the same inputs everywhere.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jitkernel.errors import UsageError
+from jitkernel.languages.llvm.types import FloatType, FunctionType, IntType, PointerType, Type
+
+__all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "written_call"]
+
+MOST = 32  # elements of an array, characters of a text
+
+_KIND = re.compile(
+    r"(?P<sorted>sorted\s+)?(?P<name>any|text|length|i\d+\[\]|float\[\]|double\[\])?"
+    r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one argument is drawn.
+
+    `name` is `int`, `float`, `text` (a C string), `array` or `length` (the number of elements of
+    the array before it).  `bits` are the width of an integer or an element, `low` and `high` the
+    least and greatest value; `real` says that the elements are floating point.
+    """
+
+    name: str
+    bits: int = 0
+    low: int | None = None
+    high: int | None = None
+    real: bool = False
+    sorted: bool = False
+
+    @property
+    def element(self) -> Kind:
+        """The kind of an array's elements."""
+        return Kind("float" if self.real else "int", self.bits, self.low, self.high)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest integer, both included."""
+        low = -(1 << self.bits - 1) if self.low is None else self.low
+        high = (1 << self.bits - 1) - 1 if self.high is None else self.high
+        return low, high
+
+
+def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
+    """How the arguments are drawn: `text` has a word for each, with commas between, or is empty.
+
+    `any` (any value of an integer or floating type), `0..9`, `text`, `i32[]`, `sorted i32[]`,
+    `i8[] 0..9`, `length`.  Raises UsageError.
+    """
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    types = signature.parameters
+    if words and len(words) != len(types):
+        raise UsageError(f"inputs: {len(words)} are described, {signature} takes {len(types)}")
+    kinds = [_kind(words[i] if words else "any", type) for i, type in enumerate(types)]
+    for before, kind in zip([None, *kinds], kinds, strict=False):
+        if kind.name == "length" and (before is None or before.name != "array"):
+            raise UsageError("inputs: a length stands behind the array that it counts")
+    return tuple(kinds)
+
+
+def _kind(word: str, type: Type) -> Kind:
+    match = _KIND.match(word)
+    if match is None:
+        raise UsageError(f"inputs: {word!r} is none of any, 0..9, text, i32[], length")
+    name = match["name"] or "any"
+    low = None if match["low"] is None else int(match["low"])
+    high = None if match["high"] is None else int(match["high"])
+    if isinstance(type, PointerType):
+        if name == "text":
+            return Kind("text")
+        if name.endswith("[]"):
+            element = name[:-2]
+            real = not element.startswith("i")
+            bits = int(element[1:]) if not real else 32 if element == "float" else 64
+            if bits not in (8, 16, 32, 64):
+                raise UsageError(f"inputs: elements of {bits} bits are not bytes in memory")
+            return Kind("array", bits, low, high, real, bool(match["sorted"]))
+        raise UsageError("inputs: say what a ptr leads to: text, i32[], double[] ...")
+    if isinstance(type, IntType) and name in ("any", "length"):
+        return Kind("length" if name == "length" else "int", type.bits, low, high)
+    if isinstance(type, FloatType) and name == "any":
+        return Kind("float", 32 if str(type) == "float" else 64, low, high)
+    raise UsageError(f"inputs: {word!r} does not fit an argument of type {type}")
+
+
+def draw(kinds: tuple[Kind, ...], chance: random.Random) -> tuple[Any, ...]:
+    """One input: a value for each argument that is not a length."""
+    return tuple(_draw(kind, chance) for kind in kinds if kind.name != "length")
+
+
+def _draw(kind: Kind, chance: random.Random) -> Any:
+    match kind.name:
+        case "int":
+            return _integer(kind, chance)
+        case "float":
+            if kind.low is not None and kind.high is not None:
+                return _rounded(chance.uniform(kind.low, kind.high), kind.bits)
+            return _rounded(chance.choice((-1, 1)) * 10 ** chance.uniform(-3, 3), kind.bits)
+        case "text":
+            letters = "abcdefgh XYZ 0123456789 ,.-"
+            return "".join(chance.choice(letters) for _ in range(_length(chance)))
+        case _:
+            drawn = [_draw(kind.element, chance) for _ in range(_length(chance))]
+            return sorted(drawn) if kind.sorted else drawn
+
+
+def _length(chance: random.Random) -> int:
+    return chance.randint(0, chance.choice((2, 8, MOST)))
+
+
+def _integer(kind: Kind, chance: random.Random) -> int:
+    """Small ones, powers of two and their neighbours, and any, in equal parts."""
+    low, high = kind.bounds
+    for _ in range(20):
+        match chance.randrange(3):
+            case 0:
+                value = chance.randint(-16, 16)
+            case 1:
+                value = (1 << chance.randrange(kind.bits)) + chance.randint(-1, 1)
+                value = value if value <= high else value - (1 << kind.bits)
+            case _:
+                value = chance.randint(low, high)
+        if low <= value <= high:
+            return value
+    return chance.randint(low, high)
+
+
+def _rounded(value: float, bits: int) -> float:
+    """A value that the type holds exactly."""
+    import struct
+
+    value = round(value, 3)
+    return float(struct.unpack("<f", struct.pack("<f", value))[0]) if bits == 32 else value
+
+
+def smaller(kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Inputs that are simpler than `values`, each in one argument, the simplest first."""
+    free = [kind for kind in kinds if kind.name != "length"]
+    for index, (kind, value) in enumerate(zip(free, values, strict=True)):
+        for simpler in _smaller(kind, value):
+            yield (*values[:index], simpler, *values[index + 1 :])
+
+
+def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
+    match kind.name:
+        case "int":
+            low, high = kind.bounds
+            positive = [-value] if value < 0 else []
+            # Half the way to 0, a quarter, ... one step: finds a boundary as a bisection does.
+            steps = [value - (abs(value) >> k) * (1 if value > 0 else -1) for k in range(kind.bits)]
+            for simpler in dict.fromkeys((0, *positive, *steps)):
+                if simpler != value and low <= simpler <= high and abs(simpler) <= abs(value):
+                    yield simpler
+        case "float":
+            for simpler in (0.0, 1.0, float(int(value))):
+                if abs(simpler) < abs(value):
+                    yield simpler
+        case _:
+            half = len(value) // 2
+            if half:
+                yield from (value[:half], value[half:])
+            for i in range(len(value)):
+                yield value[:i] + value[i + 1 :]
+            if kind.name == "array":
+                for i, element in enumerate(value):
+                    for simpler in _smaller(kind.element, element):
+                        changed = [*value[:i], simpler, *value[i + 1 :]]
+                        if not kind.sorted or changed == sorted(changed):
+                            yield changed
+
+
+def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> str:
+    """The call as it reads best: `@sum([3, 1], 2)`."""
+    words: list[str] = []
+    free = iter(values)
+    last: Any = None
+    for kind in kinds:
+        if kind.name == "length":
+            words.append(str(len(last)))
+            continue
+        last = next(free)
+        words.append(f'"{last}"' if isinstance(last, str) else str(last))
+    return f"@{function}({', '.join(words)})"

@@ -1,0 +1,46 @@
+"""The reference of an exercise, linked for the time of one check.  Start from `linked`.
+
+It is compiled and placed as thunks are: no cell, no name in the symbol table, nothing to undo, so
+the student's own functions can have any name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Options, Request
+from jitkernel.errors import UsageError
+from jitkernel.grading.exercise import REFERENCE, Exercise
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["linked"]
+
+_DECLARED = re.compile(r'^declare [^@\n]*@("[^"]*"|[-\w$.]+)\(', re.M)
+
+
+@contextlib.contextmanager
+def linked(session: Session, exercise: Exercise) -> Iterator[int]:
+    """The address of the reference while it lasts."""
+    engine = session.engine
+    text = engine.pool.unsealed(exercise.reference)
+    request = Request(text, Options(opt_level=1, internal=True), label="a reference")
+    compiled = engine.pool.compile(request)
+    kinds = {match[1].strip('"'): "function" for match in _DECLARED.finditer(text)}
+    linker = engine.linker
+    if REFERENCE in linker.symbols:
+        raise UsageError(f"@{REFERENCE} is defined in this session; a check needs that name")
+    with engine.writing():
+        image = linker.place(compiled.object, 0, weak=frozenset(), kinds=kinds)
+    address = next(at for symbol, at, _ in image.exports if symbol.name == REFERENCE)
+    linker.symbols.pop(REFERENCE, None)
+    image.exports = ()
+    try:
+        yield address
+    finally:
+        with engine.writing():
+            linker.unlink(image)

@@ -1,0 +1,156 @@
+"""Rules about a solution's code: read from words, applied to what was compiled.
+
+Start from `read_rule` and `apply_rule`.  "As compiled" is the IR that all passes have left, and
+the machine code as it stands in the arena; `as written` asks of the cell's own text instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Request
+from jitkernel.errors import UsageError
+from jitkernel.views.ir import entity, module_text
+from jitkernel.views.names import written
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["RULES", "Finding", "apply_rule", "read_rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found: whether it holds, and what there is, in words (`9 instructions`)."""
+
+    holds: bool
+    found: str
+
+
+RULES = (
+    "no OPCODE [as written]", "some OPCODE [as written]", "at most N instructions",
+    "at most N IR instructions", "at most N bytes", "a tail call", "direct calls",
+)  # fmt: skip
+_OPCODE = re.compile(r"(no|some)\s+([a-z]+)(\s+as written)?$")
+_MOST = re.compile(r"at most (\d+) (IR instructions|instructions|bytes)$")
+
+_Rule = Callable[["Session", str], Finding]
+
+
+def read_rule(text: str) -> _Rule:
+    """What a rule's words mean.  Raises UsageError with the forms that there are."""
+    if match := _OPCODE.match(text):
+        wanted, opcode, raw = match[1] == "some", match[2], bool(match[3])
+        return lambda session, name: _opcode(session, name, opcode, wanted, raw)
+    if match := _MOST.match(text):
+        limit, what = int(match[1]), match[2]
+        return lambda session, name: _at_most(session, name, limit, what)
+    if text == "a tail call":
+        return _tail_call
+    if text == "direct calls":
+        return _direct_calls
+    raise UsageError(f"must: {text!r} is no rule; there are: {'; '.join(RULES)}")
+
+
+def apply_rule(session: Session, text: str, name: str) -> Finding:
+    """Whether the rule holds for the function `name` (without @) as it is now."""
+    return read_rule(text)(session, name)
+
+
+# -- intermediate code ---------------------------------------------------------------------------
+
+
+def _lines(session: Session, name: str, raw: bool) -> list[str]:
+    """The instructions of a function, one a line, without comments."""
+    cell = session.symbols[name].cell
+    module = module_text(session, cell)
+    if not raw:
+        record = session.store.get(cell)
+        assert record is not None
+        options, names = session.stored_options(record), frozenset(record.nobuiltin)
+        request = Request(record.module, options, f"cell {cell}", names, record.first_line)
+        module = session.engine.pool.optimised(request)
+    body = entity(module, written(name)).partition("{")[2].rpartition("}")[0]
+    lines = (line.split(";")[0].strip() for line in body.splitlines())
+    return [line for line in lines if line and not line.endswith(":")]
+
+
+def _word(line: str) -> str:
+    """The opcode of an instruction's line; a call that may be a tail call is a call."""
+    words = line.partition("=")[2].split() if re.match(r"%[^ =]+ *=", line) else line.split()
+    while words and words[0] in ("tail", "musttail", "notail"):
+        words = words[1:]
+    return words[0] if words else ""
+
+
+def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:
+    count = sum(_word(line) == opcode for line in _lines(session, name, raw))
+    where = "as written" if raw else "as compiled"
+    return Finding((count > 0) is wanted, f"{count or 'no'} {opcode} {where}")
+
+
+# -- machine code --------------------------------------------------------------------------------
+
+
+def _machine_code(session: Session, name: str) -> list[tuple[int, int, str, str]]:
+    """Rows of address, size, mnemonic, operands."""
+    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+
+    symbol = session.symbols[name]
+    code = session.arena.read(symbol.address, symbol.size)
+    rows = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, symbol.address)
+    return [row for row in rows if row[2] not in ("nop", "int3")]
+
+
+def _at_most(session: Session, name: str, limit: int, what: str) -> Finding:
+    if what == "bytes":
+        count = session.symbols[name].size
+    elif what == "instructions":
+        count = len(_machine_code(session, name))
+    else:
+        count = len(_lines(session, name, raw=False))
+    return Finding(count <= limit, f"{count} {what if count != 1 else what.removesuffix('s')}")
+
+
+def _leaving(session: Session, name: str) -> list[tuple[str, str]]:
+    """Mnemonic and operands of each call, and of each jump that leaves the function."""
+    symbol = session.symbols[name]
+    inside = range(symbol.address + 1, symbol.address + symbol.size)
+    return [
+        (mnemonic, operands)
+        for _, _, mnemonic, operands in _machine_code(session, name)
+        if mnemonic == "call"
+        or (mnemonic == "jmp" and not (_is_number(operands) and int(operands, 16) in inside))
+    ]
+
+
+def _tail_call(session: Session, name: str) -> Finding:
+    jumps = [operands for mnemonic, operands in _leaving(session, name) if mnemonic == "jmp"]
+    promised = any("musttail" in line for line in _lines(session, name, raw=True))
+    if jumps:
+        return Finding(True, f"a jump to {_named(session, jumps[0])}")
+    return Finding(promised, "musttail, made a loop" if promised else "no jump in place of a call")
+
+
+def _direct_calls(session: Session, name: str) -> Finding:
+    leaving = _leaving(session, name)
+    for mnemonic, operands in leaving:
+        if not _is_number(operands):
+            return Finding(False, f"an indirect one: {mnemonic} {operands}")
+        target = _named(session, operands)
+        if target.startswith("the entry of "):
+            return Finding(False, f"{mnemonic} of {target}")
+    return Finding(True, f"{len(leaving)} calls, all direct" if leaving else "no calls")
+
+
+def _named(session: Session, operands: str) -> str:
+    if not _is_number(operands):
+        return operands
+    return session.places.name(int(operands, 16)) or operands
+
+
+def _is_number(operands: str) -> bool:
+    return operands.startswith("0x")

@@ -1,0 +1,69 @@
+"""Magics about exercises: `%check` for students, `%%exercise` for authors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["MAGICS"]
+
+
+def check(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel import grading
+
+    if arguments.exercise is None:
+        frontend.display(_listed(arguments.folder))
+        return
+    report = grading.check(
+        frontend.session, arguments.exercise, arguments.function or "", arguments.folder
+    )
+    frontend.display(report.view())
+
+
+def _listed(folder: str) -> Any:
+    from jitkernel import grading
+    from jitkernel.views.names import written
+    from jitkernel.views.view import table
+
+    found = [grading.Exercise.read(path) for path in grading.exercises(folder).values()]
+    rows = [(e.name, f"{written(e.function)}: {e.type}", e.task) for e in found]
+    note = "" if rows else "There is no folder `exercises` with any, here or one folder up."
+    return table("Exercises", ("name", "function", "task"), rows, note)
+
+
+def exercise(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel import grading
+
+    made = grading.make_exercise(frontend.session, arguments.exercise, arguments.body)
+    path = made.write(Path(arguments.folder or "exercises"))
+    frontend.print(f"{path}: the reference is {len(made.reference)} bytes of bitcode")
+
+
+_FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")
+
+MAGICS = (
+    Magic(
+        "check",
+        "Grade a function: hidden inputs, then rules. Without a name, the exercises at hand.",
+        check,
+        (
+            Argument("exercise", "the exercise's name", "?"),
+            Argument("function", "another function than it names", "?", completes="symbol"),
+            _FOLDER,
+        ),
+        example="%check clz",
+    ),
+    Magic(
+        "exercise",
+        "Make an exercise of the cell: `; task: ...`, `; try:`, `; must:`, then the reference.",
+        exercise,
+        (Argument("exercise", "its name"), _FOLDER),
+        form="cell",
+        example="%%exercise clz",
+    ),
+)

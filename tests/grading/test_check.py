@@ -1,0 +1,233 @@
+"""What a check says of solutions that are right, wrong, too long, too slow, or crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session, grading
+from jitkernel.errors import CheckFailed, CompileError, UsageError
+
+CLZ = """; task: how many zero bits stand above the highest one bit?
+; try: 0; 1; -1
+; must: no alloca; at most 6 instructions
+; hint: what about 0?
+define i32 @clz(i32 %x) {
+  %r = call i32 @llvm.ctlz.i32(i32 %x, i1 false)
+  ret i32 %r
+}
+declare i32 @llvm.ctlz.i32(i32, i1)
+"""
+REVERSE = """; inputs: i32[] 0..9, length
+define void @reverse(ptr %a, i32 %n) {
+entry:
+  %few = icmp slt i32 %n, 2
+  br i1 %few, label %out, label %go
+go:
+  %last = sub i32 %n, 1
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %go ], [ %i1, %loop ]
+  %j = phi i32 [ %last, %go ], [ %j1, %loop ]
+  %p = getelementptr i32, ptr %a, i32 %i
+  %q = getelementptr i32, ptr %a, i32 %j
+  %x = load i32, ptr %p
+  %y = load i32, ptr %q
+  store i32 %y, ptr %p
+  store i32 %x, ptr %q
+  %i1 = add i32 %i, 1
+  %j1 = sub i32 %j, 1
+  %more = icmp slt i32 %i1, %j1
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Session]:
+    with Session(capacity=64 << 20) as session:
+        yield session
+
+
+@pytest.fixture
+def s(shared: Session) -> Iterator[Session]:
+    shared.reset()
+    yield shared
+    shared.check()
+
+
+def failure(session: Session, exercise: grading.Exercise, source: str) -> list[str]:
+    """The lines that a wrong solution is answered with."""
+    session.run(source)
+    with pytest.raises(CheckFailed) as caught:
+        grading.check(session, exercise)
+    return str(caught.value).split("\n")
+
+
+def body(text: str) -> str:
+    return f"define i32 @clz(i32 %x) {{\n{text}\n}}"
+
+
+def test_a_right_solution_and_what_was_found(s: Session) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ)
+    s.run(CLZ)
+    report = grading.check(s, exercise)
+    assert report.inputs == 3 + 200
+    assert report.found[0] == "no alloca as compiled"
+    assert "203 inputs" in report.view().text and "<th scope" in report.view().html
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("  ret i32 31", "@clz(0): expected 32, got 31"),
+        ("  %r = load volatile i32, ptr null\n  ret i32 %r", "@clz(0): Fault: read of address 0"),
+        ("  call void @exit(i32 3)\n  ret i32 1", "@clz(0): Exited: the cell called exit(3)"),
+    ],
+)
+def test_the_first_counterexample(s: Session, text: str, first: str) -> None:
+    lines = failure(s, grading.make_exercise(s, "clz", CLZ), body(text))
+    assert lines[0].startswith(first)
+    assert lines[-1] == "hint: what about 0?"
+
+
+def test_a_loop_without_end_names_its_input(s: Session) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ)
+    before = s.engine.executor.settings
+    s.engine.executor.settings = type(before)(cell_timeout=0.2)
+    lines = failure(s, exercise, body("entry:\n  br label %l\nl:\n  br label %l"))
+    assert lines[0] == "@clz(0): did not come back within 0.2 s; expected 32"
+    assert s.engine.executor.settings.cell_timeout == 0.2
+    s.engine.executor.settings = before
+
+
+def test_a_counterexample_is_made_simpler(s: Session) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ.replace("; try: 0; 1; -1\n", ""))
+    wrong = body(
+        "  %big = icmp sgt i32 %x, 1000\n"
+        "  %r = call i32 @llvm.ctlz.i32(i32 %x, i1 false)\n"
+        "  %q = select i1 %big, i32 99, i32 %r\n  ret i32 %q"
+    )
+    lines = failure(s, exercise, wrong + "\ndeclare i32 @llvm.ctlz.i32(i32, i1)")
+    # 1001 to 2047 have 22 or 21 leading zeros; halving and stepping down ends right above 1000.
+    assert lines[0] == "@clz(1001): expected 22, got 99"
+
+
+def test_what_it_printed_is_told(s: Session) -> None:
+    source = body("  call i32 @puts(ptr @m)\n  ret i32 31") + '\n@m = constant [3 x i8] c"hi\\00"'
+    lines = failure(s, grading.make_exercise(s, "clz", CLZ), source)
+    assert lines[1:3] == ["It printed:", "  hi"]
+
+
+def test_arrays(s: Session) -> None:
+    exercise = grading.make_exercise(s, "reverse", REVERSE)
+    s.run(REVERSE)
+    assert grading.check(s, exercise).inputs == 200
+    lines = failure(s, exercise, "define void @reverse(ptr %a, i32 %n) {\n  ret void\n}")
+    assert lines[0] == "@reverse([0, 1], 2): expected to leave [1, 0], left [0, 1]"
+    beyond = "  %p = getelementptr i32, ptr %a, i32 %n\n  store i32 1, ptr %p\n  ret void"
+    lines = failure(s, exercise, f"define void @reverse(ptr %a, i32 %n) {{\n{beyond}\n}}")
+    assert lines[0] == "@reverse([], 0): wrote behind the end of []"
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "complaint"),
+    [
+        ("at most 1 instructions", "  %r = mul i32 %x, %x\n  ret i32 %r", "instructions"),
+        ("at most 2 bytes", "  %r = mul i32 %x, %x\n  ret i32 %r", "bytes"),
+        (
+            "no alloca as written",
+            "  %p = alloca i32\n  store i32 %x, ptr %p\n  %r = mul i32 %x, %x\n  ret i32 %r",
+            "1 alloca as written",
+        ),
+        ("some phi", "  %r = mul i32 %x, %x\n  ret i32 %r", "no phi as compiled"),
+        ("a tail call", "  %r = mul i32 %x, %x\n  ret i32 %r", "no jump in place of a call"),
+        (
+            "direct calls",
+            "  %f = load volatile ptr, ptr @f\n  %r = call i32 %f(i32 %x)\n  %s = add i32 %r, 0\n"
+            "  store volatile i32 0, ptr @g\n  ret i32 %s",
+            "an indirect one: call",
+        ),
+    ],
+)
+def test_rules(s: Session, rule: str, source: str, complaint: str) -> None:
+    reference = "define i32 @f2(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+    exercise = grading.make_exercise(s, "f2", f"; must: {rule}\n{reference}")
+    s.run("define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}")
+    s.run("@g = global i32 0\n@f = global ptr @sq")
+    lines = failure(s, exercise, f"define i32 @f2(i32 %x) {{\n{source}\n}}")
+    assert complaint in lines[0] and lines[0].endswith(f"asks for: {rule}")
+    assert lines[1] == "All 200 inputs gave the right answer."
+
+
+def test_rules_that_hold(s: Session) -> None:
+    rules = "a tail call; direct calls; no alloca; some call; at most 9 IR instructions"
+    source = "define i32 @f2(i32 %x) {\n  %r = musttail call i32 @sq(i32 %x)\n  ret i32 %r\n}"
+    sq = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
+    exercise = grading.make_exercise(s, "f2", f"; must: {rules}\n; function: @f2\n{sq}\n{source}")
+    s.run(sq)
+    s.run(source)
+    assert grading.check(s, exercise).found[0] .startswith("a jump to @sq")
+
+
+def test_the_reference_meets_no_names_of_the_students(s: Session) -> None:
+    helper = "define i32 @help(i32 %x) {\n  %r = mul i32 %x, 3\n  ret i32 %r\n}"
+    main = "define i32 @triple(i32 %x) {\n  %r = call i32 @help(i32 %x)\n  ret i32 %r\n}"
+    exercise = grading.make_exercise(s, "triple", f"; function: @triple\n{helper}\n{main}")
+    s.run("define i32 @help(i32 %x) {\n  ret i32 -1\n}")
+    s.run("define i32 @triple(i32 %x) {\n  %r = mul i32 %x, 3\n  ret i32 %r\n}")
+    names, cells = set(s.symbols), [c.number for c in s.cells]
+    grading.check(s, exercise)
+    assert s.call("help", 1) == -1
+    assert ([c.number for c in s.cells], set(s.symbols)) == (cells, names)
+
+
+def test_missing_and_of_another_type(s: Session) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ)
+    with pytest.raises(CheckFailed, match=r"@clz is not defined; .* asks for @clz: i32 .i32."):
+        grading.check(s, exercise)
+    s.run("define i64 @clz(i64 %x) {\n  ret i64 %x\n}")
+    with pytest.raises(CheckFailed, match=r"@clz is i64 .i64., but"):
+        grading.check(s, exercise)
+    s.run("define i32 @mine(i32 %x) {\n  ret i32 32\n}")
+    with pytest.raises(CheckFailed, match=r"@mine.1.: expected 31, got 32"):
+        grading.check(s, exercise, "@mine")
+
+
+def test_on_disk(s: Session, tmp_path: Path) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ)
+    path = exercise.write(tmp_path / "exercises")
+    assert grading.Exercise.read(path) == exercise
+    assert "llvm.ctlz" not in path.read_text()
+    assert list(grading.exercises(str(tmp_path / "exercises"))) == ["clz"]
+    with pytest.raises(UsageError, match="did you mean clz"):
+        grading.find_exercise("clx", str(tmp_path / "exercises"))
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="is no exercise"):
+        grading.Exercise.read(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("; musst: no alloca\n", "an exercise has no musst"),
+        ("; must: no allocas at all\n", "is no rule"),
+        ("; inputs: i32[]\n", "does not fit an argument"),
+        ("; inputs: any, any\n", "2 are described"),
+        ("; try: 1, 2\n", "2 values, 1 are needed"),
+        ("; samples: many\n", "is no number"),
+        ("; function: @other\n", "is not"),
+    ],
+)
+def test_an_authors_mistakes(s: Session, head: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        grading.make_exercise(s, "f", head + "define i32 @f(i32 %x) {\n  ret i32 %x\n}")
+
+
+def test_a_reference_with_an_error(s: Session) -> None:
+    with pytest.raises(CompileError):
+        grading.make_exercise(s, "f", "define i32 @f(i32 %x) {\n  ret i64 %x\n}")
