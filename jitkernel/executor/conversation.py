@@ -49,6 +49,7 @@ class Conversation:
         self.on_output: Callable[[str, bytes], object] | None = None
         self.on_input: Callable[[str], str | None] | None = None
         self.on_ready: Callable[[Spawned], None] = lambda child: None
+        self.on_wait: Callable[[float], object] | None = None
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
@@ -202,6 +203,11 @@ class Conversation:
             asleep = fresh != _UNBORN and procfs.asleep(child.pid, fresh)
             self._stuck = self._stuck + 1 if asleep else 0
             return now < deadline + (0.0 if asleep else _SLOW) and self._stuck < 2
+        if self.on_wait is not None and self.failure is None:
+            try:
+                self.on_wait(now - self._began)
+            except BaseException as error:
+                self._fail(error)
         if self.stop is not None:
             alive = self.stop.step(now)
             self._due = self.stop.due

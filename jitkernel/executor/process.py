@@ -107,6 +107,16 @@ class Executor:
         self._talk.on_input = value
 
     @property
+    def on_wait(self) -> Callable[[float], object] | None:
+        """Called with the seconds that a request has taken, some thirty times a second; not for
+        those that take less than 20 ms."""
+        return self._talk.on_wait
+
+    @on_wait.setter
+    def on_wait(self, value: Callable[[float], object] | None) -> None:
+        self._talk.on_wait = value
+
+    @property
     def pid(self) -> int:
         """The process's id, 0 while there is none."""
         child = self._talk.child

@@ -38,6 +38,9 @@ class Output(Protocol):
     def display(self, view: View) -> None:
         """A display between the streams."""
 
+    def live(self, view: View, last: bool) -> None:
+        """A display that takes the place of the cell's last one of this kind; `last`: for good."""
+
     def page(self, view: View) -> None:
         """Help, for the pager where there is one."""
 
@@ -192,6 +195,9 @@ class Frontend:
 
     def display(self, view: View) -> None:
         self.out.display(self.masked(view))
+
+    def live(self, view: View, last: bool = True) -> None:
+        self.out.live(self.masked(view), last)
 
     def page(self, view: View) -> None:
         self.out.page(self.masked(view))

@@ -32,6 +32,10 @@ class TerminalOutput:
     def display(self, view: View) -> None:
         self.write("stdout", view.text + "\n")
 
+    def live(self, view: View, last: bool) -> None:
+        if last:  # what a terminal has printed stays
+            self.display(view)
+
     def page(self, view: View) -> None:
         self.display(view)
 

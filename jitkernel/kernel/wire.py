@@ -7,6 +7,7 @@ thread.  Start from `WireOutput`.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import zmq
 
@@ -30,6 +31,7 @@ class WireOutput:
         self._silent = False
         self._allow_stdin = False
         self._count = 0
+        self._live = ""  # the identity of the cell's display that is updated in place
         self._payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
@@ -42,7 +44,7 @@ class WireOutput:
         self._parent = self._kernel.get_parent("shell")
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
-        self._payload = []
+        self._payload, self._live = [], ""
         self._stop_input = False
         self.streams.reset(self._kernel.max_output)
 
@@ -71,6 +73,14 @@ class WireOutput:
                 "display_data",
                 {"data": view._repr_mimebundle_(), "metadata": {}, "transient": {}},
             )
+
+    def live(self, view: View, last: bool) -> None:
+        if self._silent:
+            return
+        kind = "update_display_data" if self._live else "display_data"
+        self._live = self._live or uuid4().hex
+        transient = {"display_id": self._live}
+        self._send(kind, {"data": view._repr_mimebundle_(), "metadata": {}, "transient": transient})
 
     def page(self, view: View) -> None:
         self._payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from jitkernel.session.source_lines import line_finder
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
+from jitkernel.session.watch import Watched, Watches
 from jitkernel.session.without_running import compile_only, place_object, place_only, run_many
 
 __all__ = ["Session"]
@@ -89,6 +91,8 @@ class Session:
             self.store.close()
             raise
         self.memory_log = MemoryLog(self.engine.arena)
+        self.watches = Watches(lambda: self.host(lambda block: None, lambda outcome: JitError("")))
+        self._nesting = False
         self.results: dict[int, TypedValue] = {}
         self.last: TypedValue | None = None
         self.number = 0
@@ -160,10 +164,8 @@ class Session:
         with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, sink or Collector(), options or CellOptions(), cell_id, number)
-            try:
+            with self._observed():
                 return runner.run(source)
-            finally:
-                self._note_memory()
 
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
@@ -173,7 +175,8 @@ class Session:
         """
         with self.lock, self.engine.run():
             self._open()
-            return run_many(self, sources, options or CellOptions())
+            with self._observed():
+                return run_many(self, sources, options or CellOptions())
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
@@ -190,9 +193,9 @@ class Session:
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
         with self.lock, self.engine.run():
             self._open()
-            return Runner(self, sink or Collector(), CellOptions(), None, None).time(
-                expression, number, repeat
-            )
+            runner = Runner(self, sink or Collector(), CellOptions(), None, None)
+            with self._observed():
+                return runner.time(expression, number, repeat)
 
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
@@ -310,6 +313,41 @@ class Session:
             )
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
         return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
+
+    def watch(
+        self,
+        *names: str,
+        call: Callable[[Sequence[Watched]], object] | None = None,
+        every: float | None = None,
+    ) -> list[Watched]:
+        """Look at globals while code runs: `s.watch("g", call=print)`; all as they are now.
+
+        `call` gets every watched global, at most once in `every` seconds (0.5) and only when one
+        has changed, and once more when the run has ended, after a crash too.  It is called from
+        the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
+        a name is no variable of the session.
+        """
+        with self.lock:
+            self.watches.add([name.removeprefix("@") for name in names])
+            if call is not None:
+                self.watches.observer = call
+            if every is not None:
+                self.watches.every = every
+            if self.watches:
+                self.engine.executor.on_wait = self.watches.look
+            return self.watches.now()
+
+    def unwatch(self, *names: str) -> None:
+        """Look at these no more; without names, at none.  Raises UsageError."""
+        with self.lock:
+            self.watches.remove([n.removeprefix("@") for n in names] or self.watches.names)
+            if not self.watches and self.engine.started:
+                self.engine.executor.on_wait = None
+
+    def watched(self) -> list[Watched]:
+        """What `watch` watches, as it is now."""
+        with self.lock:
+            return self.watches.now()
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -547,7 +585,8 @@ class Session:
         with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, Collector(), CellOptions(), None, None)
-            return runner.call(name.removeprefix("@"), arguments)
+            with self._observed():
+                return runner.call(name.removeprefix("@"), arguments)
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
@@ -582,6 +621,21 @@ class Session:
     def _open(self) -> None:
         if self.engine.closed:
             raise JitError("this session is closed")
+
+    @contextlib.contextmanager
+    def _observed(self) -> Iterator[None]:
+        """A cell or a call, for those who look on: watches and the memory log."""
+        if self._nesting:  # a magic within a cell runs another one
+            yield
+            return
+        self._nesting = True
+        try:
+            yield
+        finally:
+            self._nesting = False
+            if self.watches:
+                self.watches.ended()
+            self._note_memory()
 
     def _note_memory(self, now: bool = False) -> None:
         """A cell has ended."""

@@ -13,5 +13,6 @@ from jitkernel.views.memory import memory
 from jitkernel.views.object import object
 from jitkernel.views.tables import cells, symbols
 from jitkernel.views.view import View
+from jitkernel.views.watch import watch
 
-__all__ = ["View", "arena", "asm", "cells", "deps", "ir", "memory", "object", "symbols"]
+__all__ = ["View", "arena", "asm", "cells", "deps", "ir", "memory", "object", "symbols", "watch"]

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics import compiling, environment, grading, memory, program, timing
+from jitkernel.kernel.magics import (
+    compiling,
+    environment,
+    grading,
+    memory,
+    program,
+    timing,
+    watching,
+)
 from jitkernel.kernel.magics.habits import HABITS
 from jitkernel.kernel.magics.table import Magic, help_text, parse
 
@@ -27,6 +35,7 @@ MAGICS: tuple[Magic, ...] = (
     *compiling.MAGICS,
     *timing.MAGICS,
     *grading.MAGICS,
+    *watching.MAGICS,
     *environment.MAGICS,
 )
 

@@ -7,6 +7,7 @@ function that does it.  The parser, the help text and TAB all read that.
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -196,7 +197,7 @@ def usage(magic: Magic) -> str:
 
 def help_text(magic: Magic) -> str:
     """The whole help of a magic, plain text."""
-    lines = [usage(magic), "", magic.help]
+    lines = [usage(magic), "", *textwrap.wrap(magic.help, 100)]
     if magic.form == "both":
         lines.append(f"As a cell magic, %%{magic.name}, it takes the rest of the cell.")
     if magic.arguments:
