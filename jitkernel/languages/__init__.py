@@ -1,1 +1,20 @@
-"""Source text in, IR text and actions out; one package per language.  Start from `llvm`."""
+"""Source text in, IR text and actions out; one package per language.
+
+Start from `Language`, which says what a language is, and `find`, which knows them by name.
+"""
+
+from jitkernel.languages.language import Commands, Known, Language, Once, plan, split_commands
+from jitkernel.languages.registry import add, find, load_file, names
+
+__all__ = [
+    "Commands",
+    "Known",
+    "Language",
+    "Once",
+    "add",
+    "find",
+    "load_file",
+    "names",
+    "plan",
+    "split_commands",
+]

@@ -18,7 +18,7 @@ from jitkernel.errors import (
     WorkerDied,
 )
 from jitkernel.executor import Outcome
-from jitkernel.languages.llvm import Assembled, Plan, assemble
+from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble
 from jitkernel.languages.llvm.hints import Context, explain
 from jitkernel.languages.llvm.types import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
@@ -40,10 +40,8 @@ if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost
     from jitkernel.session.session import Session
 
-__all__ = ["BLOCK", "CellOptions", "Definer", "row"]
+__all__ = ["CellOptions", "Definer", "row"]
 
-#: The function of a cell's instructions, where it is part of the cell's module.
-BLOCK = "jk.block"
 _ALIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=[^\n]*?,\s*align\s+(\d+)', re.MULTILINE)
 
 
@@ -125,11 +123,11 @@ class Definer(Relay):
             plan,
             known,
             program.types,
-            block_name=BLOCK,
+            block_name=ENTRY,
             prelude=self.session.settings.prelude,
             part=part,
         )
-        names = own if part == "block" else own | plan.defines
+        names = own if part == "block" else own | (plan.defines - {ENTRY})
         functions = frozenset(
             n for n in names
             if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
@@ -145,7 +143,7 @@ class Definer(Relay):
             nobuiltin=functions,
             first_line=assembled.first_line,
             context=self.session.settings.context,
-            cell=0 if part == "block" else self.cell.number,
+            cell=0 if part == "block" or ENTRY in plan.defines else self.cell.number,
         )
 
     def compile(self, request: Request, source: str) -> Compiled:
@@ -246,11 +244,11 @@ class Definer(Relay):
 
     def _hide_block(self, image: Image) -> None:
         """The function of the cell's instructions is reached by its address, not by name."""
-        block = self.program.linker.symbols.get(BLOCK)
+        block = self.program.linker.symbols.get(ENTRY)
         if block is not None and block.image is image:
             self.entry = block.address
-            del self.program.linker.symbols[BLOCK]
-            self.change.moved.pop(BLOCK, None)
+            del self.program.linker.symbols[ENTRY]
+            self.change.moved.pop(ENTRY, None)
             image.exports = tuple([e for e in image.exports if e[0] is not block])
 
     def say_status(self) -> None:

@@ -41,6 +41,8 @@ class SessionHost:
         self._engine, self._program = engine, program
         self._results, self._own, self._fail = results, own, fail
         self._prelude = use_prelude
+        # Where a language that runs a cell by itself puts what the cell prints.
+        self.output: Callable[[str, bytes], None] = lambda name, data: None
 
     # -- what is known ---------------------------------------------------------------------------
 

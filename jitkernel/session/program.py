@@ -180,7 +180,8 @@ class Program:
         for name, info in known:
             symbol = symbols.get(name)
             if symbol is None:
-                self.declared[name] = info
+                if name in kinds:  # else it is the module's own: internal or private
+                    self.declared[name] = info
                 continue
             if name in exported:
                 change.moved[name] = before.get(name, (0, None))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import (
@@ -17,7 +17,9 @@ from jitkernel.errors import (
     JitError,
     UsageError,
 )
+from jitkernel.languages import Language, find
 from jitkernel.languages.llvm import (
+    ENTRY,
     Action,
     Assembled,
     AssignAction,
@@ -26,8 +28,10 @@ from jitkernel.languages.llvm import (
     InspectAction,
     MagicAction,
     Plan,
+    RunAction,
     ShellAction,
     ShowAction,
+    Type,
     TypedValue,
     assign,
     evaluate,
@@ -36,11 +40,11 @@ from jitkernel.languages.llvm import (
     progress,
     stands_alone,
 )
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.types import FunctionType, parse_type, quote_name
 from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
-from jitkernel.session.definer import BLOCK, Definer, row
+from jitkernel.session.definer import Definer, row
 from jitkernel.session.full import explain_full
 from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
@@ -56,23 +60,31 @@ __all__ = ["Runner"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedBlock:
-    """An instruction block that is compiled and waits for its turn."""
+    """Code that runs once, compiled and waiting for its turn; it gives a value of `type`."""
 
-    assembled: Assembled
+    type: Type
     request: Request
     compiled: Compiled
+
+
+Block: TypeAlias = Assembled | PreparedBlock
 
 
 class Runner(Definer):
     """One run of one cell in a session whose lock is held."""
 
+    language: Language
+
     # -- whole cells -----------------------------------------------------------------------------
 
-    def run(self, source: str) -> Result:
+    def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
+        self.language = find(language)
         before, self.session.sink = self.session.sink, self
         try:
-            return self._run(source)
+            known = self.host()
+            known.output = self.output
+            return self._run(self.language.read(source, known))
         except ArenaFull as error:
             raise explain_full(self.session, error) from None
         finally:
@@ -80,8 +92,7 @@ class Runner(Definer):
             self.result.stdout = self.out.decode("utf-8", "replace")
             self.result.stderr = self.err.decode("utf-8", "replace")
 
-    def _run(self, source: str) -> Result:
-        plan = parse_cell(source)
+    def _run(self, plan: Plan) -> Result:
         if plan.cell_magic is not None:
             raise UsageError(
                 f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
@@ -95,21 +106,25 @@ class Runner(Definer):
         for warning in plan.warnings:
             self.note(f"{warning.severity}: {warning.render()}")
         self.session.number = self.cell.number
-        title = source.strip().partition("\n")[0]
+        title = plan.source.strip().partition("\n")[0]
         shown = title if len(title) <= 50 else title[:47] + "..."
         self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
         self.change.results = (self.session.last,)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
-        block: Assembled | PreparedBlock | None = None
+        blocks: dict[int, Block] = {}  # by the identity of their actions
         try:
             if plan.entities:
                 assembled = self.define(plan, "all" if together else "entities")
-                block = assembled if together else None
+                if together:
+                    blocks[id(plan.block)] = assembled
             else:
                 self.replace_undefined()
             try:
-                if plan.block is not None and not together:
-                    block = self._prepare_block(plan)
+                for action in plan.actions:
+                    if isinstance(action, RunAction):
+                        blocks[id(action)] = self._prepare(action.module, "entities")
+                    elif isinstance(action, BlockAction) and not together:
+                        blocks[id(action)] = self._prepare(plan, "block")
                 self.construct()
             except BaseException:
                 self.session.history.cancel(self.change)
@@ -122,15 +137,15 @@ class Runner(Definer):
         self.result.cell = self.cell
         if self.change.moved or self.change.notes:
             self.say_status()
-        self._statements(plan, block)
+        self._statements(plan, blocks)
         return self.result
 
-    def _statements(self, plan: Plan, block: Assembled | PreparedBlock | None) -> None:
+    def _statements(self, plan: Plan, blocks: dict[int, Block]) -> None:
         values: list[tuple[str, TypedValue]] = []
         host = self.host()
         for action in plan.actions:
             try:
-                value = self._act(action, plan, host, block)
+                value = self._act(action, plan, host, blocks)
             except JitError as error:
                 for label, earlier in values:
                     self._show(label, earlier)
@@ -148,23 +163,17 @@ class Runner(Definer):
             value = values[-1][1]
             self.session.keep_result(self.cell.number, value)
             self.result.typed, self.result.value = value, value.python
-            self.result.text = value.text(self.session.describe)
-            self.result.html = self._html(value)
+            self.result.text, self.result.html = self._written(value)
 
     def _act(
-        self,
-        action: Action,
-        plan: Plan,
-        host: SessionHost,
-        block: Assembled | PreparedBlock | None,
+        self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, Block]
     ) -> TypedValue | None:
         match action:
             case CallAction(expr):
                 value = evaluate(expr, None, host, plan.source)
                 return None if value.is_void else value
-            case BlockAction():
-                assert block is not None
-                return self._block(plan, block, host)
+            case BlockAction() | RunAction():
+                return self._block(plan, blocks[id(action)], host)
             case AssignAction(name, expr):
                 found = assign(name, expr, host, plan.source)
                 if found.address is not None:
@@ -203,26 +212,31 @@ class Runner(Definer):
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _prepare_block(self, plan: Plan) -> PreparedBlock:
-        """Compile the instruction block, before any statement of the cell runs."""
+    def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
+        """Compile the instruction block, or a module that runs once, before any statement runs."""
         options = replace(self.session.options(self.options), opt_level=self.options.opt_level or 0)
-        assembled, request = self.request(plan, "block", options)
+        assembled, request = self.request(plan, part, options)
         compiled = self.compile(request, plan.source)
         check_types(self.program, compiled.summary, self.cell, None)
-        return PreparedBlock(assembled, request, compiled)
+        if assembled.block_type is not None:
+            return PreparedBlock(assembled.block_type, request, compiled)
+        entry = parse_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
+        assert isinstance(entry, FunctionType)
+        if entry.parameters:
+            raise CompileError(f"what runs once takes no arguments, and this is {entry}")
+        return PreparedBlock(entry.result, request, compiled)
 
-    def _block(
-        self, plan: Plan, block: Assembled | PreparedBlock, host: SessionHost
-    ) -> TypedValue | None:
+    def _block(self, plan: Plan, block: Block, host: SessionHost) -> TypedValue | None:
         """Run the instruction block: a function of its own that is called once."""
         linker = self.program.linker
         if isinstance(block, Assembled):
-            return self._call_block(block, self.entry, host)
+            assert block.block_type is not None
+            return self._call_block(block.block_type, self.entry, host)
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
         image = linker.place(compiled.object, self.cell.number, kinds=kinds, weak=frozenset())
-        linker.symbols.pop(BLOCK, None)
+        linker.symbols.pop(ENTRY, None)
         entry = image.exports[0][1]
         image.exports = ()
         record = Record(
@@ -236,7 +250,7 @@ class Runner(Definer):
                 symbol = linker.symbols.get(info.name)
                 if symbol is not None and symbol.info is None:
                     self.program.learn(symbol, info, compiled.summary.types)
-            return self._call_block(block.assembled, entry, host)
+            return self._call_block(block.type, entry, host)
         finally:
             self.running = self.program.running = None
             self.session.graves_of(image)
@@ -245,9 +259,7 @@ class Runner(Definer):
                 self.own(held)
             linker.unlink(image)
 
-    def _call_block(self, assembled: Assembled, entry: int, host: SessionHost) -> TypedValue | None:
-        type = assembled.block_type
-        assert type is not None
+    def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)
         signature = Signature(f"{host._type(type)} ()", "", "", "", f"{shown} ()")
         target = self.engine.target(signature, ())
@@ -335,10 +347,12 @@ class Runner(Definer):
                 self.sink.inspect(action)
 
     def _show(self, label: str, value: TypedValue) -> None:
-        self.sink.shown(label, value.text(self.session.describe), self._html(value))
+        self.sink.shown(label, *self._written(value))
 
-    def _html(self, value: TypedValue) -> str:
-        """The value in HTML where that says more than its text, else nothing."""
-        describe = self.session.describe
-        found = value.html(describe)
-        return "" if found == f"<pre>{html.escape(value.text(describe))}</pre>" else found
+    def _written(self, value: TypedValue) -> tuple[str, str]:
+        """The value as text, and in HTML where that says more, else nothing."""
+        own = self.language.show(value)
+        if own:
+            return own, ""
+        text, found = value.text(self.session.describe), value.html(self.session.describe)
+        return text, "" if found == f"<pre>{html.escape(text)}</pre>" else found

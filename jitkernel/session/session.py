@@ -152,20 +152,18 @@ class Session:
         options: CellOptions | None = None,
         number: int | None = None,
     ) -> Result:
-        """Run one cell.
+        """Run one cell of a language (see `jitkernel.languages`).
 
         `cell_id` names the notebook cell: running it again replaces what it defined.  `number` is
         the number to give it (the client's count), where that is still free.  Raises CompileError,
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
-        if language != "llvm":
-            raise UsageError(f"there is no language {language!r}; there is llvm")
         with self.lock, self.engine.run():
             self._open()
             runner = Runner(self, sink or Collector(), options or CellOptions(), cell_id, number)
             with self._observed():
-                return runner.run(source)
+                return runner.run(source, language)
 
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
@@ -455,6 +453,7 @@ class Session:
             self.results.clear()
             self.last = None
             self.program.types.clear()
+            self.program.declared.clear()
 
     def load(self, path: str) -> list[str]:
         """Load a shared library into the executor; names that were missing and it defines.

@@ -6,6 +6,7 @@ which do not change code, and the table is remembered for the cells asked for la
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["line_finder", "lines_of", "request_of"]
 
 _KEPT = 16
+_MARK = re.compile(r"\s*; line (\d+)\b")
 
 
 def line_finder(
@@ -109,9 +111,25 @@ def _rows(
     for index, place in enumerate(arrange(obj).places):
         if place is not None and place[0] == "text":
             starts[obj.section_name(index)] = text.start + place[1]
+    told = _cell_lines(record)
     return sorted(
-        (starts[section] + offset, line) for section, offset, line in table if section in starts
+        (starts[section] + offset, told(line)) for section, offset, line in table if section in starts
     )
+
+
+def _cell_lines(record: Record) -> Callable[[int], int]:
+    """From lines of a cell's module to lines of its source, 0 where unknown.
+
+    A language other than IR marks in the module which line of the cell instructions come from.
+    """
+    module = record.module.split("\n")[record.first_line - 1 :]
+    if not any(_MARK.match(text) for text in module) or _MARK.search(record.source):
+        return lambda line: line
+    lines = [0]
+    for text in module:
+        mark = _MARK.match(text)
+        lines.append(int(mark[1]) if mark else 0 if text.startswith("define ") else lines[-1])
+    return lambda line: lines[line] if line < len(lines) else 0
 
 
 def _holds(image: Image, address: int) -> bool:

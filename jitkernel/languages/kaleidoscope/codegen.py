@@ -7,254 +7,235 @@ into registers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from lark import Token
+from lark.visitors import Interpreter
 from llvmlite import ir
 
 from jitkernel.errors import CompileError
-from jitkernel.languages.kaleidoscope.syntax import (
-    Assign,
-    At,
-    BuiltIn,
-    Call,
-    Choice,
-    Expression,
-    Item,
-    Loop,
-    Number,
-    Prototype,
-    Scope,
-    Variable,
-)
+from jitkernel.languages.kaleidoscope.syntax import Node, Prototype
 
 __all__ = ["PRECEDENCE", "SUPPLIED", "Complain", "Find", "generate"]
 
 DOUBLE, I32 = ir.DoubleType(), ir.IntType(32)
-ZERO = ir.Constant(DOUBLE, 0.0)
-# The constant that holds the precedence of `binary|` is `binary|.precedence`.
+ZERO, ONE = ir.FormattedConstant(DOUBLE, "0.0"), ir.FormattedConstant(DOUBLE, "1.0")
+# The precedence of `binary|` is in the constant `binary|.precedence`, for later cells.
 PRECEDENCE = ".precedence"
-# What the tutorial's C++ program offers to its language: names, and the format each prints with.
+# What the tutorial's C++ program offers to its language, and the format each prints with.
 SUPPLIED = {"putchard": "%c", "printd": "%f\n"}
 
-# The number of parameters of a function that is not the module's own, None where nobody knows it.
-# Raises CompileError for one that cannot be called.
-Find: TypeAlias = Callable[[str, At], int | None]
-Complain: TypeAlias = Callable[[At, str, str], CompileError]
+# What `llvmlite` writes otherwise than LLVM: lines on the target, quotes around plain names, and
+# what a pointer points to.
+_HEADER = 'target datalayout = ""\n\n'
+_QUOTED = re.compile(r'([@%])"([A-Za-z$._][\w$.]*)"')
+_POINTER = re.compile(r"(?:double|\[\d+ x i8\])\*")
+
+# How many parameters a function has that is not the cell's own, None where nobody knows it.
+Find: TypeAlias = Callable[[str, Token], int | None]
+Complain: TypeAlias = Callable[..., CompileError]
 
 
 def generate(
-    definitions: Iterable[Item], known: Mapping[str, int], find: Find, complain: Complain,
-    entry: str = "",
-) -> str:  # fmt: skip
-    """The text of a module that defines these items; an expression becomes the function `entry`.
+    items: Iterable[Node], own: Mapping[str, int], find: Find, complain: Complain, entry: str = ""
+) -> str:
+    """The text of a module with these items; an expression at the top becomes the function `entry`.
 
-    `known` are the numbers of parameters of the functions that the whole cell defines or declares.
-    Raises what `complain` makes of a mistake.
+    `own` are the cell's functions with their numbers of parameters.  `complain(at, message, hint)`
+    makes the CompileError to raise for a mistake.
     """
-    module = ir.Module()
-    module.triple = ""  # the session's own
-    build = _Module(module, known, find, complain)
-    for item in definitions:
-        build.item(item, entry)
-    return str(module)
+    module = _Module(own, find, complain)
+    for item in items:
+        match item.children:
+            case [Prototype() as head]:
+                module.function(head.name, len(head.parameters))
+            case [Prototype() as head, body]:
+                module.define(head, body)
+            case [body]:
+                module.define(Prototype(Token("NAME", entry), entry, ()), body)
+    text = str(module.module).partition(_HEADER)[2]
+    return _POINTER.sub("ptr", _QUOTED.sub(r"\1\2", text))
 
 
 class _Module:
-    """Functions by name, and where names lead that are not the module's."""
+    """One module, its functions by name."""
 
-    def __init__(
-        self, module: ir.Module, known: Mapping[str, int], find: Find, complain: Complain
-    ):
-        self.module, self.known, self.find, self.complain = module, known, find, complain
+    def __init__(self, own: Mapping[str, int], find: Find, complain: Complain):
+        self.module = ir.Module()
+        self.own, self.find, self.complain = own, find, complain
 
-    def item(self, item: Item, entry: str) -> None:
-        prototype = item.prototype or Prototype(item.at, entry, ())
-        function = self.declare(prototype.name, len(prototype.parameters))
-        if item.body is None:
-            return
-        for argument, name in zip(function.args, prototype.parameters, strict=True):
-            argument.name = name
-        _Function(self, function).define(item.at, item.body)
-        if prototype.precedence:
-            precedence = ir.GlobalVariable(self.module, I32, prototype.name + PRECEDENCE)
-            precedence.global_constant = True
-            precedence.initializer = ir.Constant(I32, prototype.precedence)
-
-    def declare(self, name: str, parameters: int) -> ir.Function:
+    def function(self, name: str, parameters: int) -> ir.Function:
+        """The function of that name, declared where it is not there yet."""
         found = self.module.globals.get(name)
-        if found is None:
-            found = ir.Function(self.module, ir.FunctionType(DOUBLE, [DOUBLE] * parameters), name)
-        return found
+        type = ir.FunctionType(DOUBLE, [DOUBLE] * parameters)
+        return found or ir.Function(self.module, type, name)
 
-    def callee(self, call: Call) -> ir.Function:
-        """The function that a call calls, its arguments counted."""
-        wanted = self.known.get(call.name)
-        if wanted is None:
-            wanted = self.find(call.name, call.at)
-        if wanted is None and call.name in SUPPLIED:
-            wanted = 1
-            if call.name not in self.module.globals:
-                self.supply(call.name)
-        what = call.name.removeprefix("unary").removeprefix("binary")
-        if wanted is None:
-            if what != call.name:
-                raise self.complain(
-                    call.at, f"nobody defines the operator `{what}`", f"def unary{what}(x) ..."
-                )
-            raise self.complain(call.at, f"there is no function `{what}`", call.name)
-        given = len(call.arguments)
-        if given != wanted:
-            plural, verb = "s" * (wanted != 1), "is" if given == 1 else "are"
-            words = f"`{what}` takes {wanted} argument{plural}, and {given} {verb} given"
-            raise self.complain(call.at, words, "")
-        return self.declare(call.name, wanted)
+    def define(self, head: Prototype, body: Node) -> None:
+        function = _Function(self, self.function(head.name, len(head.parameters)), head.parameters)
+        function.builder.ret(function.visit(body))
+        if head.precedence:
+            constant = ir.GlobalVariable(self.module, I32, head.name + PRECEDENCE)
+            constant.global_constant, constant.initializer = True, ir.Constant(I32, head.precedence)
+
+    def callee(self, at: Token, name: str, given: int) -> ir.Function:
+        """The function that a call with so many arguments calls."""
+        shown = name.removeprefix("unary").removeprefix("binary") if name != at else name
+        count = self.own.get(name)
+        if count is None:
+            count = self.find(name, at)
+        if count is None and name in SUPPLIED:
+            count = 1
+            self.supply(name)
+        if count is None:
+            what = "function" if shown == name else "operator"
+            hint = "" if shown == name else f"def {name}(x) ..."
+            raise self.complain(at, f"there is no {what} `{shown}`", hint)
+        if given != count:
+            words = f"`{shown}` takes {count} argument{'s' * (count != 1)}, and {given} "
+            raise self.complain(at, words + ("is given" if given == 1 else "are given"))
+        return self.function(name, count)
 
     def supply(self, name: str) -> None:
-        """Define `putchard` or `printd` for this module alone: a `printf` of its argument."""
-        function = self.declare(name, 1)
+        """Define `putchard` or `printd`, for this module alone: a `printf` of its argument."""
+        if name in self.module.globals:
+            return
+        function = self.function(name, 1)
         function.linkage = "internal"
         text = bytearray(SUPPLIED[name].encode() + b"\0")
         form = ir.Constant(ir.ArrayType(ir.IntType(8), len(text)), text)
         string = ir.GlobalVariable(self.module, form.type, name + ".format")
         string.linkage, string.global_constant, string.initializer = "internal", True, form
-        printf = self.module.globals.get("printf") or ir.Function(
-            self.module, ir.FunctionType(I32, [ir.PointerType()], var_arg=True), "printf"
-        )
+        type = ir.FunctionType(I32, [ir.PointerType()], var_arg=True)
+        printf = self.module.globals.get("printf") or ir.Function(self.module, type, "printf")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        value = function.args[0]
-        if name == "putchard":
-            value = builder.fptosi(value, I32)
-        builder.call(printf, [string, value])
+        (value,) = function.args
+        builder.call(printf, [string, builder.fptosi(value, I32) if name == "putchard" else value])
         builder.ret(ZERO)
 
 
-class _Function:
-    """One function's body.  `names` leads from variables in scope to their places."""
+class _Function(Interpreter[Token, ir.Value]):
+    """One function's body: a method for each rule of the grammar adds the instructions for such a
+    node and returns its value.  `names` leads from the variables in scope to their places."""
 
-    def __init__(self, module: _Module, function: ir.Function):
+    def __init__(self, module: _Module, function: ir.Function, parameters: tuple[Token, ...]):
+        super().__init__()
         self.module, self.function = module, function
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
-        self.names: dict[str, ir.AllocaInstr] = {}
+        self.names: dict[Any, ir.AllocaInstr] = {}
         self.line = 0
+        for argument, name in zip(function.args, parameters, strict=True):
+            argument.name = str(name)
+            self.names[name] = self.place(name, argument)
 
-    def define(self, at: At, body: Expression) -> None:
-        self.mark(at)
-        for argument in self.function.args:
-            self.names[argument.name] = self.place(argument.name, argument)
-        self.builder.ret(self.value(body))
-
-    def mark(self, at: At) -> None:
-        """Say in the IR which line of the cell what follows comes from."""
+    def mark(self, at: Any) -> None:
+        """Say in the IR which line of the cell the next instructions come from."""
         if at.line != self.line:
             self.line = at.line
             self.builder.comment(f"line {at.line}")
 
-    def place(self, name: str, value: ir.Value) -> ir.AllocaInstr:
-        """A variable, made in the entry block, where the optimiser looks for them."""
+    def begin(self, block: ir.Block) -> None:
+        """Go on in another block, whose line is not that of the text above it."""
+        self.builder.position_at_end(block)
+        self.line = 0
+
+    def place(self, name: Any, value: ir.Value) -> ir.AllocaInstr:
+        """A variable's place, in the entry block, where the optimiser looks for them."""
         with self.builder.goto_entry_block():
-            place = self.builder.alloca(DOUBLE, name=name)
+            place = self.builder.alloca(DOUBLE, name=str(name))
         self.builder.store(value, place)
         return place
 
-    @contextmanager  # type: ignore[arg-type]
-    def bound(self, name: str, place: ir.AllocaInstr):  # type: ignore[no-untyped-def]
-        """While it lasts, `name` means `place`."""
-        before = dict(self.names)
-        self.names[name] = place
-        yield
-        self.names = before
+    def find(self, name: Any) -> ir.AllocaInstr:
+        if name not in self.names:
+            raise self.module.complain(name, f"there is no variable `{name}`")
+        return self.names[name]
 
-    def variable(self, at: At, name: str) -> ir.AllocaInstr:
-        found = self.names.get(name)
-        if found is None:
-            raise self.module.complain(at, f"there is no variable `{name}`", "")
-        return found
+    def number(self, node: Node) -> ir.Value:
+        value = float(str(node.children[0]))
+        text = repr(value)
+        plain = "." in text and "e" not in text  # as LLVM writes decimals
+        return ir.FormattedConstant(DOUBLE, text) if plain else ir.Constant(DOUBLE, value)
 
-    def value(self, node: Expression) -> ir.Value:
-        """Adds the instructions that compute an expression; its value."""
-        builder = self.builder
-        match node:
-            case Number(_, value):
-                return ir.Constant(DOUBLE, value)
-            case Variable(at, name):
-                return builder.load(self.variable(at, name), name=name, typ=DOUBLE)
-            case Assign(at, name, value):
-                result, place = self.value(value), self.variable(at, name)
-                builder.store(result, place)
-                return result
-            case Call(at, _, arguments):
-                values = [self.value(a) for a in arguments]
-                self.mark(at)
-                return builder.call(self.module.callee(node), values)
-            case BuiltIn(at, operator, left, right):
-                pair = self.value(left), self.value(right)
-                self.mark(at)
-                return self.built_in(operator, *pair)
-            case Choice():
-                return self.choice(node)
-            case Loop():
-                return self.loop(node)
-            case Scope(_, bindings, body):
-                before = dict(self.names)
-                for name, initial in bindings:
-                    self.names[name] = self.place(name, self.value(initial))
-                result = self.value(body)
-                self.names = before
-                return result
+    def variable(self, node: Node) -> ir.Value:
+        (name,) = node.children
+        return self.builder.load(self.find(name), name=str(name), typ=DOUBLE)
 
-    def built_in(self, operator: str, left: ir.Value, right: ir.Value) -> ir.Value:
-        match operator:
-            case "+":
-                return self.builder.fadd(left, right)
-            case "-":
-                return self.builder.fsub(left, right)
-            case "*":
-                return self.builder.fmul(left, right)
-            case _:
-                less = self.builder.fcmp_unordered("<", left, right)
-                return self.builder.uitofp(less, DOUBLE)
+    def call(self, node: Node) -> ir.Value:
+        name, *arguments = [c for c in node.children if c is not None]
+        return self.invoke(name, str(name), arguments)
 
-    def is_true(self, node: Expression) -> ir.Value:
-        return self.builder.fcmp_ordered("!=", self.value(node), ZERO)
+    def operation(self, node: Node) -> ir.Value:
+        operator, operand = node.children
+        return self.invoke(operator, f"unary{operator}", [operand])
 
-    def choice(self, node: Choice) -> ir.Value:
-        """Two ways that meet again in a phi."""
-        builder = self.builder
-        then, otherwise, after = (
-            self.function.append_basic_block(name) for name in ("then", "else", "after")
-        )
-        builder.cbranch(self.is_true(node.condition), then, otherwise)
+    def invoke(self, at: Any, name: str, arguments: list[Node]) -> ir.Value:
+        values = [self.visit(a) for a in arguments]
+        self.mark(at)
+        return self.builder.call(self.module.callee(at, name, len(values)), values)
+
+    def binary(self, node: Node) -> ir.Value:
+        operator, left, right = str(node.children[0]), *node.children[1:]
+        builder, at = self.builder, node.children[0]
+        if operator == "=":
+            value = self.visit(right)
+            builder.store(value, self.find(left.children[0]))
+            return value
+        if operator not in "+-*<":
+            return self.invoke(at, f"binary{operator}", [left, right])
+        pair = self.visit(left), self.visit(right)
+        self.mark(at)
+        if operator == "<":
+            return builder.uitofp(builder.fcmp_unordered("<", *pair), DOUBLE)
+        operations = {"+": builder.fadd, "-": builder.fsub, "*": builder.fmul}
+        return operations[operator](*pair)
+
+    def is_true(self, node: Node) -> ir.Value:
+        return self.builder.fcmp_ordered("!=", self.visit(node), ZERO)
+
+    def choice(self, node: Node) -> ir.Value:
+        """Two ways, which meet again in a phi."""
+        condition, *branches = node.children
+        blocks = [self.function.append_basic_block(name) for name in ("then", "else", "after")]
+        self.builder.cbranch(self.is_true(condition), blocks[0], blocks[1])
         ways = []
-        for block, branch in ((then, node.then), (otherwise, node.otherwise)):
-            builder.position_at_end(block)
-            self.line = 0
-            value = self.value(branch)
-            ways.append((value, builder.block))  # the branch may have ended in another block
-            builder.branch(after)
-        builder.position_at_end(after)
-        phi = builder.phi(DOUBLE)
+        for block, branch in zip(blocks, branches, strict=False):
+            self.begin(block)
+            ways.append((self.visit(branch), self.builder.block))  # it may end in another block
+            self.builder.branch(blocks[2])
+        self.begin(blocks[2])
+        phi = self.builder.phi(DOUBLE)
         for value, block in ways:
             phi.add_incoming(value, block)
         return phi
 
-    def loop(self, node: Loop) -> ir.Value:
-        """As in the tutorial: the body runs at least once, the condition is that of the variable
-        before its step, and the whole is 0.0."""
+    def loop(self, node: Node) -> ir.Value:
+        """As in the tutorial: the body runs at least once, the condition sees the variable before
+        its step, and the value is 0.0."""
+        name, start, condition, step, body = node.children
         builder, before = self.builder, dict(self.names)
-        place = self.place(node.name, self.value(node.start))
-        self.names[node.name] = place
-        body, after = (self.function.append_basic_block(name) for name in ("loop", "after"))
-        builder.branch(body)
-        builder.position_at_end(body)
-        self.line = 0
-        self.value(node.body)
-        step, goes_on = self.value(node.step), self.is_true(node.condition)
-        current = builder.load(place, name=node.name, typ=DOUBLE)
-        builder.store(builder.fadd(current, step), place)
-        builder.cbranch(goes_on, body, after)
-        builder.position_at_end(after)
-        self.line = 0
+        place = self.names[name] = self.place(name, self.visit(start))
+        block, after = (self.function.append_basic_block(name) for name in ("loop", "after"))
+        builder.branch(block)
+        self.begin(block)
+        self.visit(body)
+        by = self.visit(step) if step is not None else ONE
+        goes_on = self.is_true(condition)
+        current = builder.load(place, name=str(name), typ=DOUBLE)
+        builder.store(builder.fadd(current, by), place)
+        builder.cbranch(goes_on, block, after)
+        self.begin(after)
         self.names = before
         return ZERO
+
+    def scope(self, node: Node) -> ir.Value:
+        *bindings, body = node.children
+        before = dict(self.names)
+        for binding in bindings:
+            name, initial = binding.children
+            value = self.visit(initial) if initial is not None else ZERO
+            self.names[name] = self.place(name, value)
+        value = self.visit(body)
+        self.names = before
+        return value

@@ -1,6 +1,7 @@
 """From Kaleidoscope's text to its syntax tree.  Start from `parse`.
 
-The tree's nodes are the records below; each knows the line and the column where it is written.
+The tree is lark's: a node is called after its rule in `grammar.lark`.  Two kinds are made here:
+`Prototype` of a function's head, and `binary` (operator, left, right) of a chain of operators.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedInput, v_args
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
+from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
 
-__all__ = ["BUILT_IN", "DEFAULT_PRECEDENCE", "KEYWORDS", "At", "complaint", "ends_early", "parse"]
+__all__ = ["BUILT_IN", "KEYWORDS", "Node", "Prototype", "ENDS_EARLY", "complaint", "parse"]
+
+Node: TypeAlias = Tree[Any]
 
 # Binary operators that are not functions; a higher precedence binds more tightly.
 BUILT_IN = {"=": 2, "<": 10, "+": 20, "-": 20, "*": 40}
 DEFAULT_PRECEDENCE = 30
+ENDS_EARLY = "the cell ends where"  # what more text could make right
 KEYWORDS = {
     "def": "defines a function: def f(x y) x + y",
     "extern": "names a function that is elsewhere: extern sin(x)",
-    "if": "a choice: if x < 1 then a else b; 0 is false, all other numbers are true",
+    "if": "a choice: if x < 1 then a else b; 0 is false, every other number true",
     "then": "what a choice is when its condition is not 0",
     "else": "what a choice is when its condition is 0",
     "for": "a loop: for i = 1, i < 10, 2 in body; the step is 1 where there is none; it is 0.0",
@@ -36,143 +40,42 @@ KEYWORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """Where a node is written; both count from 1."""
-
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    at: At
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    at: At
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call, by name or by operator: `-x` calls `unary-`, `a | b` calls `binary|`."""
-
-    at: At
-    name: str
-    arguments: tuple[Expression, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
-    """`a + b`, `a - b`, `a * b`, `a < b`."""
-
-    at: At
-    operator: str
-    left: Expression
-    right: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Assign:
-    at: At
-    name: str
-    value: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    at: At
-    condition: Expression
-    then: Expression
-    otherwise: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    at: At
-    name: str
-    start: Expression
-    condition: Expression
-    step: Expression
-    body: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    at: At
-    bindings: tuple[tuple[str, Expression], ...]
-    body: Expression
-
-
-Expression: TypeAlias = Number | Variable | Call | BuiltIn | Assign | Choice | Loop | Scope
-
-
-@dataclass(frozen=True, slots=True)
 class Prototype:
-    """`f(x y)`; of an operator, `name` is `binary|`, and of a binary one `precedence` is not 0."""
+    """`f(x y)`; of an operator, `name` is `unary!` or `binary|`, and a binary one has a
+    `precedence` from 1 to 100.  `at` is the token that it is named by."""
 
-    at: At
+    at: Token
     name: str
-    parameters: tuple[str, ...]
+    parameters: tuple[Token, ...]
     precedence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What stands at the top: a definition, an extern (no body), or an expression (no prototype).
+def complaint(source: str, at: Any, message: str, hint: str = "") -> CompileError:
+    """An error about a token (or whatever has a line and a column): the line with a caret."""
+    line = at.line or 1
+    return CompileError(
+        [Diagnostic(message, line, at.column or 1, source.split("\n")[line - 1], hint)]
+    )
 
-    `start` and `stop` are offsets of its text in the cell.
+
+def parse(source: str, precedence: Callable[[str], int]) -> list[Node]:
+    """A cell's items in order: `definition`, `external` and `top` nodes.
+
+    `precedence` gives that of operators which the cell does not define, 0 for those that nobody
+    does.  Raises CompileError.
     """
-
-    at: At
-    prototype: Prototype | None
-    body: Expression | None
-    start: int
-    stop: int
-
-
-Precedence: TypeAlias = Callable[[str], int]
-
-
-def complaint(source: str, at: At, message: str, hint: str = "") -> CompileError:
-    """An error that shows the line with a caret."""
-    lines = source.split("\n")
-    text = lines[at.line - 1] if 0 < at.line <= len(lines) else ""
-    return CompileError([Diagnostic(message, at.line, at.column, text, hint)])
-
-
-def parse(source: str, precedence: Precedence) -> tuple[Item, ...]:
-    """The items of a cell; `precedence` gives that of operators which the cell does not define, 0
-    for those that nobody does.  Raises CompileError."""
     try:
         tree = _parser().parse(source)
     except UnexpectedInput as error:
         raise _unexpected(source, error) from None
-    own = dict(BUILT_IN)
+    known = dict(BUILT_IN)
     for head in tree.find_data("binary_head"):
         operator, number = head.children[:2]
-        if operator not in BUILT_IN:
-            own[str(operator)] = int(float(number)) if number else DEFAULT_PRECEDENCE
+        known.setdefault(str(operator), _number(number))
     try:
-        items: tuple[Item, ...] = _Build(source, lambda o: own.get(o) or precedence(o)).transform(
-            tree
-        )
+        return _Group(source, lambda o: known.get(o) or precedence(o)).transform(tree).children
     except VisitError as error:
         raise error.orig_exc from None
-    return items
-
-
-def ends_early(source: str) -> bool:
-    """Whether more text could make a cell right that is wrong as it stands."""
-    try:
-        _parser().parse(source)
-    except UnexpectedToken as error:
-        return error.token.type == "$END"
-    except UnexpectedInput:
-        pass
-    return False
 
 
 @cache
@@ -191,141 +94,72 @@ _EXPRESSION = {"NUMBER", "NAME", "LPAR", "IF", "FOR", "VAR", "OPERATOR"}
 
 def _unexpected(source: str, error: UnexpectedInput) -> CompileError:
     if isinstance(error, UnexpectedCharacters):
-        at = At(error.line, error.column)
-        return complaint(source, at, f"{error.char!r} is no part of the language")
+        return complaint(source, error, f"{error.char!r} is no part of the language")
     assert isinstance(error, UnexpectedToken)
     expected = set(error.accepts or error.expected) - {"$END"}
-    words = []
+    words = ""
     if expected >= _EXPRESSION:
-        words, expected = ["an expression"], expected - _EXPRESSION
-    words += sorted(_SHOWN.get(name, f"`{name.lower()}`") for name in expected)
-    wanted = " or ".join(words[:4]) or "the end"
+        words, expected = "an expression", expected - _EXPRESSION
+    others = sorted(_SHOWN.get(name, f"`{name.lower()}`") for name in expected)
+    wanted = " or ".join(filter(None, [words, *others][:4])) or "the end"
     if error.token.type == "$END":
         end = source.rstrip()
-        at = At(end.count("\n") + 1, len(end) - end.rfind("\n"))
-        return complaint(source, at, f"the cell ends where {wanted} is expected")
-    at = At(error.token.line or 1, error.token.column or 1)
+        at = Token("", "", line=end.count("\n") + 1, column=len(end) - end.rfind("\n"))
+        return complaint(source, at, f"{ENDS_EARLY} {wanted} is expected")
     hint = "parameters are separated by blanks" if wanted == "`)` or a name" else ""
-    return complaint(source, at, f"{wanted} is expected here, not `{error.token}`", hint)
+    return complaint(source, error.token, f"{wanted} is expected, not `{error.token}`", hint)
 
 
-def _at(token: Any) -> At:
-    return At(token.line, token.column)
+def _number(token: Any) -> int:
+    return DEFAULT_PRECEDENCE if token is None else int(float(token))
 
 
 @v_args(inline=True)
-class _Build(Transformer[Token, Any]):
-    """Makes the records from lark's tree, from the leaves up; a method for each of its rules."""
+class _Group(Transformer[Token, Any]):
+    """Groups chains of operators and reads prototypes, from the leaves up."""
 
-    def __init__(self, source: str, precedence: Precedence):
+    def __init__(self, source: str, precedence: Callable[[str], int]):
         super().__init__()
         self.source, self.precedence = source, precedence
-
-    def start(self, *items: Item) -> tuple[Item, ...]:
-        return items
-
-    # -- items -------------------------------------------------------------------------------
-
-    @v_args(tree=True)
-    def definition(self, tree: Tree[Any]) -> Item:
-        prototype, body = tree.children
-        return _item(tree, prototype, body.body)
-
-    @v_args(tree=True)
-    def external(self, tree: Tree[Any]) -> Item:
-        return _item(tree, tree.children[0], None)
 
     def function_head(self, name: Token, *parameters: Token) -> Prototype:
         for i, parameter in enumerate(parameters):
             if parameter in parameters[:i]:
-                raise complaint(self.source, _at(parameter), f"two parameters called {parameter}")
-        return Prototype(_at(name), str(name), tuple(map(str, parameters)))
+                raise complaint(self.source, parameter, f"two parameters called `{parameter}`")
+        return Prototype(name, str(name), parameters)
 
     def unary_head(self, operator: Token, parameter: Token) -> Prototype:
-        return Prototype(_at(operator), f"unary{operator}", (str(parameter),))
+        return Prototype(operator, f"unary{operator}", (parameter,))
 
-    def binary_head(
-        self, operator: Token, number: Token | None, left: Token, right: Token
-    ) -> Prototype:
+    def binary_head(self, operator: Token, number: Token | None, *names: Token) -> Prototype:
         if number is not None and not 1 <= float(number) <= 100:
-            raise complaint(self.source, _at(number), "a precedence is from 1 to 100")
-        precedence = int(float(number)) if number else DEFAULT_PRECEDENCE
-        return Prototype(
-            _at(operator), f"binary{operator}", (str(left), str(right)), precedence
-        )
+            raise complaint(self.source, number, "a precedence is a number from 1 to 100")
+        if operator in BUILT_IN:
+            raise complaint(self.source, operator, f"`{operator}` is built in: take another sign")
+        if names[0] == names[1]:
+            raise complaint(self.source, names[1], f"two parameters called `{names[1]}`")
+        return Prototype(operator, f"binary{operator}", names, _number(number))
 
-    # -- expressions -------------------------------------------------------------------------
+    def expression(self, first: Node, *rest: Any) -> Node:
+        return self.climb(first, list(rest), 1)
 
-    @v_args(tree=True)
-    def expression(self, tree: Tree[Any]) -> Item:
-        chain = [c.body if isinstance(c, Item) else c for c in tree.children]
-        return _item(tree, None, self.group(chain.pop(0), chain, 1))
-
-    def group(self, left: Expression, rest: list[Any], least: int) -> Expression:
-        """Groups `left (operator operand)*` as far as operators bind at least as tightly as
-        `least`: precedence climbing.  What it used is taken off `rest`."""
+    def climb(self, left: Node, rest: list[Any], least: int) -> Node:
+        """Precedence climbing: `left` with as many of `rest`, operators and operands by turns, as
+        are held by operators of at least `least`.  What it used is taken off `rest`."""
         while rest and (own := self.binds(rest[0])) >= least:
             operator, right = rest.pop(0), rest.pop(0)
-            # An assignment to the right of another one is made first: a = b = 1.
-            tighter = own if operator == "=" else own + 1
-            right = self.group(right, rest, tighter)
-            left = self.binary(operator, left, right)
+            # Of equal ones the left is first, but for assignment: a = b = 1.
+            right = self.climb(right, rest, own if operator == "=" else own + 1)
+            if operator == "=" and left.data != "variable":
+                raise complaint(self.source, operator, "only a variable can be assigned to")
+            left = Tree("binary", [operator, left, right], left.meta)
         return left
 
     def binds(self, operator: Token) -> int:
         found = self.precedence(str(operator))
         if not found:
-            raise complaint(
-                self.source, _at(operator), f"nobody defines the operator `{operator}`",
-                f"def binary{operator} 30 (x y) ...",
-            )  # fmt: skip
+            words = f"nobody defines the binary operator `{operator}`"
+            begins = not self.source[: operator.start_pos].rpartition("\n")[2].strip()
+            hint = "`;` ends what stands above" if begins else f"def binary{operator} 30 (x y) ..."
+            raise complaint(self.source, operator, words, hint)
         return found
-
-    def binary(self, operator: Token, left: Expression, right: Expression) -> Expression:
-        at = _at(operator)
-        if operator == "=":
-            if not isinstance(left, Variable):
-                raise complaint(self.source, at, "what stands before `=` must be a variable")
-            return Assign(at, left.name, right)
-        if operator in BUILT_IN:
-            return BuiltIn(at, str(operator), left, right)
-        return Call(at, f"binary{operator}", (left, right))
-
-    def operation(self, operator: Token, operand: Any) -> Call:
-        return Call(_at(operator), f"unary{operator}", (_bare(operand),))
-
-    def number(self, token: Token) -> Number:
-        return Number(_at(token), float(token))
-
-    def variable(self, name: Token) -> Variable:
-        return Variable(_at(name), str(name))
-
-    def call(self, name: Token, *arguments: Item | None) -> Call:
-        return Call(_at(name), str(name), tuple(_bare(a) for a in arguments if a is not None))
-
-    def choice(self, condition: Item, then: Item, otherwise: Item) -> Choice:
-        return Choice(condition.at, _bare(condition), _bare(then), _bare(otherwise))
-
-    def loop(
-        self, name: Token, start: Item, condition: Item, step: Item | None, body: Item
-    ) -> Loop:
-        by = _bare(step) if step is not None else Number(_at(name), 1.0)
-        return Loop(_at(name), str(name), _bare(start), _bare(condition), by, _bare(body))
-
-    def scope(self, *parts: Any) -> Scope:
-        *bindings, body = parts
-        return Scope(body.at, tuple(bindings), _bare(body))
-
-    def binding(self, name: Token, value: Item | None) -> tuple[str, Expression]:
-        return str(name), _bare(value) if value is not None else Number(_at(name), 0.0)
-
-
-def _item(tree: Tree[Any], prototype: Prototype | None, body: Expression | None) -> Item:
-    meta = tree.meta
-    return Item(At(meta.line, meta.column), prototype, body, meta.start_pos, meta.end_pos)
-
-
-def _bare(part: Any) -> Expression:
-    """The expression of what lark's rule `expression` gave, or of a node that is one already."""
-    found: Expression = part.body if isinstance(part, Item) else part
-    return found

@@ -11,6 +11,7 @@ from jitkernel.languages.llvm.evaluate import Assignment, Host, assign, evaluate
 from jitkernel.languages.llvm.hints import Context, explain
 from jitkernel.languages.llvm.keywords import KEYWORDS, describe_word
 from jitkernel.languages.llvm.plan import (
+    ENTRY,
     Action,
     AssignAction,
     BlockAction,
@@ -19,6 +20,7 @@ from jitkernel.languages.llvm.plan import (
     InspectAction,
     MagicAction,
     Plan,
+    RunAction,
     ShellAction,
     ShowAction,
     parse_cell,
@@ -39,6 +41,7 @@ __all__ = [
     "CellMagic",
     "Completeness",
     "Context",
+    "ENTRY",
     "Host",
     "InspectAction",
     "KEYWORDS",
@@ -46,6 +49,7 @@ __all__ = [
     "PRELUDE",
     "Plan",
     "Pointer",
+    "RunAction",
     "ShellAction",
     "ShowAction",
     "Token",

@@ -23,9 +23,11 @@ __all__ = [
     "BlockAction",
     "CallAction",
     "CellMagic",
+    "ENTRY",
     "InspectAction",
     "MagicAction",
     "Plan",
+    "RunAction",
     "ShellAction",
     "ShowAction",
     "parse_cell",
@@ -76,6 +78,20 @@ class BlockAction:
 
 
 @dataclass(frozen=True, slots=True)
+class RunAction:
+    """A module that runs once, as another language than IR makes it of an expression.
+
+    `module` defines the function `ENTRY`, without parameters, and no other that can be seen from
+    outside.  It is compiled before any action, called when its turn comes, and freed.
+    """
+
+    module: Plan
+    line: int
+    last_line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallAction:
     """`@f(...)`, or `_5` alone; `text` labels its value where it is not the cell's last."""
 
@@ -114,8 +130,18 @@ class InspectAction:
 
 
 Action: TypeAlias = (
-    MagicAction | ShellAction | BlockAction | CallAction | AssignAction | ShowAction | InspectAction
+    MagicAction
+    | ShellAction
+    | BlockAction
+    | RunAction
+    | CallAction
+    | AssignAction
+    | ShowAction
+    | InspectAction
 )
+
+#: The function that a cell's instructions, or the module of a `RunAction`, are run through.
+ENTRY = "jk.block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,5 +384,5 @@ def progress(plan: Plan, failed: Action) -> str:
 def _lines(actions: list[Action]) -> str:
     first = actions[0].line
     last = actions[-1]
-    end = last.last_line if isinstance(last, BlockAction) else last.line
+    end = last.last_line if isinstance(last, (BlockAction, RunAction)) else last.line
     return f"line {first}" if first == end else f"lines {first} to {end}"

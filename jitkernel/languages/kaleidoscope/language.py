@@ -1,0 +1,144 @@
+"""Kaleidoscope for the session: how a cell is read, completed, explained.  Start from `read`."""
+
+from __future__ import annotations
+
+import re
+
+from lark import Token
+
+from jitkernel.errors import CompileError
+from jitkernel.languages.kaleidoscope.codegen import PRECEDENCE, SUPPLIED, generate
+from jitkernel.languages.kaleidoscope.syntax import (
+    BUILT_IN,
+    ENDS_EARLY,
+    KEYWORDS,
+    Node,
+    Prototype,
+    complaint,
+    parse,
+)
+from jitkernel.languages.language import Commands, Known, Language, Once, plan, split_commands
+from jitkernel.languages.llvm import Completeness, Plan, TypedValue
+from jitkernel.languages.llvm.types import FloatType, FunctionType
+
+__all__ = ["LANGUAGE", "read"]
+
+_ENTRY = "top.level"  # no name of a program's has a dot
+_WORD = re.compile(r"[A-Za-z]\w*|[-!$%&*+/:<=>?@^|~]")
+
+
+def read(source: str, known: Known) -> Plan:
+    """The plan of a cell: its definitions in one module, each expression at the top in its own.
+
+    All definitions of a cell see each other; expressions run from top to bottom once the
+    definitions are linked.  Raises CompileError.
+    """
+    commands = split_commands(source)
+    try:
+        items = parse(commands.code, lambda operator: _precedence(known, operator))
+        return _plan(source, commands, items, known)
+    except RecursionError:
+        raise CompileError("the cell is too deeply nested to be read") from None
+
+
+def _plan(source: str, commands: Commands, items: list[Node], known: Known) -> Plan:
+    def complain(at: Token, message: str, hint: str = "") -> CompileError:
+        near = known.nearest(at) if "there is no function" in message else None
+        return complaint(source, at, message, f"did you mean `{near}`?" if near else hint)
+
+    def find(name: str, at: Token) -> int | None:
+        type = known.signature(name)
+        if type is not None and not all_doubles(type):
+            raise complain(at, f"`{name}` is {type}, and Kaleidoscope has doubles only")
+        return None if type is None else len(type.parameters)
+
+    own: dict[str, int] = {}
+    defined: dict[str, Token] = {}
+    kept: list[Node] = []
+    for item in items:
+        head = item.children[0]
+        if not isinstance(head, Prototype):
+            continue
+        name, count = head.name, len(head.parameters)
+        known_as = own.get(name)
+        if item.data == "definition":
+            if name in defined:
+                where = f"in line {defined[name].line} of this cell too"
+                raise complain(head.at, f"`{name}` is defined {where}")
+            defined[name] = head.at
+        else:
+            known_as = find(name, head.at) if known_as is None else known_as
+            if known_as is None and name in SUPPLIED:
+                continue  # each module that uses it gets its own
+        if known_as not in (None, count):
+            raise complain(head.at, f"`{name}` has {known_as} parameters, not {count}")
+        own[name] = count
+        kept.append(item)
+    once = [
+        Once(
+            generate([item], own, find, complain, _ENTRY), _ENTRY,
+            commands.code[item.meta.start_pos : item.meta.end_pos],
+            item.meta.line, item.meta.end_line,
+        )
+        for item in items if item.data == "top"
+    ]  # fmt: skip
+    ir = generate(kept, own, find, complain) if kept else ""
+    return plan(source, ir, once, commands)
+
+
+def _precedence(known: Known, operator: str) -> int:
+    """The precedence of an operator that an earlier cell defined, 0 where none did."""
+    found = known.variable(f"binary{operator}{PRECEDENCE}")
+    return int(known.load(found[0], found[1]).python) if found is not None else 0
+
+
+def all_doubles(type: FunctionType) -> bool:
+    """Whether Kaleidoscope can call functions of a type."""
+    double = FloatType("double")
+    return not type.variadic and all(t == double for t in (type.result, *type.parameters))
+
+
+def is_complete(source: str) -> Completeness:
+    """Whether a cell is whole, needs more lines, or is wrong whatever follows."""
+    code = split_commands(source).code
+    try:
+        parse(code, lambda operator: 1)
+    except CompileError as error:
+        early = error.diagnostics[0].message.startswith(ENDS_EARLY)
+        return Completeness("incomplete", "  ") if early else Completeness("invalid")
+    return Completeness("complete")
+
+
+def symbol_at(source: str, position: int) -> str:
+    """The word at a position; of an operator the function that it calls."""
+    words = [m for m in _WORD.finditer(source) if m.start() <= position <= m.end()]
+    for match in words:
+        if match[0][0].isalpha():
+            return match[0]
+    if not words or words[0][0] in BUILT_IN:
+        return ""
+    before = source[: words[0].start()].rstrip()
+    binary = before[-1:].isalnum() or before.endswith((")", "_", "."))
+    return ("binary" if binary else "unary") + words[0][0]
+
+
+def show(value: TypedValue) -> str:
+    """`55.0`; empty for what is no double."""
+    return repr(value.python) if value.type == FloatType("double") else ""
+
+
+LANGUAGE = Language(
+    name="kaleidoscope",
+    read=read,
+    display_name="Kaleidoscope",
+    version="1",
+    file_extension=".ks",
+    mimetype="text/x-kaleidoscope",
+    lexer="kaleidoscope",
+    help_url="https://llvm.org/docs/tutorial/MyFirstLanguageFrontend/index.html",
+    is_complete=is_complete,
+    keywords={word: ("keyword", meaning) for word, meaning in KEYWORDS.items()},
+    callable_here=all_doubles,
+    symbol_at=symbol_at,
+    show=show,
+)

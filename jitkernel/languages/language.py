@@ -1,0 +1,165 @@
+"""What a cell language is: source text in, a plan out.  Start from `Language`.
+
+A language turns a cell into the text of LLVM modules and says what is run: `plan` makes a `Plan` of
+that, and everything after it (compiling, linking, redefinition, faults, undo) is common to all
+languages.  A language keeps no state of its own between cells.  What a later cell has to know it
+asks of the session (`Known`) and, beyond signatures, leaves there as a constant: so it follows
+redefinition, eviction, undo and restoring.
+
+A package makes its language known with an entry point of the group `jitkernel.languages`, whose
+object is a `Language`:
+
+    [project.entry-points."jitkernel.languages"]
+    forth = "my_package:LANGUAGE"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from jitkernel.errors import CompileError
+from jitkernel.languages.llvm.completeness import Completeness
+from jitkernel.languages.llvm.plan import ENTRY, Plan, RunAction, parse_cell
+from jitkernel.languages.llvm.types import FunctionType, Type
+from jitkernel.languages.llvm.values import TypedValue
+
+__all__ = ["Commands", "Known", "Language", "Once", "plan", "split_commands"]
+
+
+class Known(Protocol):
+    """What a language may ask of the session while it reads a cell.  Names are without `@`."""
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function, the C library's common ones too; None for what is none."""
+
+    def variable(self, name: str) -> tuple[Type, int, bool] | None:
+        """Type, address and constancy of a global variable; None for what is none."""
+
+    def load(self, type: Type, address: int) -> TypedValue:
+        """The value at such an address."""
+
+    def nearest(self, name: str) -> str | None:
+        """The known name closest to one that is not."""
+
+    def output(self, name: str, data: bytes) -> None:
+        """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
+
+
+def _complete(source: str) -> Completeness:
+    return Completeness("complete")
+
+
+def _word_at(source: str, position: int) -> str:
+    """The word around a position."""
+    for match in re.finditer(r"[A-Za-z_]\w*", source):
+        if match.start() <= position <= match.end():
+            return match[0]
+    return ""
+
+
+def _any(type: FunctionType) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language by its functions; `name` and `read` are enough.
+
+    `read(source, known)` gives the plan of a cell, or raises CompileError with lines and columns
+    of the source.  `is_complete` tells a console whether Enter runs the cell.  `keywords` (word to
+    kind and meaning) are completed and explained; so are the functions of the session that cells
+    of this language can call, `callable_here`.  `symbol_at` names the symbol or the keyword at an
+    offset of the source, "" where there is none.  `show` writes a value as this language does, ""
+    to leave it to the IR form.  The rest describes files and editors, see Jupyter's
+    `language_info`; `lexer` is the name that Pygments has for it.
+    """
+
+    name: str
+    read: Callable[[str, Known], Plan]
+    display_name: str = ""
+    version: str = ""
+    file_extension: str = ".txt"
+    mimetype: str = "text/plain"
+    lexer: str = "text"
+    help_url: str = ""
+    is_complete: Callable[[str], Completeness] = _complete
+    keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    callable_here: Callable[[FunctionType], bool] = _any
+    symbol_at: Callable[[str, int], str] = _word_at
+    show: Callable[[TypedValue], str] = lambda value: ""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A module that is run once and freed: its text, the function to call (without parameters),
+    the text that labels its value, and its lines in the cell."""
+
+    ir: str
+    entry: str
+    text: str
+    line: int = 1
+    last_line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """A cell apart: `%magic` and `name?` lines above and below the code, each part on its lines."""
+
+    before: str
+    code: str
+    after: str
+
+
+_COMMAND = re.compile(r"%[A-Za-z_]|\?{1,2}\S+$|\S+\?{1,2}$")
+
+
+def split_commands(source: str) -> Commands:
+    """Takes the magics off a cell's beginning and end.  Lines keep their numbers."""
+    lines = source.split("\n")
+    begin, end = 0, len(lines)
+    while begin < end and (not lines[begin].strip() or _COMMAND.match(lines[begin])):
+        begin += 1
+    while end > begin and (not lines[end - 1].strip() or _COMMAND.match(lines[end - 1])):
+        end -= 1
+    return Commands(
+        "\n".join(lines[:begin]),
+        "\n" * begin + "\n".join(lines[begin:end]),
+        "\n" * end + "\n".join(lines[end:]),
+    )
+
+
+def plan(
+    source: str, ir: str = "", once: Sequence[Once] = (), commands: Commands | None = None
+) -> Plan:
+    """The plan of a cell whose definitions are the module `ir` and which then runs each of `once`.
+
+    A comment `; line 3` of its own line in the IR says that the instructions below it come from
+    line 3 of the cell: faults are then told in the user's own source.
+    """
+    before = parse_cell(commands.before if commands else "")
+    after = parse_cell(commands.after if commands else "")
+    runs = tuple([RunAction(_module(o), o.line, o.last_line, _label(o.text)) for o in once])
+    return replace(
+        parse_cell(ir),
+        source=source,
+        magics=before.magics,
+        actions=(*before.actions, *runs, *after.magics, *after.actions),
+    )
+
+
+def _module(once: Once) -> Plan:
+    spelled = re.compile(rf'@(?:{re.escape(once.entry)}(?![-\w$.])|"{re.escape(once.entry)}")')
+    found = parse_cell(spelled.sub(f"@{ENTRY}", once.ir))
+    others = sorted(found.defines - found.local_names - {ENTRY})
+    if ENTRY not in found.defines or others or found.actions:
+        extra = f"; make @{others[0]} internal" if others else ""
+        raise CompileError(f"what runs once defines the function @{once.entry} alone{extra}")
+    return found
+
+
+def _label(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."

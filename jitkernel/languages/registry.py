@@ -1,0 +1,90 @@
+"""Which languages there are, by name.  Start from `find`.
+
+Those of the project are in a table, so that starting a session searches no packages; all others
+are entry points of installed packages, looked for when a name is not in the table, or come from a
+file (`load_file`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from jitkernel.errors import UsageError
+from jitkernel.languages.language import Language
+
+__all__ = ["GROUP", "add", "find", "installed", "load_file", "names"]
+
+GROUP = "jitkernel.languages"
+OWN = {
+    "llvm": "jitkernel.languages.llvm.language",
+    "kaleidoscope": "jitkernel.languages.kaleidoscope",
+}
+_loaded: dict[str, Language] = {}
+
+
+def installed() -> dict[str, EntryPoint]:
+    """The languages of other packages, as they are installed now."""
+    importlib.invalidate_caches()
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def names() -> list[str]:
+    """Every language's name, the project's own first."""
+    return list(dict.fromkeys([*OWN, *_loaded, *sorted(installed())]))
+
+
+def find(name: str) -> Language:
+    """The language called `name`.  Raises UsageError where there is none or it cannot be loaded."""
+    found = _loaded.get(name)
+    if found is None:
+        found = _loaded[name] = _load(name)
+    return found
+
+
+def add(language: Language) -> None:
+    """Make a language known by its name, for this process; in the place of one of that name."""
+    _loaded[language.name] = language
+
+
+def _load(name: str) -> Language:
+    if name in OWN:
+        found: object = importlib.import_module(OWN[name]).LANGUAGE
+    else:
+        point = installed().get(name)
+        if point is None:
+            near = difflib.get_close_matches(name, names(), 1)
+            known = f"did you mean {near[0]}?" if near else f"there is {', '.join(names())}"
+            raise UsageError(f"there is no language {name!r}; {known}")
+        try:
+            found = point.load()
+        except Exception as error:
+            raise UsageError(
+                f"the language {name} ({point.value}) cannot be loaded: {error}"
+            ) from error
+    if not isinstance(found, Language):
+        raise UsageError(f"the language {name} is no jitkernel.languages.Language but {found!r}")
+    return found
+
+
+def load_file(path: str) -> Language:
+    """Run a Python file and add the language that it names `LANGUAGE`.  Raises UsageError."""
+    file = Path(path)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise UsageError(f"there is no Python file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    found = getattr(module, "LANGUAGE", None)
+    if not isinstance(found, Language):
+        raise UsageError(f"{path} names no LANGUAGE that is a jitkernel.languages.Language")
+    add(found)
+    return found

@@ -1,0 +1,361 @@
+"""Cells of other languages than IR in one program with IR cells.
+
+The tutorial's programs (https://llvm.org/docs/tutorial, "My First Language Frontend") give what the
+tutorial prints for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import (
+    CompileError,
+    EvictError,
+    Fault,
+    TypeMismatch,
+    UndefinedSymbol,
+    UsageError,
+)
+from jitkernel.languages import Language, Once, add, find, names, plan, registry
+
+TWICE = "define double @twice(double %x) {\n  %y = fadd double %x, %x\n  ret double %y\n}"
+FIB = "def fib(x)\n  if x < 3 then\n    1\n  else\n    fib(x-1)+fib(x-2)"
+SEQUENCE = "def binary : 1 (x y) y;"
+
+
+def k(s: Session, source: str, **more):
+    return s.run(textwrap.dedent(source).strip("\n"), "kaleidoscope", **more)
+
+
+# -- the tutorial's programs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("4+5;", 9.0),  # chapters 2 to 4
+        ("def testfunc(x y) x + y*2; testfunc(4, 10);", 24.0),
+        ("def foo(x) x + 1; foo(2);", 3.0),
+        ("extern sin(x); extern cos(x); sin(1.0);", 0.8414709848078965),
+        ("extern sin(x); extern cos(x); def foo(x) sin(x)*sin(x) + cos(x)*cos(x); foo(4.0);", 1.0),
+        ("extern foo(); extern bar(); def baz(x) if x then foo() else bar();", None),  # chapter 5
+        (FIB + "\nfib(40)", 102334155.0),
+    ],
+)
+def test_small_programs(s: Session, source: str, value: float | None) -> None:
+    assert k(s, source).value == value
+
+
+def test_a_line_of_stars(s: Session) -> None:
+    """Chapter 5: the condition is that of the variable before its step, so 100 times for 100."""
+    k(s, """
+        extern putchard(char);
+        def printstar(n)
+          for i = 1, i < n, 1.0 in
+            putchard(42);
+    """)  # fmt: skip
+    result = k(s, "printstar(100)")
+    assert (result.stdout, result.text) == ("*" * 100, "0.0")
+    assert k(s, "printstar(0)").stdout == "*"  # the body runs at least once
+
+
+def test_an_operator_for_sequences(s: Session) -> None:
+    """Chapter 6."""
+    k(s, "extern printd(x); def binary : 1 (x y) 0;  # ignores its operands")
+    result = k(s, "printd(123) : printd(456) : printd(789);")
+    assert (result.stdout, result.value) == ("123.000000\n456.000000\n789.000000\n", 0.0)
+
+
+OPERATORS = """
+def unary!(v) if v then 0 else 1;
+def unary-(v) 0-v;
+def binary> 10 (a b) b < a;
+def binary| 5 (a b) if a then 1 else if b then 1 else 0;
+def binary& 6 (a b) if !a then 0 else !!b;
+def binary : 1 (a b) b;
+def binary ~ 9 (a b) !(a < b | a > b);
+"""
+MANDELBROT = """
+extern putchard(char);
+def printdensity(d)
+  if d > 8 then putchard(32)
+  else if d > 4 then putchard(46)
+  else if d > 2 then putchard(43)
+  else putchard(42);
+def converger(real imag iters creal cimag)
+  if iters > 255 | (real*real + imag*imag > 4) then iters
+  else converger(real*real - imag*imag + creal, 2*real*imag + cimag, iters+1, creal, cimag);
+def converge(real imag) converger(0, 0, 0, real, imag);
+def plot(xmin xmax xstep   ymin ymax ystep)
+  for y = ymin, y < ymax, ystep in (
+    (for x = xmin, x < xmax, xstep in printdensity(converge(x,y)))
+    : putchard(10));
+def mandel(realstart imagstart realmag imagmag)
+  plot(realstart, realstart+realmag*78, realmag, imagstart, imagstart+imagmag*40, imagmag);
+"""
+
+
+def test_densities(s: Session) -> None:
+    k(s, OPERATORS)
+    k(s, MANDELBROT)
+    calls = " : ".join(f"printdensity({d})" for d in (1, 2, 3, 4, 5, 9))
+    assert k(s, calls + " : putchard(10)").stdout == "**++. \n"
+
+
+def test_the_operators(s: Session) -> None:
+    k(s, OPERATORS)
+    values = {
+        "!0": 1,
+        "!!7": 1,
+        "-3": -3,
+        "2 > 1": 1,
+        "0 | 2": 1,
+        "1 & 0": 0,
+        "2 ~ 2": 1,
+        "1 ~ 2": 0,
+    }
+    assert {e: k(s, e).value for e in values} == values
+
+
+def test_mandelbrot(s: Session) -> None:
+    """The picture that chapter 6 shows, by the digest of its lines without blanks at their ends.
+
+    It was made with orbits that begin at 0; those of the program printed there begin one later."""
+    k(s, OPERATORS)
+    k(s, MANDELBROT)
+    picture = k(s, "mandel(-2.3, -1.3, 0.05, 0.07);").stdout
+    lines = [line.rstrip() for line in picture.splitlines()]
+    assert [len(line) for line in lines] == [79] * 41
+    assert hashlib.sha256("\n".join(lines).encode()).hexdigest() == (
+        "15cfd9c52721dfca420db78854991b4982fd7a1e27b74e0912a8929188b1ab59"
+    )
+
+
+def test_variables_that_change(s: Session) -> None:
+    """Chapter 7: the iterative Fibonacci numbers."""
+    k(s, SEQUENCE + """
+        def fibi(x)
+          var a = 1, b = 1, c in
+          (for i = 3, i < x in
+             c = a + b :
+             a = b :
+             b = c) :
+          b;
+    """)  # fmt: skip
+    k(s, FIB)
+    assert k(s, "fibi(10)").value == k(s, "fib(10)").value == 55
+
+
+# -- one program -------------------------------------------------------------------------------
+
+
+def test_ir_and_kaleidoscope_call_each_other(s: Session) -> None:
+    s.run(TWICE)
+    assert k(s, "def four(x) twice(twice(x))\nfour(10)").value == 40
+    assert s.run("@four(1.0)").text == "double 4.0"
+    assert s["four"](2) == 8
+
+
+def test_every_expression_shows_its_value(s: Session) -> None:
+    class Shown:
+        def __init__(self):
+            self.values = []
+
+        def shown(self, label, text, html):
+            self.values.append((label, text))
+
+        def note(self, text): ...
+
+        def output(self, name, data):
+            self.values.append(data.decode())
+
+    sink = Shown()
+    result = s.run("1 + 1;\nprintd(2);\n3 * 3", "kaleidoscope", sink=sink)
+    assert sorted(sink.values, key=str) == [
+        ("1 + 1", "2.0"), ("printd(2)", "0.0"), "2.000000\n",
+    ]  # fmt: skip
+    assert result.text == "9.0"
+    assert s.run("_").text == "double 9.0"
+
+
+def test_redefinition_reaches_callers_in_both_languages(s: Session) -> None:
+    k(s, "def f(x) x")
+    k(s, "def g(x) f(x) + 1")
+    s.run("define double @h(double %x) {\n  %y = call double @f(double %x)\n  ret double %y\n}")
+    k(s, "def f(x) x * 10")
+    assert (k(s, "g(2)").value, s["h"](2)) == (21, 20)
+    s.run("define double @f(double %x) {\n  ret double 0.0\n}")
+    assert (k(s, "g(2)").value, s["h"](2)) == (1, 0)
+    s.undo()  # of the cell that called @g
+    s.undo()
+    assert k(s, "g(2)").value == 21
+
+
+def test_a_signature_that_changes_is_refused(s: Session) -> None:
+    k(s, "def f(x) x")
+    k(s, "def g(x) f(x)")
+    with pytest.raises(TypeMismatch, match=r"f is double .double. and would become"):
+        k(s, "def f(x y) x")
+    assert k(s, "g(3)").value == 3
+
+
+def test_operators_follow_redefinition_and_undo(s: Session) -> None:
+    k(s, "def binary| 30 (a b) a - b")
+    assert k(s, "1 + 2 | 3").value == 0  # 1 + 2 - 3, either way
+    assert k(s, "2 * 3 | 1").value == 5
+    k(s, "def binary| 90 (a b) a - b")
+    assert k(s, "2 * 3 | 1").value == 4
+    s.undo()
+    s.undo()
+    assert k(s, "2 * 3 | 1").value == 5
+    s.evict("binary|")
+    with pytest.raises(CompileError, match="nobody defines the binary operator"):
+        k(s, "2 * 3 | 1")
+
+
+def test_a_notebook_cell_that_runs_again_replaces_itself(s: Session) -> None:
+    k(s, "def f(x) 1\nf(0)", cell_id="a")
+    assert k(s, "def f(x) 2\nf(0)", cell_id="a").value == 2
+    assert [c.names for c in s.cells if c.names] == [["f"]]
+
+
+def test_mutual_recursion_across_cells(s: Session) -> None:
+    k(s, "extern odd(n)\ndef even(n) if n < 1 then 1 else odd(n-1)")
+    with pytest.raises(UndefinedSymbol):
+        k(s, "even(3)")
+    k(s, "def odd(n) if n < 1 then 0 else even(n-1)")
+    assert k(s, "even(10)").value == 1
+
+
+def test_eviction_names_the_callers(s: Session) -> None:
+    k(s, "def f(x) x")
+    k(s, "def g(x) f(x)")
+    with pytest.raises(EvictError, match="uses @f"):
+        s.evict("f")
+
+
+def test_a_fault_names_the_line_of_the_cells_own_source(s: Session) -> None:
+    k(s, "extern nowhere(x)")
+    k(s, "def f(x)\n  x +\n\n  nowhere(x)\n")
+    with pytest.raises(UndefinedSymbol, match=r"line 4: nowhere\(x\)"):
+        k(s, "1\nf(1)")
+    k(s, "def down(x)\n  1 +\n  down(x + 1)")
+    with pytest.raises(Fault, match=r"@down.*line 3: down\(x \+ 1\)"):
+        k(s, "down(1)")
+
+
+def test_a_mistake_changes_nothing(s: Session) -> None:
+    k(s, "def f(x) x")
+    with pytest.raises(CompileError, match="line 2, column 10"):
+        k(s, "def f(x) 2\ndef g(x) y")
+    assert k(s, "f(5)").value == 5
+    with pytest.raises(KeyError):
+        s["g"]
+
+
+def test_what_runs_once_leaves_no_function(s: Session) -> None:
+    k(s, FIB)
+    text = s.memory()["arena"]["zones"]["text"]["used"] if "arena" in s.memory() else None
+    for number in range(3, 20):
+        k(s, f"fib({number})")
+    if text is not None:
+        assert s.memory()["arena"]["zones"]["text"]["used"] == text
+    assert "jk.block" not in s.symbols
+
+
+def test_options_of_one_cell(s: Session) -> None:
+    from jitkernel.session import CellOptions
+
+    k(s, FIB, options=CellOptions(opt_level=0))
+    assert k(s, "fib(15)").value == 610
+
+
+def test_llvm_is_not_loaded_into_this_process() -> None:
+    code = (
+        "from jitkernel import Session\n"
+        "with Session() as s:\n"
+        "    assert s.run('def f(x) x\\nf(2)', 'kaleidoscope').value == 2\n"
+        "    assert 'llvmlite' not in open('/proc/self/maps').read()\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100, cwd=root)
+
+
+# -- languages of others -----------------------------------------------------------------------
+
+
+def answers(source, known):
+    """A language whose cells are whole numbers."""
+    known.output("stdout", b"read " + source.encode() + b"\n")
+    text = f"define i32 @main() {{\n  ret i32 {int(source)}\n}}"
+    return plan(source, once=[Once(text, "main", source)])
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+
+
+def test_name_and_reader_make_a_language(s: Session, forget: None) -> None:
+    add(Language("answers", answers))
+    s.run("define i32 @main() {\n  ret i32 1\n}")
+    result = s.run("42", "answers")
+    assert (result.value, result.text, result.stdout) == (42, "i32 42", "read 42\n")
+    assert s.run("@main()").value == 1  # what runs once is not the session's
+
+
+def test_what_runs_once_may_define_nothing_else(s: Session, forget: None) -> None:
+    text = "define i32 @main() {\n  ret i32 1\n}\ndefine i32 @f() {\n  ret i32 1\n}"
+    add(Language("two", lambda source, known: plan(source, once=[Once(text, "main", "")])))
+    with pytest.raises(CompileError, match="the function @main alone; make @f internal"):
+        s.run("", "two")
+
+
+def test_an_installed_package_adds_one(
+    s: Session, forget: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "answers_language.py").write_text(
+        "from jitkernel.languages import Language, Once, plan\n"
+        "def read(source, known):\n"
+        "    ir = 'define i32 @main() {\\n  ret i32 7\\n}'\n"
+        "    return plan(source, once=[Once(ir, 'main', source)])\n"
+        "LANGUAGE = Language('seven', read)\n"
+    )
+    info = tmp_path / "answers_language-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: answers-language\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[{registry.GROUP}]\nseven = answers_language:LANGUAGE\nbroken = answers_language:NOTHING\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {"seven", "broken", "llvm", "kaleidoscope"} <= set(names())
+    assert s.run("what?", "seven").value == 7
+    with pytest.raises(UsageError, match=r"the language broken .answers_language:NOTHING. cannot"):
+        s.run("", "broken")
+
+
+def test_a_file_adds_one(s: Session, forget: None, tmp_path: Path) -> None:
+    file = tmp_path / "eight.py"
+    file.write_text(
+        "from jitkernel.languages import Language\nLANGUAGE = Language('eight', None)\n"
+    )
+    assert registry.load_file(str(file)).name == "eight"
+    assert find("eight").read is None
+    file.write_text("1/0\n")
+    with pytest.raises(UsageError, match="ZeroDivisionError"):
+        registry.load_file(str(file))
+    with pytest.raises(UsageError, match="there is no Python file"):
+        registry.load_file(os.fspath(tmp_path / "nine.py"))
+
+
+def test_a_language_that_is_not_there(s: Session) -> None:
+    with pytest.raises(UsageError, match="did you mean kaleidoscope"):
+        s.run("1", "kaleidoskope")
