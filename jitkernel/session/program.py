@@ -1,8 +1,8 @@
 """The cells that are in memory and how one takes another's place.  Start from `Program`.
 
-Here a cell is placed, replaced and superseded; `eviction`, `relinking` and `reverting` have the rest
-of a life.  Nothing compiles or runs code:
-what must run (constructors, destructors) is called through functions given by the session.
+Here a cell is placed, replaced and superseded; `eviction`, `relinking` and `reverting` have the
+rest of a life.  Nothing compiles or runs code: what must run (constructors, destructors) is called
+through functions given by the session.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ def _rows(
             starts[obj.section_name(index)] = text.start + place[1]
     told = _cell_lines(record)
     return sorted(
-        (starts[section] + offset, told(line)) for section, offset, line in table if section in starts
+        (starts[section] + offset, told(line))
+        for section, offset, line in table
+        if section in starts
     )
 
 

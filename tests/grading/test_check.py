@@ -171,7 +171,7 @@ def test_rules_that_hold(s: Session) -> None:
     exercise = grading.make_exercise(s, "f2", f"; must: {rules}\n; function: @f2\n{sq}\n{source}")
     s.run(sq)
     s.run(source)
-    assert grading.check(s, exercise).found[0] .startswith("a jump to @sq")
+    assert grading.check(s, exercise).found[0].startswith("a jump to @sq")
 
 
 def test_the_reference_meets_no_names_of_the_students(s: Session) -> None:
