@@ -22,13 +22,13 @@ from jitkernel.compiler.cache import ObjectCache
 from jitkernel.compiler.process import packages
 from jitkernel.kernel.install import NAME, kernelspec_source
 
-__all__ = ["look_up", "start", "through_jupyter", "warm_and_cold"]
+__all__ = ["empty_cache", "look_up", "start", "through_jupyter", "warm_and_cold"]
 
 _FIRST = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@sq(7)"
 
 
 @contextmanager
-def _home() -> Iterator[str]:
+def empty_cache() -> Iterator[str]:
     """An empty folder for caches of our own: the user's stays as it is."""
     saved = os.environ.get("XDG_CACHE_HOME")
     with TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def warm_and_cold(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(10 if scale.block < 10 else 40, 200)
     cold, warm, without = [], [], []
     for _ in range(scale.pick(1, 3)):
-        with _home() as folder:
+        with empty_cache() as folder:
             cold.append(_run(count))
             warm.append(_run(count))
             size = sum(p.stat().st_blocks * 512 for p in Path(folder).rglob("*") if p.is_file())
@@ -100,7 +100,7 @@ def start(scale: Scale) -> Iterator[Figure]:
             return time.perf_counter() - begin
 
     rounds = scale.pick(3, 15)
-    with _home():
+    with empty_cache():
         first(True)
         pairs = [(first(True), first(False)) for _ in range(rounds)]
     found, compiled = zip(*pairs, strict=True)
@@ -114,7 +114,7 @@ def through_jupyter(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(10 if scale.block < 10 else 40, 200)
     ours = [sixty_lines(f"f{i}", i) for i in range(count)]
     trivial = [f"x = {i}" for i in range(count)]
-    with _home():
+    with empty_cache():
         _cells(NAME, ours)
         rounds = [(_cells(NAME, ours), _cells("python3", trivial)) for _ in range(scale.pick(1, 3))]
         library = _run(count) / count

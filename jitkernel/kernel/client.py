@@ -57,11 +57,15 @@ def run_cell(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run one cell: the reply's content and the outputs as a notebook stores them."""
     outputs: list[dict[str, Any]] = []
+    live: dict[str, dict[str, Any]] = {}  # displays that may be updated in place
 
     def take(message: dict[str, Any]) -> None:
         output = _as_output(message)
         if message["msg_type"] == "clear_output":
             outputs.clear()
+        display = message["content"].get("transient", {}).get("display_id", "")
+        if message["msg_type"] == "update_display_data" and display in live:
+            live[display]["data"] = message["content"]["data"]
         if output is None:
             return
         last = outputs[-1] if outputs else {}
@@ -69,6 +73,8 @@ def run_cell(
             last["text"] += output["text"]
         else:
             outputs.append(dict(output))
+            if display:
+                live[display] = outputs[-1]
         if on_output is not None:
             on_output(output)
 

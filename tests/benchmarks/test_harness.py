@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import processes, programs, table
+from benchmarks import container, processes, programs, table
 from benchmarks.harness import Comparison, Figure, compare, ratios, slope
 from benchmarks.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Rows whose smallest size still takes many seconds: their modules are tested by hand below.
-_LONG = {"start-kernel", "interrupts", "mesa", "live-rivals"}
+_LONG = {"container", "start-kernel", "interrupts", "mesa", "live-rivals"}
 
 
 def test_a_ratio_is_the_median_of_block_ratios() -> None:
@@ -127,6 +128,38 @@ def test_a_peak_is_seen_after_it_has_passed() -> None:
     held = bytearray(b"x") * (32 << 20)
     del held
     assert processes.peak() - before >= 30 << 20
+
+
+def test_a_page_that_two_processes_map_is_counted_once() -> None:
+    # 8 MiB that a child maps too; after it has ended they are this process's alone.
+    held = mmap.mmap(-1, 8 << 20)  # shared
+    held.write(b"x" * (8 << 20))
+    before = container.shared_out(os.getpid())
+    child = os.fork()
+    if not child:
+        held[0 : 8 << 20 : 4096]  # maps every page
+        signal.pause()
+        os._exit(0)
+    try:
+        while container.shared_out(child) < 3 << 20:
+            pass
+        assert child in container.descendants(os.getpid())
+        assert before - container.shared_out(os.getpid()) > 3 << 20
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert container.shared_out(child) == 0
+
+
+def test_a_container_is_left_as_it_was_entered() -> None:
+    groups = Path("/proc/self/cgroup").read_text()
+    with container.confined(256 << 20) as confined:
+        if confined is not None:
+            assert Path("/proc/self/cgroup").read_text() != groups
+            held = bytearray(b"x") * (16 << 20)
+            assert confined.peak >= 8 << 20 and confined.killed == 0
+            del held
+    assert Path("/proc/self/cgroup").read_text() == groups
 
 
 def test_programs_have_the_size_they_claim() -> None:

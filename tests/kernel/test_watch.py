@@ -70,6 +70,9 @@ def test_a_watch_in_the_same_cell_has_one_display(kernel: Kernel) -> None:
     kernel.ok(LOOP)
     found, kinds = shown(kernel, "%watch @n\n@loop(2, false)")
     assert kinds.count("display_data") == 1 and value(found[-1]) == 2
+    # A client that runs a notebook stores what was shown last.
+    _, (output,) = kernel.run("%watch @n\n@loop(1, false)")
+    assert value(output) == 1
     kernel.ok("%watch --stop")
 
 
