@@ -33,7 +33,9 @@ try:
 finally:
     ctypes.CFUNCTYPE = _CFUNCTYPE
 
-__all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "take"]
+from jitkernel.compiler.passes import SINGLE  # noqa: E402
+
+__all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "set_option", "take"]
 
 LLVM_VERSION: tuple[int, ...] = tuple(llvmlite.llvm_version_info)
 
@@ -96,6 +98,9 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "buildPerModuleDefaultPipeline": (_REF, (_REF, c_int)),
     "RunNewModulePassManager": (None, (_REF, _REF, _REF)),
     "DisposeNewModulePassManger": (None, (_REF,)),
+    "CreateNewModulePassManager": (_REF, ()),
+    "PTOSetSLPVectorization": (None, (_REF, c_bool)),
+    **{f"module_Add{name}Pass": (None, (_REF,)) for name in SINGLE.values()},
     # code
     "TargetMachineEmitToMemory": (_REF, (_REF, _REF, c_int, _OUT)),
     "GetBufferStart": (_REF, (_REF,)),
@@ -143,6 +148,12 @@ class LLVMError(Exception):
     def __init__(self, stage: str, message: str):
         self.stage, self.message = stage, message
         super().__init__(message)
+
+
+def set_option(*words: str) -> None:
+    """Options of LLVM's command line: for the whole process, and for ever."""
+    for word in words:
+        llvmlite.set_option("jitkernel", word)
 
 
 def take(address: int | None) -> str:
@@ -281,6 +292,22 @@ class Machine:
         used, self._pipeline = self._pipeline, None
         lib.RunNewModulePassManager(used[1], module, used[0])
         return used
+
+    def run_passes(self, module: int, names: tuple[str, ...]) -> tuple[int, int]:
+        """Run passes of `SINGLE`, in order; what is left of them is for `dispose`."""
+        builder = lib.CreatePassBuilder(self._reference, self._tuning)
+        passes = lib.CreateNewModulePassManager()
+        for name in names:
+            getattr(lib, f"module_Add{SINGLE[name]}Pass")(passes)
+        lib.RunNewModulePassManager(passes, module, builder)
+        return builder, passes
+
+    def run_default(self, module: int) -> None:
+        """Run the pipeline of -O3 with all that LLVM has, whatever this machine's level."""
+        lib.PTOSetSLPVectorization(self._tuning, True)
+        builder = lib.CreatePassBuilder(self._reference, self._tuning)
+        passes = lib.buildPerModuleDefaultPipeline(builder, 3)
+        lib.RunNewModulePassManager(passes, module, builder)
 
     @staticmethod
     def dispose(used: tuple[int, int]) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from jitkernel.compiler import binding
+from jitkernel.compiler import binding, custom
 from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.contexts import Contexts
 from jitkernel.compiler.diagnose import parse_error, verify_error
+from jitkernel.compiler.passes import parse_passes
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.renamed import ambiguous, renamed_types
@@ -55,10 +56,12 @@ def compile_module(
     first_line: int,
     policy: str = "throwaway",
     cell: int = 0,
+    watch: Callable[[str, int], None] = lambda stage, module: None,
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
 
-    `policy` and `cell` say which context it is put into.
+    `policy` and `cell` say which context it is put into.  `watch` is shown the module before it is
+    optimised and before it is emitted.
     """
     target = machine(options)
     front = prefix(target)
@@ -88,10 +91,16 @@ def compile_module(
                 renamed,
             )
         summarised = perf_counter_ns()
-        used = target.optimise(module)
-        _remains.append(lambda: target.dispose(used))
+        watch("optimise", module)
+        made = module
+        if options.passes:
+            made = custom.run(target, module, parse_passes(options.passes), _remains)
+        else:
+            used = target.optimise(module)
+            _remains.append(lambda: target.dispose(used))
         optimised = perf_counter_ns()
-        code = target.emit(module)
+        watch("emit", made)
+        code = target.emit(made)
         emitted = perf_counter_ns()
     except LLVMError as error:
         if error.stage == "parse":

@@ -36,6 +36,8 @@ class Options:
 
     `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
     session's own code (thunks, the runtime): no summary, and exports stay as they are written.
+    `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
+    `passes.parse_passes`.
     """
 
     opt_level: int = 2
@@ -45,6 +47,7 @@ class Options:
     closed: bool = False
     ignore_optnone: bool = False
     internal: bool = False
+    passes: str = ""
 
     def row(self) -> list[int | str]:
         """The form it travels in."""
@@ -56,13 +59,14 @@ class Options:
             int(self.closed),
             int(self.ignore_optnone),
             int(self.internal),
+            self.passes,
         ]
 
     @staticmethod
     def of(row: list[Any]) -> Options:
         """The inverse of `row`."""
-        level, cpu, reloc, model, closed, ignore, internal = row
-        return Options(level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal))
+        level, cpu, reloc, model, closed, ignore, internal, passes = row
+        return Options(level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), passes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,10 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
             if "who" in header:
                 answer["who"] = binding.identity()
             return answer, b""
+        case "inspect":
+            from jitkernel.compiler.inspector import inspect
+
+            return inspect(header, blob)
         case "assembly":
             text = assembly(
                 blob.decode("utf-8", "surrogatepass"),

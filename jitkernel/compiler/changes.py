@@ -1,0 +1,125 @@
+"""LLVM's own log of a compile, as records.  Start from `read_changes`.
+
+With `-print-changed` LLVM writes the IR after every pass that changed it, and one line for each
+that did not; code generation does the same with its machine IR.  With `-print-pass-numbers` it
+writes a line before each pass, and `-debug-pass=Executions` one before each pass of code
+generation, with the time.  No LLVM is needed to read these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"]
+
+_HEAD = re.compile(
+    rb"^\*\*\* IR (?:Dump (?P<start>At Start)|(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>.+?)"
+    rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|Pass .* ignored) \*\*\*\n",
+    re.M,
+)
+_RUNNING = re.compile(r" Running pass \d+ (.+?) on ")
+_EXECUTING = re.compile(
+    r"^\[(?P<time>[-\d]+ [\d:.]+)\] 0x[0-9a-f]+ +"
+    r"(?:(?P<what>Executing Pass) '(?P<title>.+?)' on Function '(?P<unit>.*?)'|)",
+    re.M,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One pass that ran: its title, what it ran on, and where the log has the text it left.
+
+    `start` and `stop` are byte offsets, equal where nothing changed.  `shown` is false where the
+    log was told to leave the text out.
+    """
+
+    title: str
+    unit: str
+    start: int
+    stop: int
+    shown: bool = True
+
+
+def read_changes(log: bytes) -> list[Change]:
+    """Every pass of a log, in order; the state at the start has the title ""."""
+    found: list[Change] = []
+    heads = list(_HEAD.finditer(log))
+    for index, head in enumerate(heads):
+        stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
+        if head["start"]:
+            if not found:
+                found.append(Change("", "[module]", head.end(), stop))
+        elif head["title"]:
+            title, unit = head["title"].decode("utf-8", "replace"), head["unit"].decode()
+            same = bool(head["same"] or head["out"])
+            found.append(
+                Change(title, unit, head.end(), head.end() if same else stop, not head["out"])
+            )
+    return found
+
+
+def pass_times(parts: Iterable[tuple[int, bytes]]) -> list[tuple[str, int]]:
+    """Class name and nanoseconds of each pass over IR, from what was written and when.
+
+    `parts` are single writes with their time: a line is several.  A pass runs from the last part
+    of its own line to the first of the next, analyses that it asks for included.
+    """
+    found: list[tuple[str, int]] = []
+    line, begun = b"", 0
+    title = ""
+    for time, data in parts:
+        if not line:
+            if title:
+                found.append((title, max(time - begun, 0)))
+                title = ""
+        line += data
+        if line.endswith(b"\n"):
+            match = _RUNNING.match(line.decode("utf-8", "replace"))
+            title, begun = (match[1], time) if match else ("", 0)
+            line = b""
+    return found
+
+
+def codegen_times(log: str) -> dict[tuple[str, str], list[int]]:
+    """Nanoseconds of each pass of code generation, by title and function, in order."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    rows = list(_EXECUTING.finditer(log))
+    for row, after in zip(rows, rows[1:], strict=False):
+        if row["what"]:
+            spent = _nanoseconds(after["time"]) - _nanoseconds(row["time"])
+            found[row["title"], row["unit"]].append(max(spent, 0))
+    return found
+
+
+def _nanoseconds(stamp: str) -> int:
+    whole, _, part = stamp.partition(".")
+    return int(datetime.fromisoformat(whole).timestamp()) * 10**9 + int(part.ljust(9, "0")[:9])
+
+
+def with_times(
+    changes: Sequence[Change],
+    optimised: Sequence[tuple[str, int]],
+    generated: dict[tuple[str, str], list[int]],
+    border: int,
+) -> Iterator[int]:
+    """Nanoseconds of each change, -1 where it cannot be told.
+
+    Both runs do the same in the same order; where they do not, no times are given.  The log from
+    offset `border` on is code generation's.
+    """
+    passes = [c for c in changes if c.title and c.start < border]
+    agreed = [c.title for c in passes] == [title for title, _ in optimised]
+    spent = iter(optimised)
+    left = {key: iter(times) for key, times in generated.items()}
+    for change in changes:
+        if not change.title:
+            yield -1
+        elif change.start < border:
+            yield next(spent)[1] if agreed else -1
+        else:
+            title = change.title.rpartition(" (")[0]
+            yield next(left.get((title, change.unit), iter(())), -1)

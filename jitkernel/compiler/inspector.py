@@ -1,0 +1,200 @@
+"""LLVM watched at work on a module.  Worker only.  Start from `inspect`.
+
+LLVM can log what each pass does, but its options are the whole process's and stay, and it writes to
+standard error.  So every request forks twice: in one child LLVM logs each change, in the other (at
+the same time, undisturbed by so much printing) when each pass began.  Both compile through
+`pipeline`, as the worker that made the cell did; options never reach the process that forks.
+
+Times come from the system: the child's standard error is a socket that stamps what is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from jitkernel.compiler import binding, pipeline
+from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.compiler.changes import codegen_times, pass_times, read_changes, with_times
+from jitkernel.compiler.custom import die_with_parent
+from jitkernel.compiler.records import Options
+from jitkernel.errors import CompileError
+
+__all__ = ["inspect"]
+
+_STDERR = 2
+_SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
+_PLAIN = re.compile(r"[-\w$.]+\Z")
+# With more functions than this the whole module is not printed after each pass over one of them.
+_FEW = 12
+
+Compile = Callable[[Callable[[str, int], None]], bytes]
+
+
+def inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    """The answer to one request: rows of steps, and the text that they are slices of.
+
+    A row is title, unit, start, size, verdict (1 verified, 0 refused, -1 not tried), nanoseconds.
+    Raises CompileError.
+    """
+    source = blob.decode("utf-8", "surrogatepass")
+    options = Options.of(header["options"])
+    pipeline.machine(options)  # an error is the request's, and the children inherit it
+    only = header["only"] if _PLAIN.match(header["only"]) else ""
+
+    def compile_(watch: Callable[[str, int], None]) -> bytes:
+        code, _, _, _ = pipeline.compile_module(
+            source, options, frozenset(header["nobuiltin"]), header["first"], watch=watch
+        )
+        return code
+
+    log, result = os.memfd_create("jitkernel-log"), os.memfd_create("jitkernel-result")
+    spent = os.memfd_create("jitkernel-times")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        changes = _fork(lambda: _log_changes(compile_, only, log, result))
+        timing = _fork(lambda: _log_times(compile_, theirs, spent))
+        theirs.close()
+        parts = _stamped(ours)
+        how = os.waitpid(changes, 0)[1]
+        timed = os.waitpid(timing, 0)[1] == 0
+        text = _content(log)
+        if how:
+            words = text[-2000:].decode("utf-8", "replace").strip().rpartition("***\n")[2]
+            raise CompileError(f"LLVM ended while its passes were watched: {words}")
+        answer = json.loads(_content(result))
+        if "error" in answer:
+            raise CompileError(answer["error"])
+        rows = answer.pop("rows")
+        if timed:
+            generated = codegen_times(_content(spent).decode("utf-8", "replace"))
+            times = with_times(read_changes(text), pass_times(parts), generated, answer["border"])
+            for row, nanoseconds in zip(rows, times, strict=True):
+                row[-1] = nanoseconds
+        changed = [row for row in rows if row[3]]
+        ran = [row for row in rows if row[0] and row[2] < answer["border"]]
+        answer["ran"] = len(ran)
+        answer["spent"] = sum(max(row[-1], 0) for row in ran)
+        answer["steps"] = changed
+        return answer, text
+    finally:
+        ours.close()
+        for file in (log, result, spent):
+            os.close(file)
+
+
+def _fork(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        _end_after(work)
+    return child
+
+
+def _end_after(work: Callable[[], None]) -> NoReturn:
+    try:
+        die_with_parent()
+        work()
+        os._exit(0)
+    finally:
+        os._exit(70)
+
+
+def _content(file: int) -> bytes:
+    return os.pread(file, os.lseek(file, 0, os.SEEK_END), 0)
+
+
+# -- the child that logs changes
+
+
+def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
+    os.dup2(log, _STDERR)
+    binding.set_option("-print-changed")
+    texts: list[str] = []
+    border = 0
+    whole = True
+
+    def watch(stage: str, module: int) -> None:
+        nonlocal border, whole
+        texts.append(binding.print_module(module))
+        if stage == "emit":
+            border = os.lseek(log, 0, os.SEEK_END)
+            return
+        defined = sum(not lib.IsDeclaration(f) for f in binding.functions(module))
+        if only and defined > 1:
+            binding.set_option(f"-filter-print-funcs={only}")
+        whole = bool(only) or defined <= _FEW
+        if whole:
+            binding.set_option("-print-module-scope")
+
+    answer: dict[str, Any]
+    try:
+        code = compile_(watch)
+    except CompileError as error:
+        answer = {"error": str(error)}
+    else:
+        content = _content(log)
+        rows = []
+        for change in read_changes(content):
+            size = change.stop - change.start
+            verdict = -1
+            if size and change.start < border and (whole or change.unit == "[module]"):
+                verdict = int(_verified(content[change.start : change.stop]))
+            rows.append([change.title, change.unit, change.start, size, verdict, -1])
+        answer = {
+            "rows": rows, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
+        }  # fmt: skip
+    with os.fdopen(result, "wb", closefd=False) as file:
+        file.write(json.dumps(answer).encode())
+
+
+def _verified(text: bytes) -> bool:
+    """Whether a module that LLVM printed is well formed."""
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        module = binding.parse(context, text.replace(b"\0", b""))
+        binding.verify(module)
+    except LLVMError:
+        return False
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
+    return True
+
+
+# -- the child that logs times
+
+
+def _log_times(compile_: Compile, sock: socket.socket, spent: int) -> None:
+    os.dup2(sock.fileno(), _STDERR)
+    binding.set_option("-print-pass-numbers", "-debug-pass=Executions")
+
+    def watch(stage: str, module: int) -> None:
+        if stage == "emit":
+            os.write(_STDERR, b"end\n")
+            os.dup2(spent, _STDERR)
+
+    compile_(watch)
+
+
+def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
+    """Everything that is written to the other end, with its time in nanoseconds."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    except OSError:
+        pass  # no times then
+    parts = []
+    while True:
+        data, extra, _, _ = sock.recvmsg(1 << 16, 128)
+        if not data:
+            return parts
+        stamp = next((body for level, kind, body in extra if kind == _SO_TIMESTAMPNS), b"")
+        if stamp:
+            seconds, nanoseconds = struct.unpack("@qq", stamp)
+            parts.append((seconds * 10**9 + nanoseconds, data))
