@@ -130,6 +130,8 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         whole = bool(only) or defined <= _FEW
         if whole:
             binding.set_option("-print-module-scope")
+        else:
+            binding.set_option("-print-loop-func-scope")
 
     answer: dict[str, Any]
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import compiled, died, interrupted, refuse, request_frame, timed_out
 from jitkernel.compiler.batch import compile_batch
+from jitkernel.compiler.inspection import Inspector
 from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
@@ -66,6 +67,7 @@ class CompilerPool:
         self.timeout = timeout
         self.restarts = 0
         self.cache = cache
+        self.inspector = Inspector()
         self._told = False  # whether the cache knows what this pool's workers are
         self._lost_contexts = 0
         self._count = max(1, workers)
@@ -101,6 +103,7 @@ class CompilerPool:
                 self._spare = None
         if timer:
             timer.cancel()
+        self.inspector.close()
         for worker in workers:
             worker.close()
         if self.cache:
@@ -123,7 +126,7 @@ class CompilerPool:
             for worker in busy:
                 worker.condemned = "interrupted"
                 worker.kill()
-        return bool(busy)
+        return self.inspector.interrupt() or bool(busy)
 
     def lend(self, index: int) -> WorkerProcess:
         """A worker fit for use, until `give_back`."""
@@ -434,7 +437,9 @@ class CompilerPool:
 
     def _living(self) -> list[WorkerProcess]:
         with self._state:
-            return [*self._workers, *([self._spare] if self._spare else [])]
+            living = [*self._workers, *([self._spare] if self._spare else [])]
+        inspector = self.inspector.worker
+        return [*living, inspector] if inspector else living
 
 
 def _memory(worker: WorkerProcess) -> WorkerMemory:

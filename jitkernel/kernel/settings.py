@@ -140,6 +140,9 @@ class Compiler(Configurable):
     opt_level = Integer(2, min=0, max=3, help="-O0 to -O3. Takes effect with the next cell.").tag(
         config=True, effect="next cell"
     )
+    passes = Unicode(
+        "", help="Passes to run instead of the level's own. Takes effect with the next cell."
+    ).tag(config=True, effect="next cell")
     cpu = Unicode("native", help="The CPU to compile for. Takes effect with the next cell.").tag(
         config=True, effect="next cell"
     )
@@ -272,6 +275,7 @@ SESSION_NAMES = {
     "Session.results_kept": "results_kept",
     "Session.context": "context",
     "Compiler.opt_level": "opt_level",
+    "Compiler.passes": "passes",
     "Compiler.cpu": "cpu",
     "Compiler.timeout": "timeout",
     "Compiler.memory_limit": "worker_memory_limit",
@@ -317,6 +321,7 @@ def session_settings(config: Config) -> dict[str, Any]:
         "object_cache_size": cache.size,
         "results_kept": session.results_kept,
         "opt_level": compiler.opt_level,
+        "passes": compiler.passes,
         "cpu": cpu,
         "timeout": compiler.timeout,
         "worker_memory_limit": compiler.memory_limit,

@@ -27,7 +27,7 @@ class Cell:
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
-    nanoseconds by step: parse, verify, optimise, emit, link.  `strings` is what call lines of the
+    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  `strings` is what call lines of the
     cell left in the data zone, `libraries` the functions it takes from libraries, `extras` are
     variables that its statements made (name, address, bytes, where) and that are not in the object.
     Source and object are in the store.
@@ -40,6 +40,7 @@ class Cell:
         "libraries",
         "number",
         "options",
+        "ran",
         "state",
         "strings",
         "times",
@@ -55,6 +56,7 @@ class Cell:
         self.extras: tuple[tuple[str, int, int, Block], ...] = ()
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
+        self.ran = 0
 
     @property
     def closed(self) -> bool:

@@ -52,6 +52,7 @@ class CellOptions:
     `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
     functions into each other, so that redefining one does not reach the others.  `retype` allows a
     type to change under its users; `keep_data` keeps the values of globals that are redefined.
+    `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).
     """
 
     opt_level: int | None = None
@@ -60,12 +61,15 @@ class CellOptions:
     ignore_optnone: bool = False
     retype: bool = False
     keep_data: bool = False
+    passes: str = ""
 
     @property
     def words(self) -> str:
         """What differs from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
-        return ", ".join(filter(None, (level, self.cpu, "closed" * self.closed)))
+        return ", ".join(
+            filter(None, (level, self.passes, self.cpu, "closed" * self.closed))
+        )
 
 
 @lru_cache(maxsize=64)

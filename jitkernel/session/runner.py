@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler import Compiled, Request
@@ -97,8 +98,7 @@ class Runner(Definer):
             raise UsageError(
                 f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
             )
-        for early in plan.magics:
-            self._magic(early)
+        self._early(plan)
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
@@ -137,8 +137,25 @@ class Runner(Definer):
         self.result.cell = self.cell
         if self.change.moved or self.change.notes:
             self.say_status()
-        self._statements(plan, blocks)
+        began = perf_counter_ns()
+        try:
+            self._statements(plan, blocks)
+        finally:
+            self.cell.ran = perf_counter_ns() - began if plan.actions else 0
         return self.result
+
+    def _early(self, plan: Plan) -> None:
+        """Run the magics above the code; they may change the options of this cell."""
+        session = self.session
+        before, session.cell_options = session.cell_options, self.options if plan.has_code else None
+        try:
+            for early in plan.magics:
+                self._magic(early)
+            if session.cell_options is not None:
+                self.options = session.cell_options
+                self.cell.options = self.options.words
+        finally:
+            session.cell_options = before
 
     def _statements(self, plan: Plan, blocks: dict[int, Block]) -> None:
         values: list[tuple[str, TypedValue]] = []
@@ -214,7 +231,11 @@ class Runner(Definer):
 
     def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
         """Compile the instruction block, or a module that runs once, before any statement runs."""
-        options = replace(self.session.options(self.options), opt_level=self.options.opt_level or 0)
+        options = replace(
+            self.session.options(self.options),
+            opt_level=self.options.opt_level or 0,
+            passes=self.options.passes,
+        )
         assembled, request = self.request(plan, part, options)
         compiled = self.compile(request, plan.source)
         check_types(self.program, compiled.summary, self.cell, None)

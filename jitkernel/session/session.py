@@ -52,10 +52,13 @@ def _check_context(policy: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def _options(level: int, cpu: str, reloc: str, closed: bool, ignore_optnone: bool) -> Options:
+def _options(
+    level: int, cpu: str, reloc: str, closed: bool, ignore_optnone: bool, passes: str
+) -> Options:
     return Options(
-        opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone
-    )
+        opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone,
+        passes=passes,
+    )  # fmt: skip
 
 
 class Session:
@@ -104,6 +107,8 @@ class Session:
         # For hints: values and private symbols that other cells cannot see, with their cell.
         self.ended_locals: dict[str, int] = {}
         self.private: dict[str, int] = {}
+        # While the magics above a cell's code run: its options, which they may change.
+        self.cell_options: CellOptions | None = None
 
     def __enter__(self) -> Session:
         return self
@@ -574,7 +579,9 @@ class Session:
         level = self.settings.opt_level if cell.opt_level is None else cell.opt_level
         low = self.engine.arena.base + self.engine.arena.capacity <= 1 << 31
         cpu, reloc = cell.cpu or self.settings.cpu, "static" if low else "pic"
-        return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone)
+        # A level that a cell asks for is that level's own pipeline.
+        passes = cell.passes or (self.settings.passes if cell.opt_level is None else "")
+        return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone, passes)
 
     def stored_options(self, record: Record) -> Options:
         """The options a stored cell was compiled with."""

@@ -26,6 +26,7 @@ class SessionSettings:
     undo_data: int = 64 << 20
     results_kept: int = 100
     opt_level: int = 2
+    passes: str = ""
     cpu: str = "native"
     timeout: float = 60.0
     worker_memory_limit: int = 512 << 20

@@ -10,9 +10,24 @@ from jitkernel.views.asm import asm
 from jitkernel.views.deps import deps
 from jitkernel.views.ir import ir
 from jitkernel.views.memory import memory
+from jitkernel.views.mir import mir
 from jitkernel.views.object import object
+from jitkernel.views.passes import passes
 from jitkernel.views.tables import cells, symbols
 from jitkernel.views.view import View
 from jitkernel.views.watch import watch
 
-__all__ = ["View", "arena", "asm", "cells", "deps", "ir", "memory", "object", "symbols", "watch"]
+__all__ = [
+    "View",
+    "arena",
+    "asm",
+    "cells",
+    "deps",
+    "ir",
+    "memory",
+    "mir",
+    "object",
+    "passes",
+    "symbols",
+    "watch",
+]

@@ -6,24 +6,60 @@ import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.views.changes import difference_html, fold
+from jitkernel.views.diff import counts
 from jitkernel.views.names import bare, written
+from jitkernel.views.parts import difference, parts
 from jitkernel.views.target import find
-from jitkernel.views.view import View, listing
+from jitkernel.views.view import View, escape, listing
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["entity", "ir", "module_text"]
+__all__ = ["STAGES", "entity", "ir", "module_text"]
+
+STAGES = {"raw": "before the first pass", "opt": "after the last pass", "diff": "what changed"}
 
 
-def ir(session: Session, target: int | str | None = None) -> View:
-    """The module of a cell, or one function or global of it; without a target the last cell's."""
+def ir(session: Session, target: int | str | None = None, stage: str = "") -> View:
+    """The module of a cell, or one function or global of it; without a target the last cell's.
+
+    As it was written; or, with a `stage`, as LLVM printed it: `raw` before the first pass, `opt`
+    after the last, `diff` what the passes changed between.  Raises UsageError.
+    """
     cell, _ = find(session, target)
+    if stage:
+        return _printed(session, target, stage)
     module = module_text(session, cell.number)
     if isinstance(target, str):
         name = written(bare(target))
         return listing(f"{name}, cell {cell.number}", entity(module, name) or module)
     return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
+
+
+def _printed(session: Session, target: int | str | None, stage: str) -> View:
+    """The module before or after the passes, or what is different."""
+    from jitkernel.views.passes import look, untouched
+
+    if stage not in STAGES:
+        raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(STAGES)}")
+    number, symbol, seen = look(session, target)
+    name = written(bare(target)) if isinstance(target, str) else ""
+    where = f"{name}, cell {number}" if name else f"cell {number}"
+    if stage == "diff":
+        before, after = parts(seen.before), parts(seen.after)
+        lines = difference(before, after, written(symbol) if symbol else "")
+        gone, new = counts(lines)
+        title = f"{where}: -{gone} +{new} lines from the first pass to the last"
+        sentence = untouched(seen, symbol)
+        text = "\n".join(filter(None, [title, fold(lines), sentence]))
+        tail = f"<p>{escape(sentence)}</p>" if sentence else ""
+        return View(text, f"<p><b>{escape(title)}</b></p>{difference_html(lines)}{tail}")
+    module = seen.before if stage == "raw" else seen.after
+    body = entity(module, name) if name else module.strip()
+    if name and not body:
+        raise UsageError(f"{name} is not there any more {STAGES[stage]}: it was inlined or unused")
+    return listing(f"{where}, {STAGES[stage]}", body)
 
 
 def module_text(session: Session, number: int) -> str:

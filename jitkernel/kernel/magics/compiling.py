@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler.passes import parse_passes
+from jitkernel.kernel.magics.inspecting import one_of
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
 
@@ -17,8 +19,9 @@ __all__ = ["COMPILE_OPTIONS", "MAGICS"]
 def ir(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.ir import ir as view
 
+    stage = one_of(arguments, ("raw", "opt", "diff"))
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target))
+        frontend.display(view(frontend.session, target, stage))
 
 
 def asm(frontend: Frontend, arguments: Any) -> None:
@@ -69,11 +72,13 @@ def cell_options(arguments: Any) -> CellOptions:
         ignore_optnone=arguments.ignore_optnone,
         retype=arguments.retype,
         keep_data=arguments.keep_data,
+        passes=",".join(parse_passes(arguments.passes)) if arguments.passes else "",
     )
 
 
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", choices=("0", "1", "2", "3")),
+    Argument("--passes", "passes to run instead of a level's, with commas between"),
     Argument("--cpu", "the CPU to compile for"),
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
@@ -85,7 +90,18 @@ _TARGET = Argument(
 )
 
 MAGICS = (
-    Magic("ir", "The LLVM IR of a function or a cell, as it was compiled.", ir, (_TARGET,)),
+    Magic(
+        "ir",
+        "The LLVM IR of a function or a cell, as it was given to the compiler.",
+        ir,
+        (
+            _TARGET,
+            Argument("--raw", "as LLVM has it before its first pass", "flag"),
+            Argument("--opt", "after its last pass", "flag"),
+            Argument("--diff", "what the passes changed", "flag"),
+        ),
+        example="%ir @sq --opt",
+    ),
     Magic(
         "asm",
         "Machine code as it stands in the arena, or with --target as it would be elsewhere.",

@@ -34,7 +34,6 @@ HABITS: dict[str, str] = {
     "edit": "edit the cell and run it again: what it defined is replaced",
     "disassemble": "%asm @name",
     "jit": "every cell is compiled; %%llvm -O3 sets its options",
-    "opt": "%%llvm -O3, or %config Compiler.opt_level=3",
     "include": "%run FILE.ll",
     "import": "%run FILE.ll runs a file as a cell, %lib libname.so loads a library",
 }

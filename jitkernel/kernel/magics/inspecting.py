@@ -1,0 +1,107 @@
+"""Magics that look into the compiler: passes, machine IR, and which pipeline a cell gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.compiler.passes import parse_passes
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.program import targets
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["MAGICS", "pipeline"]
+
+
+def passes(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.passes import passes as view
+
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(
+            view(frontend.session, target, arguments.only or "", arguments.stop_after)
+        )
+
+
+def mir(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.mir import mir as view
+
+    stage = one_of(arguments, ("isel", "regalloc", "final"))
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view(frontend.session, target, stage))
+
+
+def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
+    """The flag that was given, "" for none.  Raises UsageError for two."""
+    given = [flag for flag in flags if getattr(arguments, flag)]
+    if len(given) > 1:
+        raise UsageError(f"one of {', '.join('--' + flag for flag in given)} at a time")
+    return given[0] if given else ""
+
+
+def pipeline(text: str) -> tuple[int | None, str]:
+    """A level (`-O2`, `O2`) or the names of passes, checked.  Raises CompileError, UsageError."""
+    words = text.strip().strip("\"'")
+    level = words.removeprefix("-")
+    if level[:1] == "O" and len(level) <= 3:
+        if level[1:] not in ("0", "1", "2", "3"):
+            raise UsageError(f"there is no level {words}; there are -O0, -O1, -O2 and -O3")
+        return int(level[1:]), ""
+    return None, ",".join(parse_passes(words))
+
+
+def opt(frontend: Frontend, arguments: Any) -> None:
+    session = frontend.session
+    if not arguments.pipeline:
+        settings = session.settings
+        now = settings.passes or f"-O{settings.opt_level}"
+        frontend.print(f"cells are optimised with {now}")
+        return
+    level, names = pipeline(arguments.pipeline)
+    if session.cell_options is not None:  # above the code of a cell: for that one
+        session.cell_options = replace(session.cell_options, opt_level=level, passes=names)
+        return
+    if level is not None:
+        frontend.configure("Compiler.opt_level", level)
+    frontend.configure("Compiler.passes", names)
+    frontend.print(f"cells are optimised with {names or f'-O{level}'} from now on")
+
+
+_TARGET = Argument(
+    "target", "a function or a cell; without it, the last cell", "?", completes="symbol"
+)
+
+MAGICS = (
+    Magic(
+        "passes",
+        "Which pass of the optimiser changed what, step by step, each step verified.",
+        passes,
+        (
+            _TARGET,
+            Argument("--only", "the steps of this pass alone; * and ? allowed"),
+            Argument("--stop-after", "end after step N, or a pass's last one, and show the IR"),
+        ),
+        example="%passes @sq --only instcombine",
+    ),
+    Magic(
+        "mir",
+        "Machine IR after instruction selection, after register allocation, final; spills marked.",
+        mir,
+        (
+            _TARGET,
+            Argument("--isel", "after instruction selection alone", "flag"),
+            Argument("--regalloc", "after register allocation alone", "flag"),
+            Argument("--final", "as it is emitted alone", "flag"),
+        ),
+        example="%mir @sq --regalloc",
+    ),
+    Magic(
+        "opt",
+        "The level or the passes for this cell, above its code; alone in a cell, for all to come.",
+        opt,
+        (Argument("pipeline", "-O0 to -O3, or names of passes with commas between", "rest"),),
+        example="%opt sroa,instcombine,simplifycfg",
+    ),
+)

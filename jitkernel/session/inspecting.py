@@ -1,0 +1,40 @@
+"""A stored cell compiled again under the eyes of an inspector.  Start from `inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Request
+from jitkernel.compiler.inspection import Inspection
+from jitkernel.errors import UsageError
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["inspect", "stored_request"]
+
+
+def stored_request(session: Session, number: int) -> Request:
+    """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
+    record = session.store.get(number)
+    if record is None or not record.module.strip():
+        raise UsageError(f"cell {number} has no IR of its own")
+    if record.source.startswith("; %link "):
+        raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
+    return Request(
+        record.module,
+        session.stored_options(record),
+        f"cell {number}",
+        frozenset(record.nobuiltin),
+        record.first_line,
+    )
+
+
+def inspect(session: Session, number: int, only: str = "") -> Inspection:
+    """What each pass did to a cell's module; `only` names a function to look at alone.
+
+    Raises UsageError where the cell has no IR, and what a compile raises.
+    """
+    request = stored_request(session, number)
+    with session.lock, session.engine.run():
+        return session.engine.pool.inspector.inspect(request, only, session.settings.timeout)

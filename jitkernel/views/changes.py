@@ -1,0 +1,56 @@
+"""How a diff looks, in text and in HTML.  Start from `difference_html`.
+
+`+` and `-` say it all; colours only repeat it, in pairs that are readable on any page.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import groupby
+
+from jitkernel.views.view import WIDTH, escape
+
+__all__ = ["clip", "details", "difference_html", "fold"]
+
+# Dark on light, contrast over 9:1; both are given, so a dark page does not matter.
+_STYLES = {"+": "color:#0a3d0a;background:#dff2df", "-": "color:#5c0a0a;background:#fbe3e3"}
+
+
+def clip(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    """At most `limit` lines, and how many are left out; `more` says how to see them."""
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], f"… {len(lines) - limit} more lines{more}"]
+
+
+def fold(lines: Sequence[str], indent: int = 8) -> str:
+    """The lines as plain text, long ones continued below themselves."""
+    out: list[str] = []
+    for line in lines:
+        if len(line) <= WIDTH:
+            out.append(line)
+            continue
+        blank = " " * (len(line) - len(line.lstrip()))
+        out += textwrap.wrap(
+            line, WIDTH, initial_indent=blank, subsequent_indent=" " * indent,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(out)
+
+
+def difference_html(lines: Sequence[str]) -> str:
+    """A diff's lines as `pre`."""
+    out = []
+    for mark, group in groupby(lines, lambda line: line[:1]):
+        text = escape("\n".join(group), quote=False)
+        style = _STYLES.get(mark)
+        out.append(f'<span style="{style}">{text}</span>' if style else text)
+    return "<pre>" + "\n".join(out) + "</pre>"
+
+
+def details(summary: str, body: str, open_: bool = False) -> str:
+    """A part that can be folded; where a site drops that, it is simply there."""
+    return (
+        f"<details{' open' if open_ else ''}><summary>{escape(summary)}</summary>{body}</details>"
+    )

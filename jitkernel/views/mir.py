@@ -1,0 +1,111 @@
+"""Machine IR of a function: after instruction selection, after register allocation, final: `mir`.
+
+The cell is compiled again, watched; see `views.passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler.inspection import Inspection
+from jitkernel.errors import UsageError
+from jitkernel.views.changes import details, fold
+from jitkernel.views.machine_ir import STAGES, Stage, stages
+from jitkernel.views.names import written
+from jitkernel.views.passes import look, object_note
+from jitkernel.views.view import View, escape, join, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["functions_of", "marked", "mir", "spill_note"]
+
+_LINES = 400  # of a stage, where all are shown
+
+
+def mir(session: Session, target: int | str | None = None, stage: str = "") -> View:
+    """The machine IR of a function, or of every function of a cell.
+
+    `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
+    slots that register allocation made are marked.  Raises UsageError.
+    """
+    if stage and stage not in STAGES:
+        raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    number, symbol, seen = look(session, target)
+    functions = functions_of(seen, symbol)
+    if not functions:
+        what = written(symbol) if symbol else f"cell {number}"
+        raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
+    note = object_note(session, number, seen)
+    views = [_function(name, number, found, stage) for name, found in functions.items()]
+    whole = join(views)
+    return View(f"{whole.text}\n\n{note}", f"{whole.html}<p>{escape(note)}</p>")
+
+
+def functions_of(seen: Inspection, symbol: str = "") -> dict[str, list[Stage]]:
+    """The stages of each function that reached code generation, or of one."""
+    names = dict.fromkeys(step.unit for step in seen.machine)
+    return {
+        name: stages([s for s in seen.machine if s.unit == name])
+        for name in names
+        if not symbol or name == symbol
+    }
+
+
+def _function(name: str, number: int, found: Sequence[Stage], only: str) -> View:
+    rows = [
+        (s.name, s.step, s.instructions, s.virtual or "", s.spills or "", s.reloads or "",
+         s.frame or "")
+        for s in found
+    ]  # fmt: skip
+    columns = (
+        "stage", "last pass", "#instructions", "#virtual registers", "#spills", "#reloads",
+        "#stack bytes",
+    )  # fmt: skip
+    head = f"Machine IR of {written(name)}, cell {number}"
+    account = table(head, columns, rows, spill_note(found))
+    text, html = [account.text], [account.html]
+    for stage in found:
+        if only and stage.name != only:
+            continue
+        title = f"{written(name)}, {STAGES[stage.name]} ({stage.step})"
+        body, markup = marked(stage, 0 if only else _LINES)
+        text.append(f"{title}:\n{body}")
+        html.append(details(title, markup, open_=bool(only) or stage.name == "regalloc"))
+    return View("\n\n".join(text), "".join(html))
+
+
+def spill_note(found: Sequence[Stage]) -> str:
+    """What register allocation had to put on the stack, in words."""
+    after = next((s for s in found if s.name == "regalloc"), None)
+    if after is None:
+        return ""
+    if not after.slots:
+        return "No spills: every value has a register for as long as it is needed."
+    size = sum(after.slots.values())
+    return (
+        f"{after.spills} spills (stores) and {after.reloads} reloads through {len(after.slots)} "
+        f"stack slots of {size} bytes: more values are needed at once than there are registers, "
+        "or one must outlive a call."
+    )
+
+
+def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
+    """The lines with a column that names spills and reloads, as text and as HTML."""
+    lines, marks = stage.lines, stage.marks
+    left = len(lines) - limit if limit else 0
+    if left > 0:
+        lines, marks = lines[:limit], marks[:limit]
+    wide = max(map(len, marks), default=0)
+    pad = f"{{:<{wide}}} " if wide else ""
+    plain = [f"{pad.format(m) if wide else ''}{line}" for m, line in zip(marks, lines, strict=True)]
+    shown = [
+        f"<mark>{escape(line)}</mark>" if m else escape(line)
+        for m, line in zip(marks, plain, strict=True)
+    ]
+    if left > 0:
+        more = f"… {left} more lines; %mir --{stage.name} shows all"
+        plain.append(more)
+        shown.append(more)
+    return fold(plain, wide + 8), "<pre>" + "\n".join(shown) + "</pre>"

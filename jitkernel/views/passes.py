@@ -1,0 +1,188 @@
+"""Which pass changed what, step by step: `passes`.
+
+The cell is compiled again, watched, from the same text with the same options; what the last step
+leaves is what was compiled, and the view says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler.inspection import Inspection, Step
+from jitkernel.errors import UsageError
+from jitkernel.session.inspecting import inspect
+from jitkernel.views.changes import clip, details, difference_html, fold
+from jitkernel.views.diff import counts
+from jitkernel.views.names import bare, written
+from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
+from jitkernel.views.target import find
+from jitkernel.views.view import View, escape, table, time_text
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["Changed", "changed_steps", "look", "object_note", "passes", "untouched"]
+
+_LINES = 200  # of a step's diff
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A step with its number, what it changed of what is looked at, and all text after it."""
+
+    number: int
+    step: Step
+    lines: list[str]
+    after: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        """`3. sroa on @sum, 12 us`."""
+        spent = self.step.nanoseconds
+        time = f", {time_text(spent)}" if spent >= 0 else ""
+        return f"{self.number}. {self.step.name} on {shown_unit(self.step.unit)}{time}"
+
+
+def look(session: Session, target: int | str | None) -> tuple[int, str, Inspection]:
+    """The cell that is meant, the function in it that is asked for ("": all), what was seen."""
+    cell, _ = find(session, target)
+    only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
+    if only and session.symbols[only].kind != "function":
+        only = ""
+    return cell.number, only, inspect(session, cell.number, only)
+
+
+def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:
+    """The steps over IR, numbered from 1, with their diffs; `only` is a function's bare name."""
+    name = written(only) if only else ""
+    now = parts(inspection.before)
+    for number, step in enumerate(inspection.ir, 1):
+        found = parts(step.text)
+        if inspection.whole or step.unit == "[module]":
+            after = found
+        else:
+            found.pop(REST)
+            after = now | found
+        yield Changed(number, step, difference(now, after, name), after)
+        now = after
+    # Pass managers, too, take out functions that nobody uses any more, and log nothing.
+    after = parts(inspection.after)
+    if lines := difference(now, after):
+        title = "end of the pipeline"
+        last = Step(title, title, "[module]", False, inspection.after, True, -1)
+        yield Changed(
+            len(inspection.ir) + 1, last, difference(now, after, name) if name else lines, after
+        )
+
+
+def passes(
+    session: Session,
+    target: int | str | None = None,
+    only: str = "",
+    stop_after: int | str | None = None,
+) -> View:
+    """Each pass that changed a function or a cell: what it ran on, its diff, its time, and whether
+    the module was well formed after it.
+
+    `only` shows the steps of one pass (a name, or a pattern as `loop-*`); `stop_after` ends after a
+    step's number or the last step of a pass, and shows the module as it was then.  Raises
+    UsageError.
+    """
+    number, symbol, seen = look(session, target)
+    steps = list(changed_steps(seen, symbol))
+    every = len(steps)
+    note = untouched(seen, symbol)
+    until: Changed | None = None
+    if stop_after is not None:
+        until = _until(steps, str(stop_after))
+        steps = [s for s in steps if s.number <= until.number]
+    if only:
+        steps = [s for s in steps if fnmatchcase(s.step.name, only) or s.step.title == only]
+        if not steps:
+            raise UsageError(_no_such(only, seen))
+    elif symbol:
+        steps = [s for s in steps if s.lines]
+    shown = (written(symbol) + ", " if symbol else "") + f"cell {number}"
+    head = (
+        f"{shown}: {every} of {seen.ran} passes changed the module; "
+        f"all passes took {time_text(seen.spent)}"
+    )
+    rows = [_row(s) for s in steps]
+    columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
+    sentences = [note, object_note(session, number, seen) if until is None and not only else ""]
+    account = table(head, columns, rows, "\n".join(filter(None, sentences)))
+    text, html = [account.text], [account.html]
+    limit = 20_000 if only else _LINES
+    for step in steps:
+        more = f"; %passes --only {step.step.name} shows them"
+        lines = clip(step.lines, limit, more) if step.lines else ["(outside what is shown)"]
+        text.append(f"{step.title}\n{fold(lines)}")
+        html.append(details(step.title, difference_html(lines), open_=len(lines) <= 12))
+    if until is not None:
+        title = f"after step {until.number}, {until.step.name}"
+        kept = [until.after.get(written(symbol), "")] if symbol else until.after.values()
+        body = "\n\n".join(filter(None, kept))
+        text.append(f"{title}:\n{fold(body.splitlines())}")
+        html.append(f"<p><b>{escape(title)}</b></p><pre>{escape(body)}</pre>")
+    return View("\n\n".join(text), "".join(html))
+
+
+def _row(changed: Changed) -> tuple[object, ...]:
+    step = changed.step
+    minus, plus = counts(changed.lines)
+    verdict = {True: "yes", False: "NO", None: "not tried"}[step.verified]
+    time = time_text(step.nanoseconds) if step.nanoseconds >= 0 else ""
+    return changed.number, step.name, shown_unit(step.unit), minus, plus, time, verdict
+
+
+def _until(steps: list[Changed], which: str) -> Changed:
+    if which.isdigit():
+        if not 1 <= int(which) <= len(steps):
+            raise UsageError(f"there is no step {which}: {len(steps)} passes changed something")
+        return steps[int(which) - 1]
+    found = [s for s in steps if s.step.name == which]
+    if not found:
+        names = list(dict.fromkeys(s.step.name for s in steps))
+        raise UsageError(f"no step is called {which}; there are {', '.join(names) or 'none'}")
+    return found[-1]
+
+
+def _no_such(only: str, seen: Inspection) -> str:
+    names = list(dict.fromkeys(step.name for step in seen.ir))
+    near = difflib.get_close_matches(only, names, 1)
+    words = f"; did you mean {near[0]}?" if near else ""
+    listed = f": those were {', '.join(names)}" if names else ""
+    return f"no pass called {only} changed anything{words}{listed}"
+
+
+def untouched(seen: Inspection, symbol: str = "") -> str:
+    """Why nothing happens where nothing does; empty where something may."""
+    frozen = optnone(seen.before)
+    if symbol and written(symbol) in frozen:
+        frozen = [written(symbol)]
+    elif symbol:
+        frozen = []
+    if frozen:
+        names = ", ".join(frozen)
+        verb = "is" if len(frozen) == 1 else "are"
+        return (
+            f"{names} {verb} optnone: no pass touches such a function. "
+            "%%llvm --ignore-optnone drops it."
+        )
+    if not seen.ir:
+        return "No pass changed anything."
+    return ""
+
+
+def object_note(session: Session, number: int, seen: Inspection) -> str:
+    """Whether what was watched is what was compiled, by the object's bytes."""
+    record = session.store.get(number)
+    same = record is not None and record.object == seen.object
+    size = len(seen.object)
+    if same:
+        return f"The last step is what was compiled: its object has the same {size} bytes."
+    return "This is not what was compiled: the object differs. The compiler has changed since."
