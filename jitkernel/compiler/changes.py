@@ -13,11 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 __all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"]
 
 _HEAD = re.compile(
-    rb"^\*\*\* IR (?:Dump (?P<start>At Start)|(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>.+?)"
+    rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
+    rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>.+?)"
     rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|Pass .* ignored) \*\*\*\n",
     re.M,
 )
@@ -88,7 +90,7 @@ def codegen_times(log: str) -> dict[tuple[str, str], list[int]]:
     """Nanoseconds of each pass of code generation, by title and function, in order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     rows = list(_EXECUTING.finditer(log))
-    for row, after in zip(rows, rows[1:], strict=False):
+    for row, after in pairwise(rows):
         if row["what"]:
             spent = _nanoseconds(after["time"]) - _nanoseconds(row["time"])
             found[row["title"], row["unit"]].append(max(spent, 0))

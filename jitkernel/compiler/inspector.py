@@ -191,7 +191,7 @@ def _stamped(sock: socket.socket) -> list[tuple[int, bytes]]:
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     except OSError:
         pass  # no times then
-    parts = []
+    parts: list[tuple[int, bytes]] = []
     while True:
         data, extra, _, _ = sock.recvmsg(1 << 16, 128)
         if not data:

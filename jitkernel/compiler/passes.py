@@ -1,7 +1,7 @@
 """The passes that a pipeline may name, and what LLVM calls them where.  Start from `parse_passes`.
 
-No LLVM here.  Two kinds of passes can be asked for: those that llvmlite's pass managers can be given
-one by one (`SINGLE`), and those that exist for it only inside LLVM's default pipeline
+No LLVM here.  Two kinds of passes can be asked for: those that llvmlite's pass managers can be
+given one by one (`SINGLE`), and those that exist for it only inside LLVM's default pipeline
 (`IN_DEFAULT`): such a one runs as the default pipeline with every other pass switched off.
 """
 

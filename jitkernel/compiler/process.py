@@ -52,7 +52,8 @@ def packages() -> tuple[str, ...]:
 
 
 class WorkerProcess:
-    """A started worker.  `role` is "worker", "spare" or "inspector"; `condemned` says why it must not be used.
+    """A started worker.  `role` is "worker", "spare" or "inspector"; `condemned` says why it must
+    not be used.
 
     Not thread-safe, but for `kill`.
     """

@@ -27,10 +27,10 @@ class Cell:
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
-    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  `strings` is what call lines of the
-    cell left in the data zone, `libraries` the functions it takes from libraries, `extras` are
-    variables that its statements made (name, address, bytes, where) and that are not in the object.
-    Source and object are in the store.
+    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.
+    `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
+    takes from libraries, `extras` are variables that its statements made (name, address, bytes,
+    where) and that are not in the object.  Source and object are in the store.
     """
 
     __slots__ = (

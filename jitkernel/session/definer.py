@@ -67,9 +67,7 @@ class CellOptions:
     def words(self) -> str:
         """What differs from the session's settings: `-O0, closed`."""
         level = "" if self.opt_level is None else f"-O{self.opt_level}"
-        return ", ".join(
-            filter(None, (level, self.passes, self.cpu, "closed" * self.closed))
-        )
+        return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,11 @@ def find(session: Session, target: int | str | None) -> tuple[Cell, list[str]]:
         return defining[-1], defining[-1].names
     if isinstance(target, int):
         if target not in cells:
-            raise UsageError(f"there is no cell {target}; %cells lists them")
+            known = 0 < target <= session.number
+            what = "was replaced, evicted, failed or had no code" if known else "never ran"
+            raise UsageError(
+                f"there is no cell {target} in memory: it {what}; %cells lists those there are"
+            )
         return cells[target], cells[target].names
     name = bare(target)
     symbol = session.symbols.get(name)

@@ -61,6 +61,7 @@ OTHERS: dict[str, Callable[[Request], Request]] = {
     "closed": lambda r: replace(r, options=replace(r.options, closed=True)),
     "ignore_optnone": lambda r: replace(r, options=replace(r.options, ignore_optnone=True)),
     "internal": lambda r: replace(r, options=replace(r.options, internal=True)),
+    "passes": lambda r: replace(r, options=replace(r.options, passes="sroa")),
     "nobuiltin": lambda r: replace(r, nobuiltin=frozenset({"pow"})),
     "first_line": lambda r: replace(r, first_line=2),
 }

@@ -314,3 +314,38 @@ def test_shell_commands(kernel: Kernel) -> None:
 def test_magics_after_code_run_in_order(kernel: Kernel) -> None:
     text = kernel.ok(SQ + "\n@sq(3)\n!echo between\n@sq(4)")
     assert text.index("between") < text.index("i32 16")
+
+
+def test_a_cell_says_how_it_is_optimised(kernel: Kernel) -> None:
+    alloca = "  %a = alloca i32\n  store i32 %x, ptr %a\n  %v = load i32, ptr %a\n"
+    source = f"define i32 @f(i32 %x) {{\n{alloca}  ret i32 %v\n}}"
+    kernel.ok(f"%opt dce\n{source}")
+    assert "alloca" in kernel.ok("%ir @f --opt")
+    kernel.ok(source)  # that was for one cell
+    assert "alloca" not in kernel.ok("%ir @f --opt")
+    try:
+        assert "from now on" in kernel.ok('%opt "dce,adce"')
+        assert "dce,adce" in kernel.ok("%opt")
+        kernel.ok(source)
+        assert "alloca" in kernel.ok("%ir @f --opt")
+        assert "dce,adce" in kernel.ok("%config Compiler.passes")
+        kernel.ok(f"%%llvm --passes sroa\n{source}")
+        assert re.search(r"^ +1  sroa ", kernel.ok("%passes @f"), re.M)
+    finally:
+        kernel.ok("%opt -O2")
+    assert "-O2" in kernel.ok("%opt")
+    kernel.ok(source)
+    assert "alloca" not in kernel.ok("%ir @f --opt")
+    error = kernel.fails("%opt sroa,instcombin")
+    assert "there is no pass 'instcombin'; did you mean instcombine?" in error
+    assert "loop-vectorize" in error
+    assert "there are -O0" in kernel.fails("%opt -O9")
+
+
+def test_passes_and_machine_ir(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    assert "passes changed the module" in kernel.ok("%passes @sq")
+    assert "after step 1" in kernel.ok("%passes @sq --stop-after 1")
+    assert "IMUL32rr" in kernel.ok("%mir @sq --isel")
+    assert "one of --isel, --final at a time" in kernel.fails("%mir @sq --isel --final")
+    assert "+" in kernel.ok("%ir @sq --diff")

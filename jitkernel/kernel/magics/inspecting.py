@@ -20,9 +20,7 @@ def passes(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.passes import passes as view
 
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(
-            view(frontend.session, target, arguments.only or "", arguments.stop_after)
-        )
+        frontend.display(view(frontend.session, target, arguments.only or "", arguments.stop_after))
 
 
 def mir(frontend: Frontend, arguments: Any) -> None:

@@ -1,0 +1,224 @@
+"""LLVM watched: what is told is what was compiled, step by step, in order, each step well formed."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from jitkernel.compiler import CompilerPool, Options, Request
+from jitkernel.compiler.inspection import Inspector
+from jitkernel.compiler.passes import CLASSES, IN_DEFAULT, KNOWN, SINGLE, parse_passes
+from jitkernel.errors import CompileError, Interrupted
+
+LOOP = """
+define i32 @sum(ptr %p, i32 %n) {
+entry:
+  %i = alloca i32
+  %s = alloca i32
+  store i32 0, ptr %i
+  store i32 0, ptr %s
+  br label %loop
+loop:
+  %iv = load i32, ptr %i
+  %c = icmp slt i32 %iv, %n
+  br i1 %c, label %body, label %exit
+body:
+  %g = getelementptr i32, ptr %p, i32 %iv
+  %v = load i32, ptr %g
+  %sv = load i32, ptr %s
+  %s2 = add i32 %sv, %v
+  store i32 %s2, ptr %s
+  %i2 = add i32 %iv, 1
+  store i32 %i2, ptr %i
+  br label %loop
+exit:
+  %r = load i32, ptr %s
+  ret i32 %r
+}
+"""
+CALLS = """
+@t = global [2 x ptr] [ptr @twice, ptr @twice]
+declare double @sqrt(double)
+define internal i32 @twice(i32 %x) {
+  %y = add i32 %x, %x
+  ret i32 %y
+}
+define i32 @user(i32 %x) {
+  %a = call i32 @twice(i32 %x)
+  %b = call i32 @twice(i32 %a)
+  ret i32 %b
+}
+define double @root(double %x) {
+  %y = call double @sqrt(double %x)
+  ret double %y
+}
+"""
+FROZEN = """
+define i32 @slow(i32 %x) noinline optnone {
+  %a = alloca i32
+  store i32 %x, ptr %a
+  %v = load i32, ptr %a
+  ret i32 %v
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Inspector]:
+    made = Inspector()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("source", [LOOP, CALLS, FROZEN], ids=["loop", "calls", "optnone"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(opt_level=0),
+        Options(opt_level=1),
+        Options(),
+        Options(opt_level=3, closed=True),
+        Options(passes="sroa,instcombine"),
+        Options(passes="mem2reg,loop-rotate,licm,simplifycfg"),
+    ],
+    ids=str,
+)
+def test_what_is_told_is_what_was_compiled(
+    pool: CompilerPool, inspector: Inspector, source: str, options: Options
+) -> None:
+    request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
+    seen = inspector.inspect(request)
+    assert seen.object == pool.compile(request).object
+    assert seen.whole
+    assert all(step.verified for step in seen.ir)
+    assert seen.machine, "code generation always does something"
+    assert seen.ran >= len(seen.ir)
+
+
+def test_the_last_step_leaves_what_is_emitted(inspector: Inspector) -> None:
+    seen = inspector.inspect(Request(LOOP))
+    assert seen.ir[-1].text == seen.after
+    names = [step.name for step in seen.ir]
+    assert names[0] == "sroa"
+    assert {"instcombine", "simplifycfg", "loop-rotate", "indvars"} <= set(names)
+    machine = [step.name for step in seen.machine]
+    assert machine.index("x86-isel") < machine.index("greedy") < machine.index("virtregrewriter")
+
+
+def test_times_are_told_for_every_step(inspector: Inspector) -> None:
+    seen = inspector.inspect(Request(LOOP))
+    assert all(step.nanoseconds >= 0 for step in seen.steps)
+    assert 0 < sum(step.nanoseconds for step in seen.ir) <= seen.spent
+
+
+def test_one_function_among_many(inspector: Inspector, pool: CompilerPool) -> None:
+    """Of a large module one function's steps alone, still with the whole module verified."""
+    many = "".join(
+        f"define i32 @f{k}(i32 %x) {{\n  %a = alloca i32\n  store i32 %x, ptr %a\n"
+        f"  %v = load i32, ptr %a\n  ret i32 %v\n}}\n"
+        for k in range(30)
+    )
+    every = inspector.inspect(Request(many))
+    assert not every.whole
+    assert {step.unit for step in every.ir} >= {f"f{k}" for k in range(30)}
+    one = inspector.inspect(Request(many), only="f7")
+    assert one.whole
+    assert all(step.verified for step in one.ir)
+    assert {step.unit for step in one.ir} <= {"f7", "(f7)", "[module]"}
+    assert {step.unit for step in one.machine} == {"f7"}
+    assert one.object == every.object == pool.compile(Request(many)).object
+
+
+def test_optnone_is_left_alone(inspector: Inspector) -> None:
+    seen = inspector.inspect(Request(FROZEN))
+    assert "slow" not in {step.unit for step in seen.ir}
+
+
+def test_a_text_that_does_not_compile_is_refused(inspector: Inspector) -> None:
+    with pytest.raises(CompileError, match="use of undefined value"):
+        inspector.inspect(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
+
+
+def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
+    big = "define i64 @f(i64 %x) {\n" + "".join(
+        f"  %v{k} = mul i64 {'%x' if k == 0 else f'%v{k - 1}'}, %x\n  %w{k} = call i64 @f(i64 %v{k})\n"
+        for k in range(20000)
+    )
+    big += "  ret i64 %v19999\n}\n"
+    inspector = Inspector()
+
+    def stop() -> None:
+        while not inspector.interrupt():
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=stop)
+    try:
+        thread.start()
+        with pytest.raises(Interrupted):
+            inspector.inspect(Request(big))
+        thread.join()
+        assert inspector.inspect(Request(LOOP)).ir
+    finally:
+        inspector.close()
+
+
+def test_options_of_llvm_stay_in_the_children(inspector: Inspector) -> None:
+    """The process that forks compiles undisturbed ever after, and no child is left."""
+    inspector.inspect(Request(LOOP))
+    inspector.inspect(Request(CALLS, Options(passes="licm")))
+    assert inspector.worker is not None
+    pid = inspector.worker.pid
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        assert file.read().split() == []
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_known_pass_runs_alone(pool: CompilerPool, name: str) -> None:
+    compiled = pool.compile(Request(LOOP + CALLS, Options(passes=name), nobuiltin=frozenset()))
+    assert compiled.object.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("name", ["licm", "gvn", "early-cse", "mem2reg", "loop-vectorize"])
+def test_a_pass_of_the_default_pipeline_runs_without_the_others(
+    inspector: Inspector, name: str
+) -> None:
+    seen = inspector.inspect(Request(LOOP, Options(passes=name)))
+    assert {step.name for step in seen.ir} <= {name, "loop-simplify", "lcssa"}
+    if name == "mem2reg":
+        assert name in {step.name for step in seen.ir}
+
+
+def test_the_names_of_passes() -> None:
+    assert parse_passes(" sroa, instcombine ") == ("sroa", "instcombine")
+    assert set(KNOWN) == IN_DEFAULT | set(SINGLE)
+    assert "loop-vectorize" in KNOWN and "verify" not in KNOWN
+    assert len(set(CLASSES.values())) == len(CLASSES)
+    with pytest.raises(
+        CompileError, match="no pass 'instcombin'; did you mean instcombine"
+    ) as error:
+        parse_passes("sroa,instcombin")
+    assert re.search(r"There are: adce, .*, vector-combine", str(error.value), re.S)
+    with pytest.raises(CompileError, match="empty pipeline"):
+        parse_passes(" , ")
+
+
+def test_a_pipeline_is_part_of_the_key_of_what_was_compiled(pool: CompilerPool) -> None:
+    plain, chosen = (pool.compile(Request(LOOP, Options(passes=p))).object for p in ("", "sroa"))
+    assert plain != chosen
+    rows = {tuple(Options(passes=p).row()) for p in ("", "sroa", "sroa,sroa")}
+    assert len(rows) == 3
+    assert Options.of(Options(passes="sroa").row()) == Options(passes="sroa")
+
+
+def test_closing_ends_the_process() -> None:
+    inspector = Inspector()
+    inspector.inspect(Request(FROZEN))
+    assert inspector.worker is not None
+    pid = inspector.worker.pid
+    inspector.close()
+    assert not os.path.exists(f"/proc/{pid}")

@@ -1,0 +1,277 @@
+"""Passes, machine IR, IR before and after: against each other and against the cell's own object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from stripped import assert_complete
+
+from jitkernel import Session
+from jitkernel.errors import CompileError, UsageError
+from jitkernel.session import CellOptions
+from jitkernel.session.inspecting import inspect
+from jitkernel.views import ir, mir, passes
+from jitkernel.views.diff import counts, diff
+from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
+
+ALLOCA = """define i32 @sq(i32 %x) {
+  %a = alloca i32
+  store i32 %x, ptr %a
+  %v = load i32, ptr %a
+  %y = mul i32 %v, %v
+  ret i32 %y
+}"""
+FROZEN = ALLOCA.replace("@sq(i32 %x)", "@slow(i32 %x) noinline optnone")
+# Two values outlive seven calls, whose seven results live to the end: nine, and six registers
+# survive a call.
+SPILLS = (
+    "define i64 @spills(ptr %p) {\n  %a = load i64, ptr %p\n"
+    "  %q = getelementptr i64, ptr %p, i64 1\n  %b = load i64, ptr %q\n"
+    + "".join(f"  %r{k} = call i64 @random()\n" for k in range(7))
+    + "  %x0 = add i64 0, 1\n"
+    + "".join(f"  %x{k + 1} = mul i64 %x{k}, %r{k}\n" for k in range(7))
+    + "  %y = xor i64 %x7, %a\n  %z = mul i64 %y, %b\n  ret i64 %z\n}\ndeclare i64 @random()\n"
+)
+INLINED = """define internal i32 @inner(i32 %x) {
+  %y = add i32 %x, 1
+  ret i32 %y
+}
+define i32 @outer(i32 %x) {
+  %y = call i32 @inner(i32 %x)
+  ret i32 %y
+}"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session(capacity=64 << 20) as s:
+        for source in (ALLOCA, FROZEN, SPILLS, INLINED):  # cells 1, 2, 3, 4
+            s.run(source)
+        s.run("@sq(3)")  # 5
+        with pytest.raises(CompileError):
+            s.run("define i32 @bad() {\n  ret i32 %nothing\n}")  # 6
+        s.run("define void @gone() {\n  ret void\n}")  # 7
+        s.evict(7)
+        yield s
+
+
+# -- diffs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("a\nb\nc", "a\nb\nc", []),
+        ("a\nb\nc", "a\nx\nc", ["@@ line 1", "  a", "- b", "+ x", "  c"]),
+        ("a", "", ["@@ line 1", "- a"]),
+        ("", "a", ["@@ line 1", "+ a"]),
+        (
+            "a\nb\nc\nd\ne\nf\ng",
+            "a\nb\nc\nd\ne\nf\nh",
+            ["@@ line 5", "  e", "  f", "- g", "+ h"],
+        ),
+    ],
+)
+def test_diff(old: str, new: str, expected: list[str]) -> None:
+    assert diff(old, new) == expected
+
+
+def test_a_diff_takes_one_text_to_the_other() -> None:
+    """Whatever the texts: what is not `+` is the old one, what is not `-` the new one."""
+    import random
+
+    dice = random.Random(7)
+    for _ in range(300):
+        old, new = ([dice.choice("abcdef") for _ in range(dice.randint(1, 9))] for _ in "on")
+        lines = [n for n in diff("\n".join(old), "\n".join(new), 99) if not n.startswith("@@")]
+        if old != new:
+            assert [n[2:] for n in lines if n[0] != "+"] == old
+            assert [n[2:] for n in lines if n[0] != "-"] == new
+            gone, new_ones = counts(lines)
+            assert len(new) - len(old) == new_ones - gone
+
+
+def test_a_module_in_parts() -> None:
+    found = parts(f"@g = global i32 1\n{ALLOCA}\n{INLINED}\n!0 = !{{}}\n")
+    assert list(found) == ["@sq", "@inner", "@outer", REST]
+    assert found["@sq"] == ALLOCA
+    assert found[REST] == "@g = global i32 1\n!0 = !{}"
+    assert difference(found, found | {"@sq": found["@sq"] + " "}, "@inner") == []
+    assert optnone(FROZEN) == ["@slow"]
+    assert [shown_unit(u) for u in ("f", "[module]", "(f, g)", "loop %b in function f")] == [
+        "@f", "module", "@f, @g", "loop %b of @f",
+    ]  # fmt: skip
+
+
+# -- passes
+
+
+def test_passes_of_a_function(session: Session) -> None:
+    view = passes(session, "sq")
+    assert re.search(r"^@sq, cell 1: \d+ of \d+ passes changed the module", view.text)
+    assert re.search(r"^ +\d+  sroa +@sq +\d+ +\d+ .* yes$", view.text, re.M)
+    assert "-   %a = alloca i32, align 4" in view.text
+    assert "The last step is what was compiled" in view.text
+    assert "NO" not in view.text
+    assert all(len(line) <= 100 for line in view.text.splitlines())
+    assert_complete(view)
+
+
+def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
+    """The whole of what the steps add and take away leads from the first text to the last."""
+    seen = inspect(session, 1, "sq")
+    text = parts(seen.before)["@sq"].splitlines()
+    total = 0
+    for step in seen.ir:
+        after = parts(step.text).get("@sq", "").splitlines()
+        gone, new = counts(diff("\n".join(text), "\n".join(after)))
+        assert len(after) - len(text) == new - gone
+        total += new - gone
+        text = after
+    assert "\n".join(text) == parts(seen.after)["@sq"]
+    assert total == len(text) - len(parts(seen.before)["@sq"].splitlines())
+
+
+def test_only_one_pass(session: Session) -> None:
+    view = passes(session, "sq", only="sroa")
+    steps = re.findall(r"^\d+\. (\S+) on", view.text, re.M)
+    assert steps == ["sroa"]
+    assert "sroa" in passes(session, "sq", only="sr*").text
+    with pytest.raises(UsageError, match="no pass called sora changed anything; did you mean sroa"):
+        passes(session, "sq", only="sora")
+
+
+def test_stop_after(session: Session) -> None:
+    by_name = passes(session, "sq", stop_after="sroa").text
+    assert re.findall(r"^(\d+)\. ", by_name, re.M)[-1:] == re.findall(
+        r"after step (\d+), sroa:", by_name
+    )
+    after = by_name.rpartition("sroa:\n")[2]
+    assert "alloca" not in after and "%y = mul i32 %x, %x" in after
+    assert "after step 1, " in passes(session, "sq", stop_after=1).text
+    with pytest.raises(UsageError, match=r"there is no step 99: \d+ passes changed something"):
+        passes(session, "sq", stop_after="99")
+    with pytest.raises(UsageError, match=r"no step is called gvn; there are .*sroa"):
+        passes(session, "sq", stop_after="gvn")
+
+
+def test_optnone_says_why_nothing_happens(session: Session) -> None:
+    for view in (passes(session, 2), passes(session, "slow"), ir(session, 2, "diff")):
+        assert "@slow is optnone: no pass touches such a function." in view.text
+        assert "--ignore-optnone" in view.html
+    assert "optnone" not in passes(session, "sq").text
+
+
+def test_a_function_that_goes(session: Session) -> None:
+    text = passes(session, 4).text
+    assert re.search(r"^ +\d+  inline +@outer ", text, re.M)
+    assert re.search(r"^ +\d+  end of the pipeline +module ", text, re.M)
+    assert "- define internal" in text
+    assert "The last step is what was compiled" in text
+
+
+# -- IR before and after
+
+
+def test_ir_before_and_after(session: Session) -> None:
+    assert "alloca" in ir(session, "sq").text
+    raw, opt = ir(session, "sq", "raw").text, ir(session, "sq", "opt").text
+    assert "define weak i32 @sq" in raw and "alloca" in raw
+    assert "alloca" not in opt and "mul i32 %x, %x" in opt
+    change = ir(session, "sq", "diff")
+    assert "-   %a = alloca i32, align 4" in change.text
+    assert "+   %y = mul i32 %x, %x" in change.text
+    assert_complete(change)
+    assert "target triple" in ir(session, 1, "raw").text
+    with pytest.raises(UsageError, match="there are raw, opt, diff"):
+        ir(session, 1, "later")
+
+
+# -- machine IR
+
+
+def test_spills_are_found(session: Session) -> None:
+    view = mir(session, "spills")
+    row = re.search(r"^regalloc +\S+ +\d+ +(\d+) +(\d+) +(\d+)$", view.text, re.M)
+    assert row is not None
+    assert int(row[1]) == int(row[2]) == 2
+    assert row[3] == "16"  # two slots of eight bytes
+    assert "2 spills (stores) and 2 reloads through 2 stack slots of 16 bytes" in view.text
+    assert len(re.findall(r"^spill .*store \(s64\) into %stack", view.text, re.M)) >= 2
+    assert len(re.findall(r"^reload ", view.text, re.M)) >= 2
+    assert view.html.count("<mark>spill") >= 2
+    assert all(len(line) <= 100 for line in view.text.splitlines())
+    assert_complete(view)
+
+
+def test_an_alloca_is_no_spill(session: Session) -> None:
+    text = mir(session, "slow").text
+    assert "No spills" in text and not re.search("^(spill|reload)", text, re.M)
+
+
+def test_one_stage(session: Session) -> None:
+    text = mir(session, "sq", "isel").text
+    assert "IMUL32rr" in text and "$noreg" not in text and "RET64" not in text
+    assert "RET64" in mir(session, "sq", "final").text
+    with pytest.raises(UsageError, match="there are isel, regalloc, final"):
+        mir(session, "sq", "emit")
+
+
+def test_a_function_without_machine_ir(session: Session) -> None:
+    text = mir(session, 4).text
+    assert "Machine IR of @outer" in text and "@inner" not in text
+
+
+# -- what is not there
+
+
+@pytest.mark.parametrize("view", [passes, mir, lambda s, t: ir(s, t, "opt")])
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (99, "no cell 99 in memory: it never ran"),
+        (7, "no cell 7 in memory: it was replaced, evicted, failed or had no code"),
+        (6, "no cell 6 in memory"),
+        (5, "no cell 5 in memory"),
+        ("nothing", "nothing of the session is called @nothing"),
+        ("gone", "nothing of the session is called @gone"),
+    ],
+)
+def test_what_is_not_there(session: Session, view, target, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as error:
+        view(session, target)
+    assert "\n" not in str(error.value)
+
+
+def test_an_empty_session() -> None:
+    with Session(capacity=64 << 20) as s:
+        for view in (passes, mir):
+            with pytest.raises(UsageError, match="no cell defines anything yet"):
+                view(s)
+
+
+# -- pipelines
+
+
+def test_a_pipeline_of_ones_own() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run(ALLOCA, options=CellOptions(passes="simplifycfg"))
+        assert s.cells[0].options == "simplifycfg"
+        assert "alloca" in ir(s, "sq", "opt").text
+        assert s.call("sq", 7) == 49
+        s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
+        assert "alloca" not in ir(s, "sq", "opt").text
+        assert {step.name for step in inspect(s, s.cells[-1].number).ir} <= {
+            "mem2reg", "instcombine",
+        }  # fmt: skip
+        assert "The last step is what was compiled" in passes(s, "sq").text
+        s.settings.passes = "sroa"
+        s.run(ALLOCA)
+        assert [step.name for step in inspect(s, s.cells[-1].number).ir] == ["sroa"]
+        s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
+        assert len(inspect(s, s.cells[-1].number).ir) > 1
+        with pytest.raises(CompileError, match="did you mean sroa"):
+            s.run(ALLOCA, options=CellOptions(passes="sora"))
+        assert s.call("sq", 8) == 64
