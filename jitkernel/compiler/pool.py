@@ -21,6 +21,7 @@ from jitkernel.compiler.records import (
     Compiled,
     ContextAccount,
     ContextCost,
+    Flow,
     LineTable,
     Request,
     WorkerMemory,
@@ -368,6 +369,24 @@ class CompilerPool:
             answer, blob = self._ask(0, data, request.label, request)
         refuse(answer)
         return blob
+
+    def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
+        """Control flow of the module's functions by name, as compiled or (else) as written.
+
+        Raises CompileError.
+        """
+        header = {
+            "do": "flow",
+            "options": request.options.row(),
+            "nobuiltin": sorted(request.nobuiltin),
+            "first": request.first_line,
+            "optimised": optimised,
+        }
+        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
+        with self._lock:
+            answer, _ = self._ask(0, data, request.label, request)
+        refuse(answer)
+        return {row[0]: Flow.of(row) for row in answer["functions"]}
 
     def lines(self, request: Request) -> LineTable:
         """Which line of the cell each stretch of its code comes from.

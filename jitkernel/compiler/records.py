@@ -16,6 +16,7 @@ __all__ = [
     "Compiled",
     "ContextAccount",
     "ContextCost",
+    "Flow",
     "FunctionInfo",
     "Identity",
     "LineTable",
@@ -87,6 +88,29 @@ class Request:
     first_line: int = 1
     context: str = "throwaway"
     cell: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Control flow of a function: `blocks` are (label, instructions), the first is the entry.
+
+    `edges` are (from, to, letter) with indices of blocks; the letter is T or F, a switch's value or
+    `default`, `unwind`, or empty.
+    """
+
+    name: str
+    blocks: tuple[tuple[str, tuple[str, ...]], ...]
+    edges: tuple[tuple[int, int, str], ...]
+
+    @staticmethod
+    def of(row: list[Any]) -> Flow:
+        """What a worker's row says."""
+        name, blocks, edges = row
+        return Flow(
+            name,
+            tuple((label, tuple(lines)) for label, lines in blocks),
+            tuple((start, stop, letter) for start, stop, letter in edges),
+        )
 
 
 @dataclass(frozen=True, slots=True)

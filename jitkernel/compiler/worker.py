@@ -194,6 +194,17 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
                 header["first"],
             )
             return {}, printed.encode()
+        case "flow":
+            from jitkernel.compiler.flow import flow  # not needed to compile
+
+            rows = flow(
+                blob.decode("utf-8", "surrogatepass"),
+                Options.of(header["options"]),
+                frozenset(header["nobuiltin"]),
+                header["first"],
+                header["optimised"],
+            )
+            return {"functions": rows}, b""
         case other:
             return {"broken": f"unknown request {other!r}"}, b""
 

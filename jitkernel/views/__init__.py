@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from jitkernel.views.arena import arena
 from jitkernel.views.asm import asm
+from jitkernel.views.callgraph import callgraph
+from jitkernel.views.cfg import cfg
 from jitkernel.views.deps import deps
 from jitkernel.views.ir import ir
 from jitkernel.views.memory import memory
@@ -21,6 +23,8 @@ __all__ = [
     "View",
     "arena",
     "asm",
+    "callgraph",
+    "cfg",
     "cells",
     "deps",
     "ir",

@@ -28,3 +28,13 @@ def test_object(kernel: Kernel) -> None:
     text = kernel.ok("%object @twice")
     assert re.search(r"^ *\+0x\w+ +PLT32 +@sq-0x4 +direct +-?0x\w+ +0x\w+ +@sq$", text, re.M)
     assert "did you mean @sq?" in kernel.fails("%object @sqq")
+
+
+def test_cfg_and_callgraph(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(USES)
+    assert "1 block, 0 edges" in kernel.ok("%cfg @sq")
+    assert "as written" in kernel.ok("%cfg --raw @twice")
+    assert "as compiled at -O0" in kernel.ok("%cfg -O0 @twice")
+    assert "@twice" in kernel.ok("%callgraph @sq") and "@sq" in kernel.ok("%callgraph")
+    assert "nothing of the session is called @nobody" in kernel.fails("%cfg @nobody")

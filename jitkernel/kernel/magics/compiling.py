@@ -57,6 +57,21 @@ def object_file(frontend: Frontend, arguments: Any) -> None:
         frontend.display(view(frontend.session, target))
 
 
+def cfg(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.cfg import cfg as view
+
+    level = None if arguments.O is None else int(arguments.O)
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view(frontend.session, target, raw=arguments.raw, level=level))
+
+
+def callgraph(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.callgraph import callgraph as view
+
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view(frontend.session, target))
+
+
 def llvm(frontend: Frontend, arguments: Any) -> Any:
     return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments))
 
@@ -128,6 +143,31 @@ MAGICS = (
         object_file,
         (_TARGET,),
         example="%object @sq",
+    ),
+    Magic(
+        "cfg",
+        "Control flow of a function: its blocks and where each can go next.",
+        cfg,
+        (
+            _TARGET,
+            Argument("--raw", "as the cell is written, before any pass", "flag"),
+            Argument("-O", "as this optimisation level has it", choices=("0", "1", "2", "3")),
+        ),
+        example="%cfg @sum --raw",
+    ),
+    Magic(
+        "callgraph",
+        "Who calls whom, read from the machine code as it stands now.",
+        callgraph,
+        (
+            Argument(
+                "target",
+                "a function or a cell: what it reaches and who reaches it; without it, all",
+                "?",
+                completes="symbol",
+            ),
+        ),
+        example="%callgraph @sum",
     ),
     Magic(
         "llvm",

@@ -1,0 +1,80 @@
+"""Control flow of a module's functions: blocks, their instructions, and where each can go next.
+
+Worker only.  The graph is LLVM's own, read through llvmlite, of the IR as it is compiled or as it
+is written.  Start from `flow`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvmlite
+
+from jitkernel.compiler import bitcode
+from jitkernel.compiler.records import Options
+from jitkernel.compiler.text import NAME, plain_name
+
+__all__ = ["flow"]
+
+_NODE = re.compile(r'\[shape=record,.*?label="\{(.*?)(?:\||\}")')
+_TO = re.compile(r"label %(" + NAME + ")")
+_CASE = re.compile(r"i\d+ (-?\d+|true|false), label %(" + NAME + ")")
+_COMMENT = re.compile(r"\s*;.*$")
+
+
+def flow(
+    source: str,
+    options: Options,
+    nobuiltin: frozenset[str],
+    first_line: int,
+    optimised: bool,
+) -> list[Any]:
+    """Rows `[name, [[label, [instruction, ...]], ...], [[from, to, letter], ...]]` by function.
+
+    Blocks are in LLVM's order, the first the entry; edges name them by index.  `letter` is T or F,
+    a switch's value or `default`, `unwind`, or empty.  Raises CompileError.
+    """
+    if optimised:
+        text = bitcode.optimised(source, options, nobuiltin, first_line)
+    else:
+        text = bitcode.as_written(source, options, first_line)
+    module = llvmlite.parse_assembly(text, llvmlite.create_context())
+    return [_function(f) for f in module.functions if not f.is_declaration]
+
+
+def _function(function: Any) -> list[Any]:
+    """The row of one function."""
+    blocks = list(function.blocks)
+    # LLVM's drawing is asked for the numbers of blocks without a name, which nothing else tells.
+    drawn = _NODE.findall(llvmlite.get_function_cfg(function, show_inst=False))
+    labels = [b.name or n.removeprefix("%") for b, n in zip(blocks, drawn, strict=True)]
+    number = {label: index for index, label in enumerate(labels)}
+    rows, edges = [], []
+    for index, block in enumerate(blocks):
+        lines = [_COMMENT.sub("", str(i)).strip() if ";" in str(i) else str(i).strip()
+                 for i in block.instructions]  # fmt: skip
+        rows.append([labels[index], lines])
+        edges += [
+            [index, number[name], letter]
+            for name, letter in _successors(lines[-1])
+            if name in number
+        ]
+    return [function.name, rows, edges]
+
+
+def _successors(terminator: str) -> list[tuple[str, str]]:
+    """Labels that a terminator names, each with what leads there."""
+    names = [plain_name(name) for name in _TO.findall(terminator)]
+    opcode = re.search(r"(?:^|= )(\w+)", terminator)
+    match opcode[1] if opcode else "":
+        case "br" if len(names) == 2:
+            return list(zip(names, "TF", strict=True))
+        case "switch":
+            cases = [(plain_name(name), value) for value, name in _CASE.findall(terminator)]
+            return [(names[0], "default"), *cases]
+        case "invoke" | "catchswitch" | "cleanupret":
+            unwinds = re.findall(r"unwind label %(" + NAME + ")", terminator)
+            last = plain_name(unwinds[-1]) if unwinds else None
+            return [(n, "unwind" if n == last and n is names[-1] else "") for n in names]
+    return [(name, "") for name in names]

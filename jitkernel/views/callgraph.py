@@ -1,0 +1,199 @@
+"""Who calls whom in the session, read from the code as it stands in the arena: `callgraph`.
+
+Calls are decoded, so that those show that the program can make now: inlined ones are gone, calls
+of a function that was redefined lead to the new one.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.linker import Symbol, SymbolState
+from jitkernel.views.asm import Code, code_of
+from jitkernel.views.diagram import Arrow, Node, diagram
+from jitkernel.views.disassembly import decode
+from jitkernel.views.names import bare, written
+from jitkernel.views.target import find
+from jitkernel.views.view import WIDTH, View, escape, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+
+__all__ = ["callgraph"]
+
+DRAWN, ROWS = 40, 500
+_CELLS = 4000  # whose code is decoded
+
+
+@dataclass(slots=True)
+class _Function:
+    """A function and what its code refers to: names with how often."""
+
+    name: str
+    where: str
+    calls: dict[str, int] = field(default_factory=dict)
+    takes: dict[str, int] = field(default_factory=dict)
+    indirect: int = 0
+
+
+def callgraph(session: Session, target: int | str | None = None) -> View:
+    """Calls between the session's functions; with a target, what it can reach and who reaches it.
+
+    Raises UsageError where nothing is defined.
+    """
+    functions = _functions(session)
+    if target is None and not functions:
+        raise UsageError("no function is defined yet")
+    here: set[str] = set()
+    if target is not None:
+        cell, names = find(session, target)
+        here = {n for n in names if n in functions}
+        if not here:
+            what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
+            raise UsageError(f"{what} has no machine code")
+    users: dict[str, set[str]] = {name: set() for name in functions}
+    for name, function in functions.items():
+        for used in (*function.calls, *function.takes):
+            users.setdefault(used, set()).add(name)
+    if here:
+        down = _reach(here, {n: {*f.calls, *f.takes} for n, f in functions.items()})
+        shown = [n for n in users if n in down | _reach(here, users)]
+    else:
+        shown = list(users)
+    return _view(session, functions, users, shown, here)
+
+
+def _functions(session: Session) -> dict[str, _Function]:
+    """Every function that has code, by name; local ones are called `name, cell 3`."""
+    linker = session.program.linker
+    starts: dict[int, str] = {}
+    codes: list[tuple[str, Code]] = []
+    for cell in session.cells[-_CELLS:]:
+        try:
+            _, found = code_of(session, cell.number)
+        except UsageError:
+            continue
+        for code in found:
+            key = code.name if code.type else f"{code.name}, cell {code.cell}"
+            starts[code.address] = key
+            codes.append((key, code))
+    for symbol in linker.symbols.values():
+        if symbol.is_function and symbol.state is SymbolState.DEFINED:
+            starts.setdefault(symbol.address, symbol.name)
+    entries = {s.stub: s.name for s in linker.symbols.values() if s.stub}
+    slots = {s.slot: s.name for s in linker.symbols.values() if s.slot and s.is_function}
+    functions: dict[str, _Function] = {}
+    for key, code in codes:
+        made = functions[key] = _Function(key, f"cell {code.cell}")
+        content = session.arena.read(code.address, code.size)
+        for i in decode(content, code.address, lambda address: "?"):
+            inside = code.address < i.target < code.address + code.size
+            branch = i.mnemonic.startswith(("call", "j"))
+            name = starts.get(i.target) or entries.get(i.target) or slots.get(i.target)
+            if name is not None and not inside:
+                kind = made.calls if branch else made.takes
+                kind[name] = kind.get(name, 0) + 1
+            elif branch and not i.target:
+                made.indirect += 1
+    return functions
+
+
+def _reach(start: set[str], steps: dict[str, set[str]]) -> set[str]:
+    seen, todo = set(start), list(start)
+    while todo:
+        found = steps.get(todo.pop(), set()) - seen
+        seen |= found
+        todo.extend(found)
+    return seen
+
+
+def _view(
+    session: Session,
+    functions: dict[str, _Function],
+    users: dict[str, set[str]],
+    shown: list[str],
+    here: set[str],
+) -> View:
+    symbols = session.program.linker.symbols
+    rows = []
+    for name in shown[:ROWS]:
+        function = functions.get(name)
+        calls = [
+            f"{_shown(n)}{f' {k} times' if k > 1 else ''}"
+            for n, k in (function.calls.items() if function else ())
+        ]
+        if function and function.indirect:
+            calls.append(f"{function.indirect} through pointers")
+        takes = ", ".join(map(_shown, function.takes)) if function else ""
+        called = ", ".join(_shown(n) for n in sorted(users[name]) if name in functions[n].calls)
+        where = function.where if function else _where(symbols.get(name))
+        rows.append((_shown(name), where, ", ".join(calls), takes, called))
+    arrows = []
+    for name in (n for n in shown if n in functions):
+        for used, count in functions[name].calls.items():
+            if used in shown:
+                arrows.append(Arrow(name, used, str(count) if count > 1 else ""))
+        for used in functions[name].takes:
+            if used in shown and used not in functions[name].calls:
+                arrows.append(Arrow(name, used, "", dashed=True))
+    inside = set(shown)
+    calls_in_all = sum(
+        count
+        for name in shown if name in functions
+        for used, count in functions[name].calls.items() if used in inside
+    )  # fmt: skip
+    title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
+    said = f"{len(shown)} functions, {calls_in_all} call{'s' * (calls_in_all != 1)}"
+    if len(shown) > ROWS:
+        said += f"; {ROWS} functions are listed"
+    columns = ("function", "where", "calls", "takes the address of", "called by")
+    text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
+    if not arrows:
+        return text
+    if len(shown) > DRAWN:
+        words = f"For a picture there are too many; {DRAWN} can be drawn: %callgraph @name."
+        return View(f"{text.text}\n{words}", f"{text.html}<p>{escape(words)}</p>")
+    nodes = [
+        Node(
+            name,
+            _shown(name),
+            (functions[name].where if name in functions else _where(symbols.get(name)),),
+            "entry" if name in here else "" if name in functions else _kind(symbols.get(name)),
+        )
+        for name in shown
+    ]
+    image = diagram(nodes, arrows, f"{title}: {said}.")
+    words = "Numbers say how many calls there are; dotted: its address is taken."
+    return View(text.text, f"{image}<p>{escape(words)}</p>{text.html}")
+
+
+def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> str:
+    """A paragraph for each function: nothing is cut short, however many it calls."""
+    lines = [title]
+    for name, where, calls, takes, called in rows:
+        parts = [("calls", calls), ("takes the address of", takes), ("is called by", called)]
+        said = "; ".join(f"{word} {text}" for word, text in parts if text)
+        head = f"{name} ({where})" if f", {where}" not in name else name
+        lines += textwrap.wrap(f"{head} {said}", WIDTH, subsequent_indent="    ")
+    return "\n".join([*lines, note])
+
+
+def _shown(name: str) -> str:
+    plain, comma, cell = name.partition(", cell ")
+    return written(plain) + comma + cell
+
+
+def _where(symbol: Symbol | None) -> str:
+    if symbol is None:
+        return ""
+    if symbol.state is SymbolState.FAR:
+        return "library"
+    return "nobody's" if symbol.state is SymbolState.MISSING else "runtime"
+
+
+def _kind(symbol: Symbol | None) -> str:
+    missing = symbol is not None and symbol.state is SymbolState.MISSING
+    return "missing" if missing else "far"

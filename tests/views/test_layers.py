@@ -1,0 +1,119 @@
+"""Layered drawings: nothing overlaps, nothing is clipped, edges cross no box."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jitkernel.views.layers import Drawing, lay_out
+
+Edges = list[tuple[str, str, float]]
+
+
+def graph(count: int, pairs: list[tuple[int, int]]) -> tuple[dict[str, tuple[float, float]], Edges]:
+    boxes = {str(i): (60.0 + 37 * i % 150, 22.0 + 31 * i % 90) for i in range(count)}
+    edges = [(str(a % count), str(b % count), 7.0) for a, b in dict.fromkeys(pairs)]
+    wide = {name: sum(a == name != b for a, b, _ in edges) * 22.0 for name in boxes}
+    return {n: (max(w, wide[n]), h) for n, (w, h) in boxes.items()}, edges
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    """Points along an SVG path, close to each other; M, L, H, V, C, q as `layers` writes them."""
+    x = y = 0.0
+    found: list[tuple[float, float]] = []
+    for command, rest in re.findall(r"([MLHVCq])([^MLHVCq]*)", path):
+        n = [float(v) for v in re.findall(r"-?\d+(?:\.\d+)?", rest)]
+        before = (x, y)
+        if command == "q":
+            corner = (x + n[0], y + n[1])
+            x, y = x + n[2], y + n[3]
+            curve = [before, corner, corner, (x, y)]
+        elif command == "C":
+            x, y = n[4], n[5]
+            curve = [before, (n[0], n[1]), (n[2], n[3]), (x, y)]
+        else:
+            x = n[0] if command in "MLH" else x
+            y = n[-1] if command in "MLV" else y
+            if command == "M":
+                found.append((x, y))
+                continue
+            curve = [before, before, (x, y), (x, y)]
+        for step in range(1, 17):
+            t = step / 16
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            found.append(
+                tuple(sum(w * p[i] for w, p in zip(weights, curve, strict=True)) for i in (0, 1))
+            )  # type: ignore[arg-type]
+    return found
+
+
+def prove(boxes, edges: Edges, drawing: Drawing) -> None:
+    """No two boxes overlap, all lies on the card, and no edge runs through a box of others."""
+    areas = {n: (*drawing.at[n], *boxes[n]) for n in boxes}
+    for a, b in combinations(areas.values(), 2):
+        apart = a[0] + a[2] < b[0] or b[0] + b[2] < a[0] or a[1] + a[3] < b[1] or b[1] + b[3] < a[1]
+        assert apart, (a, b)
+    for x, y, w, h in areas.values():
+        assert x >= 0 and y >= 0 and x + w <= drawing.width and y + h <= drawing.height
+    for (start, stop, _), route in zip(edges, drawing.routes, strict=True):
+        for x, y in points(route.path):
+            assert 0 <= x <= drawing.width and 0 <= y <= drawing.height, (start, stop, x, y)
+            for name, (left, top, w, h) in areas.items():
+                margin = 0.6 if name in (start, stop) else -1.0
+                inside = (
+                    left + margin < x < left + w - margin and top + margin < y < top + h - margin
+                )
+                assert not inside, (start, stop, name, x, y)
+    labels = [route.label for route in drawing.routes]
+    for (x, y), (u, v) in combinations(labels, 2):
+        assert abs(x - u) >= 7 or abs(y - v) >= 11, "labels on top of each other"
+
+
+CASES = {
+    "one": (1, []),
+    "chain": (4, [(0, 1), (1, 2), (2, 3)]),
+    "diamond": (4, [(0, 1), (0, 2), (1, 3), (2, 3)]),
+    "skip": (4, [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]),
+    "loop": (3, [(0, 1), (1, 2), (2, 1)]),
+    "itself": (2, [(0, 0), (0, 1), (1, 1)]),
+    "nested": (6, [(0, 1), (1, 2), (2, 3), (3, 2), (3, 4), (4, 1), (4, 5)]),
+    "circle": (3, [(0, 1), (1, 2), (2, 0)]),
+    "two circles at one": (4, [(0, 1), (1, 0), (0, 2), (2, 0), (3, 0)]),
+    "switch": (9, [(0, i) for i in range(1, 8)] + [(i, 8) for i in range(1, 8)]),
+    "apart": (5, []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_drawings(case: str) -> None:
+    boxes, edges = graph(*CASES[case])
+    prove(boxes, edges, lay_out(boxes, edges))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=24))
+def test_any_graph(count: int, pairs: list[tuple[int, int]]) -> None:
+    boxes, edges = graph(count, [(a % count, b % count) for a, b in pairs])
+    prove(boxes, edges, lay_out(boxes, edges))
+
+
+def test_edges_lead_down_except_those_that_close_a_circle() -> None:
+    boxes, edges = graph(*CASES["nested"])
+    drawing = lay_out(boxes, edges)
+    back = {(a, b) for (a, b, _), r in zip(edges, drawing.routes, strict=True) if r.back}
+    assert back == {("3", "2"), ("4", "1")}
+    for a, b, _ in edges:
+        assert (drawing.at[a][1] < drawing.at[b][1]) == ((a, b) not in back)
+
+
+def test_a_ladder_has_no_crossings() -> None:
+    """Two chains side by side stay side by side, whatever order they are named in."""
+    pairs = [(0, 2), (0, 1), (1, 4), (2, 3), (3, 5), (4, 6), (5, 7), (6, 7)]
+    boxes, edges = graph(8, pairs)
+    at = lay_out(boxes, edges).at
+    left = {(at[a][0] < at[b][0]) for a, b in (("1", "2"), ("4", "3"), ("6", "5"))}
+    assert len(left) == 1
