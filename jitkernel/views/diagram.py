@@ -86,9 +86,9 @@ def _draw(
         colour, head = _COLOURS.get(arrow.text, INK), arrow.text if arrow.text in _COLOURS else "a"
         dash = ' stroke-dasharray="7 3"' if route.back else ""
         dash = ' stroke-dasharray="2 3"' if arrow.dashed else dash
-        wide = "2" if route.back else "1.3"
+        stroke = "2" if route.back else "1.3"
         parts.append(
-            f'<path d="{route.path}" fill="none" stroke="{colour}" stroke-width="{wide}"{dash}'
+            f'<path d="{route.path}" fill="none" stroke="{colour}" stroke-width="{stroke}"{dash}'
             f' marker-end="url(#{head})"/>'
         )
     for node in nodes:

@@ -265,7 +265,7 @@ class _Layout:
         met: dict[int, int] = {}
         found = {}
         for number in sorted(self.back):
-            at = self.layer[self.edges[number][end]]
+            at = self.layer[self.edges[number][:2][end]]
             found[number] = (at, met.get(at, 0))
             met[at] = met.get(at, 0) + 1
         return found
