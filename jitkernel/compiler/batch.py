@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -23,7 +23,9 @@ _AHEAD = 2  # requests that are with a worker at any time
 
 
 class Lender(Protocol):
-    """Who owns the workers."""
+    """Who owns the workers; `stopping` tells whether the compile was interrupted as it began."""
+
+    stopping: Callable[[], bool]
 
     def lend(self, index: int) -> WorkerProcess: ...
 
@@ -62,6 +64,10 @@ def compile_batch(
             results[index] = error
     waiting = deque(frames)
     lanes = [_Lane(i, lender.lend(i)) for i in range(min(workers, max(1, len(waiting))))]
+    if lender.stopping():
+        for lane in lanes:
+            lender.give_back(lane.index, lane.worker)
+        raise interrupted(requests[0].label)
     done = False
     try:
         while waiting or any(lane.with_worker for lane in lanes):

@@ -66,6 +66,8 @@ class CompilerPool:
     ):
         self.memory_limit = memory_limit
         self.timeout = timeout
+        #: asked when a compile has begun: whether it was interrupted before there was one to stop
+        self.stopping: Callable[[], bool] = lambda: False
         self.restarts = 0
         self.cache = cache
         self.inspector = Inspector()
@@ -206,6 +208,10 @@ class CompilerPool:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame to a worker and wait for the answer."""
         worker = self.lend(index)
+        # The session's own code is small, and what it is for is stopped when it runs.
+        if request is not None and not request.options.internal and self.stopping():
+            self.give_back(index, worker)
+            raise interrupted(label)
         try:
             limit = self._limit()
             worker.send(data, limit)

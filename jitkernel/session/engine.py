@@ -68,6 +68,7 @@ class Engine:
                 memory_limit=settings.worker_memory_limit, timeout=settings.timeout,
                 first=worker, cache=_cache(settings),
             )  # fmt: skip
+            self.pool.stopping = lambda: self.stopping
             self.pool.start()
         except BaseException:
             self.arena.close()

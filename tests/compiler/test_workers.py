@@ -133,6 +133,23 @@ def test_interrupt() -> None:
         assert pool.compile(Request(SQUARE)).object
 
 
+def test_an_interrupt_that_came_just_before() -> None:
+    """Who owns the pool knows of it; no worker is lost, and the session's own code is compiled."""
+    with CompilerPool() as pool:
+        pool.compile(Request(SQUARE))
+        before = pids(pool)
+        pool.stopping = lambda: True
+        with pytest.raises(Interrupted, match="interrupted while compiling"):
+            pool.compile(Request(SQUARE))
+        with pytest.raises(Interrupted):
+            pool.compile_many([Request(SQUARE), Request(SQUARE)])
+        assert pool.compile(Request(SQUARE, Options(internal=True))).object
+        assert pool.layouts(["{ i8, i64 }"])[0].size == 16
+        pool.stopping = lambda: False
+        assert pool.compile(Request(SQUARE)).object
+        assert pids(pool) == before
+
+
 def test_interrupt_from_a_signal_handler() -> None:
     """The handler runs in the thread that compiles, whatever lock it holds at that moment."""
     with CompilerPool() as pool:

@@ -17,6 +17,7 @@ from programs import SLOW, SQ, caller, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
+from jitkernel.session.result import Collector
 
 
 def maps(pid) -> list[str]:
@@ -379,3 +380,17 @@ def test_a_killed_worker_is_an_error_for_one_cell(s, where):
     assert s.call("sq", 3) == 9
     assert s.run(constant("after", 5) + "\n@after()").value == 5
     s.check()
+
+
+def test_an_interrupt_between_reading_a_cell_and_compiling_it(s):
+    class Sink(Collector):
+        """Its magic, the first thing in the cell, stands for a key that was pressed then."""
+
+        def magic(self, action, run=None):
+            s.interrupt()
+
+    with pytest.raises(Interrupted, match="while compiling"):
+        s.run("%pressed\n" + SQ, sink=Sink())
+    assert "sq" not in s
+    s.run(SQ)
+    assert s.call("sq", 5) == 25
