@@ -25,6 +25,7 @@ ROWS: tuple[Row, ...] = (
     Row("messages", "Messages to the executor", "placing:messages"),
     Row("padding", "Padding in every zone", "placing:padding"),
     Row("many", "Many cells at once", "placing:run_many"),
+    Row("budget", "More code than may be in memory", "budget:under_budget"),
     Row("redefine", "Redefinition", "redefinition:callers"),
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),

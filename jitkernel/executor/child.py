@@ -286,6 +286,9 @@ def main() -> NoReturn:
     put("libc_deregister_frame", symbol("__deregister_frame"))
     put("libc_files", symbol("_IO_list_all") if symbol("gnu_get_libc_version") else 0)
     put("has_avx", native("jk_has_avx")())
+    size = native("jk_xsave_size")()
+    put("has_xsave", int(size > 0))
+    put("xsave_size", size or 512)
     put("pid", os.getpid())
     put("tid", os.getpid())  # cells run on the first thread
     put("stack_size", stack_size)

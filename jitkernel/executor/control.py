@@ -62,6 +62,14 @@ _CONTROL = (
     "alt_stack",  # a stack_t: address, flags, size
     "alt_flags",
     "alt_size",
+    "has_xsave",
+    "xsave_size",  # bytes, what `jk_wake` makes room for
+    # code that is to come back (native/wake.ll): who asks, for which stub, and the answer
+    "wake_lock",  # a futex: 1 while somebody asks
+    "wake_tid",
+    "wake_stub",
+    "wake_target",
+    "wake_done",  # a futex: 1 when there is an answer
     # unwind tables: set by the kernel process, and what is registered now
     "unwind_start",
     "unwind_generation",

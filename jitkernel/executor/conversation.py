@@ -18,6 +18,7 @@ from jitkernel.executor import procfs
 from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned
+from jitkernel.executor.waking import WAKE, Waking
 
 __all__ = ["HEAD", "HELLO", "Conversation"]
 
@@ -35,8 +36,8 @@ _START = 20.0  # seconds for a process to say hello
 class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
-    `get` and `put` read and write control words.  `stop` is the interruption in progress,
-    `failure` what a callback raised during this request.
+    `get` and `put` read and write control words; `waking` answers who asks for code.  `stop` is
+    the interruption in progress, `failure` what a callback raised during this request.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class Conversation:
         settings: ExecutorSettings,
         get: Callable[[str], int],
         put: Callable[[str, int], None],
+        waking: Waking,
     ):
+        self.waking = waking
         self.settings = settings
         self.on_output: Callable[[str, bytes], object] | None = None
         self.on_input: Callable[[str], str | None] | None = None
@@ -167,8 +170,10 @@ class Conversation:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)
                     self._cut = True
-                elif HEAD.unpack_from(self._buffer)[0] == HELLO:
+                elif (op := HEAD.unpack_from(self._buffer)[0]) == HELLO:
                     self._greet(child)
+                elif op == WAKE:
+                    self._fetch()
             elif fd == self._wake:
                 os.eventfd_read(fd)
                 if self._asked and self.stop is None:
@@ -178,6 +183,13 @@ class Conversation:
             elif self._read(fd) == _PIECE and self._answered():
                 self.drain()  # what was written before the answer comes before it
         return ended
+
+    def _fetch(self) -> None:
+        """A thread asks for code; whoever wants to stop the cell waits until it is there."""
+        try:
+            self.waking.serve()
+        except BaseException as error:
+            self._fail(error)
 
     def _greet(self, child: Spawned) -> None:
         """The process says that it is ready, or why it never will be."""
@@ -197,6 +209,7 @@ class Conversation:
         if not child.ready:
             self._due = now + _LOOK
             return now - self._began < _START
+        self._fetch()  # the message that asks may have had no way
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
             fresh = self._get("fresh_tid")

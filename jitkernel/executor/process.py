@@ -26,6 +26,7 @@ from jitkernel.executor.records import (
 )
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, control_words
+from jitkernel.executor.waking import Waking
 
 __all__ = ["Executor"]
 
@@ -70,7 +71,11 @@ class Executor:
         data = next(r for r in arena.regions if r.name == "runtime.data")
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
-        self._talk = Conversation(settings or ExecutorSettings(), self._get, self._put)
+        done = self._data + control.FIELDS["wake_done"]
+        self._waking = Waking(self._get, self._put, self._view, done)
+        self._talk = Conversation(
+            settings or ExecutorSettings(), self._get, self._put, self._waking
+        )
         self._talk.on_output, self._talk.on_input = on_output, on_input
         self._talk.on_ready = self._ready
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
@@ -115,6 +120,15 @@ class Executor:
     @on_wait.setter
     def on_wait(self, value: Callable[[float], object] | None) -> None:
         self._talk.on_wait = value
+
+    @property
+    def on_wake(self) -> Callable[[int], int]:
+        """Given a stub that `jk_wake` was called from: where the call goes on, 0 for nowhere."""
+        return self._waking.find
+
+    @on_wake.setter
+    def on_wake(self, find: Callable[[int], int]) -> None:
+        self._waking.find = find
 
     @property
     def pid(self) -> int:
@@ -401,6 +415,8 @@ class Executor:
     def drain(self) -> None:
         """Hand on what the program's threads and children have written by now."""
         self._talk.drain()
+        if not self._talk.closed:
+            self._waking.serve()
 
     @property
     def unwind(self) -> tuple[int, int]:

@@ -40,7 +40,7 @@ _PLACES = {
     "stack_copy": control.STACK_AT,
     "frame": control.FRAME_AT,
 }
-_PARTS = ("base", "enter", "record", "handler", "health", "serve")
+_PARTS = ("base", "enter", "record", "handler", "health", "wake", "serve")
 _NAME = re.compile(r"\$([a-z]\w*)")
 
 

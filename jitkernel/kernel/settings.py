@@ -116,6 +116,11 @@ class Session(Configurable):
         help="The LLVM context of a cell: one for each compile, one for all, or one for as long as"
         " the cell lives. Takes effect with the next cell.",
     ).tag(config=True, effect="next cell")
+    budget = ByteSize(
+        0,
+        help="Bytes of code that may be in memory between runs; what was used least recently leaves"
+        " and comes back when it is called; 0: no limit. Takes effect now.",
+    ).tag(config=True, effect="now")
     store_path = Unicode(
         "", help="The session's file; empty: a temporary one. Takes effect at start."
     ).tag(config=True, effect="start")
@@ -219,6 +224,7 @@ FLAGS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {
     "deterministic": ({"JITKernel": {"deterministic": True}}, "the same displays on every run"),
 }
 ALIASES = {
+    "budget": "Session.budget",
     "capacity": "Arena.capacity",
     "cpu": "Compiler.cpu",
     "workers": "Compiler.workers",
@@ -273,6 +279,7 @@ def read_arguments(argv: Sequence[str]) -> Config:
 SESSION_NAMES = {
     "Session.undo_depth": "undo_depth",
     "Session.results_kept": "results_kept",
+    "Session.budget": "budget",
     "Session.context": "context",
     "Compiler.opt_level": "opt_level",
     "Compiler.passes": "passes",
@@ -289,6 +296,9 @@ def apply(session: Any, name: str, value: Any) -> None:
     """Change a setting of a session that runs."""
     if name == "context":
         session.use_context(value)
+        return
+    if name == "budget":
+        session.budget = value
         return
     setattr(session.settings, name, value)
     engine = session.engine
@@ -316,6 +326,7 @@ def session_settings(config: Config) -> dict[str, Any]:
         "base": base,
         "undo_depth": session.undo_depth,
         "context": session.context,
+        "budget": session.budget,
         "store_path": session.store_path,
         "object_cache": cache.enabled and not kernel.deterministic,
         "object_cache_size": cache.size,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
-from jitkernel.arena import Arena
+from jitkernel.arena import Arena, Extent
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
@@ -53,6 +53,8 @@ class Linker:
         self.table = SymbolTable(self.bind, lookup, self._fixed, dict(interposed or {}))
         self.symbols = self.table.symbols
         self.unwind = UnwindRegion(arena)
+        #: bytes of text that the images of cells take
+        self.code = 0
         #: by COMDAT group: the image that provides it, and those that would have it
         self.groups: dict[str, Image] = {}
         self.copies: dict[str, list[Image]] = {}
@@ -172,7 +174,16 @@ class Linker:
 
     def release(self, image: Image) -> None:
         """Give an image's extents back, those of its blocks that nobody else holds too."""
+        self.release_code(image)
+        for block in image.blocks:
+            self.release_block(block)
+        image.rodata = image.data = None
+        image.adopted = ()
+
+    def release_code(self, image: Image) -> None:
+        """Give back what an image occupies apart from constants and variables."""
         if image.text is not None:
+            self.code -= image.text.size if image.cell else 0
             self.arena.free(image.text)
         if image.unwind is not None:
             self.unwind.free(image.unwind)
@@ -181,10 +192,14 @@ class Linker:
                 self.unwind.free(extent)
             else:
                 self.arena.free(extent)
-        for block in image.blocks:
-            self.release_block(block)
-        image.text = image.unwind = image.rodata = image.data = None
-        image.extra, image.adopted = (), ()
+        image.text = image.unwind = None
+        image.extra = ()
+
+    def take_code(self, image: Image, text: Extent | None) -> None:
+        """An image's code is there from now on."""
+        image.text = text
+        if text is not None and image.cell:
+            self.code += text.size
 
     def release_block(self, block: Block) -> None:
         """One holder less; the extent goes back with the last."""
@@ -255,6 +270,11 @@ class Linker:
     def entry(self, symbol: Symbol) -> int:
         """Where a branch to a symbol goes: its definition where that is near, else its stub."""
         return self.bind.entry(symbol)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        """The runtime's addresses by name."""
+        return self._fixed
 
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
         """Link the executor's runtime, before any cell: see `runtime.load_runtime`."""

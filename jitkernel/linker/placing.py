@@ -158,7 +158,8 @@ class Placing:
         image, arena, starts = self.image, self.bind.arena, self.starts
         for zone, (size, align) in self.layout.needs.items():
             if zone == "text":
-                image.text = extent = self._reserve_text(size, align)
+                extent = self._reserve_text(size, align)
+                self.linker.take_code(image, extent)
                 starts[zone] = extent[1]
                 continue
             block = self.at.get(zone) if self.at else None

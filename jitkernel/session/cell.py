@@ -20,6 +20,7 @@ class CellState(Enum):
     SUPERSEDED = "superseded"
     EVICTED = "evicted"
     FAILED = "failed"
+    HIBERNATED = "hibernated"
 
 
 class Cell:
@@ -30,20 +31,25 @@ class Cell:
     nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
     takes from libraries, `extras` are variables that its statements made (name, address, bytes,
-    where) and that are not in the object.  Source and object are in the store.
+    where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
+    `kept` whether its code is to stay in memory, `stays` why it has to (None: not looked at yet).
+    Source and object are in the store.
     """
 
     __slots__ = (
         "cell_id",
         "extras",
         "image",
+        "kept",
         "libraries",
         "number",
         "options",
         "ran",
         "state",
+        "stays",
         "strings",
         "times",
+        "used",
     )
 
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
@@ -57,6 +63,9 @@ class Cell:
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
         self.ran = 0
+        self.used = 0
+        self.kept = False
+        self.stays: str | None = None
 
     @property
     def closed(self) -> bool:
@@ -90,7 +99,9 @@ def names_of(image: Image | None) -> tuple[str, ...]:
 
 
 def cells_words(numbers: Sequence[int]) -> str:
-    """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`."""
+    """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`; empty for none."""
+    if not numbers:
+        return ""
     if len(numbers) == 1:
         return f"cell {numbers[0]}"
     shown = ", ".join(map(str, numbers[:8]))

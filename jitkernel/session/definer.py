@@ -192,6 +192,7 @@ class Definer(Relay):
             if change.added is not None:
                 self.session.history.abandon(change)
             raise
+        cell.used = self.session.residency.clock
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         self.session.store.put(
@@ -282,6 +283,8 @@ class Definer(Relay):
             self.program.adopt(self.cell, self.change)
 
     def error(self, outcome: Outcome) -> Fault:
+        if outcome.kind == "stub" and (failure := self.session.residency.failed()) is not None:
+            raise failure
         kept = self._kept()
         if outcome.respawned and (words := far_words(self.engine.arena)):
             stale = (

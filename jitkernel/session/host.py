@@ -13,7 +13,7 @@ from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type, scalar_layout
 from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, parse_type
 from jitkernel.languages.llvm.words import nearest
-from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.session.signatures import Signature, Variable, expand
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ __all__ = ["SessionHost"]
 class SessionHost:
     """Expressions of one cell; `own` is called with each block of data that the cell comes to own.
 
-    `fail` turns an outcome that is not "ok" into the error to raise.
+    `fail` turns an outcome that is not "ok" into the error to raise; `use` is told whose code is
+    about to be called.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class SessionHost:
         own: Callable[[Block], None],
         fail: Callable[[Outcome], Exception],
         use_prelude: bool,
+        use: Callable[[Image | None], None] = lambda image: None,
     ):
         self._engine, self._program = engine, program
         self._results, self._own, self._fail = results, own, fail
         self._prelude = use_prelude
         # Where a language that runs a cell by itself puts what the cell prints.
         self.output: Callable[[str, bytes], None] = lambda name, data: None
+        self._use = use
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class SessionHost:
         symbol = self.known(name)
         if signature is None or symbol is None:
             raise UndefinedSymbol(f"call of @{name}, which nobody defines", symbol=name)
-        entry = self._engine.linker.entry(symbol)
+        entry = self.entry(symbol)
         types = tuple([self._type(a.type) for a in arguments])
         target = self._engine.target(signature, types)
         outcome, data = self.run(target, entry, arguments)
@@ -112,6 +115,11 @@ class SessionHost:
             raise self._fail(outcome)
         result = signature.function.result
         return TypedValue(result, data, self.layout)
+
+    def entry(self, symbol: Symbol) -> int:
+        """Where a function's code begins, in memory from now on."""
+        self._use(symbol.image)
+        return self._engine.linker.entry(symbol)
 
     def run(
         self, target: CallTarget, entry: int, arguments: Sequence[TypedValue], before: bytes = b""

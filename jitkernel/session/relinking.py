@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import LinkError
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.layout import same_places
-from jitkernel.session.cell import Cell, names_of
+from jitkernel.session.cell import Cell, CellState, names_of
 from jitkernel.session.change import Change
 from jitkernel.session.ghosts import bind_ghosts, ghosts_of
 from jitkernel.session.signatures import Variable, same_type
@@ -24,26 +24,33 @@ if TYPE_CHECKING:
 __all__ = ["extend", "place_again", "relink", "replace"]
 
 
-def relink(program: Program, cell: Cell, takeover: frozenset[str] = frozenset()) -> None:
-    """Link a live cell's object again, its data where it is, with groups it did not provide."""
-    record = program.store.get(cell.number)
-    if record is None:
+def relink(
+    program: Program, cell: Cell, takeover: frozenset[str] = frozenset(), whole: bool = False
+) -> None:
+    """Link a cell's object again, its data where it is, with groups it did not provide.
+
+    `whole`: with just what it provided, its constants where they are too.
+    """
+    object = program.store.object(cell.number)
+    if object is None:
         raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
-    _link_again(program, cell, record, frozenset(("data",)), takeover)
+    zones = frozenset(("data", "rodata") if whole else ("data",))
+    _link_again(program, cell, object, zones, takeover)
 
 
 def replace(program: Program, cell: Cell, record: Record) -> None:
     """Give a live cell another object made from the same source; its variables stay."""
     was = program.store.get(cell.number)
     same = same_places(was.object, record.object) if was is not None else frozenset()
-    _link_again(program, cell, record, same)
+    _link_again(program, cell, record.object, same)
+    cell.stays = None
     program.store.put(record)
 
 
 def _link_again(
     program: Program,
     cell: Cell,
-    record: Record,
+    object: bytes,
     zones: frozenset[str],
     takeover: frozenset[str] = frozenset(),
 ) -> None:
@@ -65,7 +72,7 @@ def _link_again(
                 pins[symbol.name] = address
                 kept.append((address, arena.read(address, size)))
     fresh = place_again(
-        program, cell, record.object, cell.number, names_of(image), owned, pins.items(), at,
+        program, cell, object, cell.number, names_of(image), owned, pins.items(), at,
         takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
     )  # fmt: skip
     for address, content in kept:
@@ -79,6 +86,7 @@ def _link_again(
         program.handles[cell.number] = (*program.handles.get(cell.number, ()), image.dso)
     program.linker.unlink(image)
     cell.image = fresh
+    cell.state = CellState.LIVE
 
 
 def extend(

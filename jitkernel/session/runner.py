@@ -106,6 +106,7 @@ class Runner(Definer):
         for warning in plan.warnings:
             self.note(f"{warning.severity}: {warning.render()}")
         self.session.number = self.cell.number
+        self.session.residency.clock += 1
         title = plan.source.strip().partition("\n")[0]
         shown = title if len(title) <= 50 else title[:47] + "..."
         self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
@@ -264,6 +265,7 @@ class Runner(Definer):
             self.cell.number, plan.source, request.source, request.first_line,
             row(request.options), compiled.object, tuple(request.nobuiltin),
         )  # fmt: skip
+        self.session.residency.mark(symbol.image for symbol in image.refs)
         self.running = (image, request, record)
         self.program.running = image
         try:
@@ -317,6 +319,7 @@ class Runner(Definer):
     def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
         before, self.session.sink = self.session.sink, self
+        self.session.residency.clock += 1
         host = self.host()
         try:
             signature = host.full_signature(name)

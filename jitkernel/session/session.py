@@ -18,7 +18,7 @@ from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import Plan, TypedValue
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.session import account
-from jitkernel.session.cell import Cell
+from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.change import Change
 from jitkernel.session.definer import CellOptions, Definer
 from jitkernel.session.engine import Engine
@@ -28,6 +28,7 @@ from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHand
 from jitkernel.session.host import SessionHost
 from jitkernel.session.memory_log import MemoryLog, Sample
 from jitkernel.session.program import Program
+from jitkernel.session.residency import Residency
 from jitkernel.session.result import Collector, Result, Sink
 from jitkernel.session.reverting import forget
 from jitkernel.session.runner import Runner
@@ -102,6 +103,7 @@ class Session:
         self._program: Program | None = None
         self._history: UndoHistory | None = None
         self._places: Places | None = None
+        self._residency: Residency | None = None
         self.graves = Graves()
         self.line_tables: dict[object, LineTable] = {}
         # For hints: values and private symbols that other cells cannot see, with their cell.
@@ -131,6 +133,7 @@ class Session:
             self._places = Places(
                 self._program, self.graves, self.engine.executor.locate, self.engine.is_thunk
             )
+            self._residency = Residency(self._program, self.engine, self.settings.budget)
         return self._program
 
     @property
@@ -138,6 +141,12 @@ class Session:
         """What can be undone."""
         assert self.program is not None and self._history is not None
         return self._history
+
+    @property
+    def residency(self) -> Residency:
+        """Which cells' code is in memory."""
+        assert self.program is not None and self._residency is not None
+        return self._residency
 
     @property
     def places(self) -> Places:
@@ -164,8 +173,7 @@ class Session:
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             runner = Runner(self, sink or Collector(), options or CellOptions(), cell_id, number)
             with self._observed():
                 return runner.run(source, language)
@@ -176,8 +184,7 @@ class Session:
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             with self._observed():
                 return run_many(self, sources, options or CellOptions())
 
@@ -194,23 +201,20 @@ class Session:
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             runner = Runner(self, sink or Collector(), CellOptions(), None, None)
             with self._observed():
                 return runner.time(expression, number, repeat)
 
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             definer = Definer(self, Collector(), options or CellOptions(), None, None)
             return CompiledCell(source, *compile_only(definer, source))
 
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             definer = Definer(self, Collector(), compiled.options, cell_id, None)
             return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
@@ -276,8 +280,7 @@ class Session:
 
         The first call begins the count, where `context` is not `shared` or `kept` anyway.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             self.release_contexts()
             return self.engine.pool.contexts()
 
@@ -285,8 +288,7 @@ class Session:
         """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
         is freed.  Raises UsageError."""
         _check_context(policy)
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             if policy != self.settings.context:
                 self.settings.context = policy
                 self.engine.pool.release_contexts(lambda cell: False, shared=True)
@@ -391,8 +393,7 @@ class Session:
         """
         if not which:
             raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             cells: list[Cell] = []
             for one in which:
                 cells += [c for c in self.find(one) if c not in cells]
@@ -411,10 +412,55 @@ class Session:
             self.release_contexts()
             return gone
 
+    @property
+    def budget(self) -> int:
+        """Bytes of code that may be in memory between runs, 0 for no limit; what was used least
+        recently leaves and comes back when it is called."""
+        return self.settings.budget
+
+    @budget.setter
+    def budget(self, size: int) -> None:
+        if size < 0:
+            raise UsageError("a budget is a number of bytes; 0 is no limit")
+        with self._turn():
+            self.settings.budget = self.residency.budget = size
+
+    def keep(self, *which: int | str | Cell, on: bool = True) -> list[Cell]:
+        """Keep the code of cells in memory whatever the budget (`on` False: no longer).
+
+        Cells by number, range or symbol; those whose code had left come back.  Raises UsageError.
+        """
+        with self._turn():
+            cells = [cell for one in which for cell in self.find(one)]
+            for cell in cells:
+                cell.kept = on
+                if on:
+                    self.residency.bring_back(cell)
+            return cells
+
+    def wake(self, *which: int | str | Cell) -> list[Cell]:
+        """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
+        with self._turn():
+            cells = [cell for one in which for cell in self.find(one)]
+            for cell in cells:
+                self.residency.bring_back(cell)
+            return cells
+
+    def hibernate(self, *which: int | str | Cell) -> list[Cell]:
+        """Take the code of cells out of memory until somebody calls it.
+
+        Raises UsageError, and LinkError where the code of one has to stay.
+        """
+        with self._turn():
+            cells = [cell for one in which for cell in self.find(one)]
+            for cell in cells:
+                if cell.state is not CellState.HIBERNATED:
+                    self.residency.hibernate(cell)
+            return cells
+
     def undo(self, count: int = 1) -> list[str]:
         """Take the last `count` runs or evictions back; a sentence for each."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             said: list[str] = []
             for _ in range(count):
                 change, heap = self.history.undo()
@@ -434,8 +480,7 @@ class Session:
 
         The number of `cells` freed, and `bytes` given back to the system.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             before = self.engine.arena.resident()
             change = Change("gc")
             cells = [c for c in self.cells if not c.exports and c.image is not None]
@@ -449,8 +494,7 @@ class Session:
 
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             change = Change("reset")
             evict(self.program, self.cells, change, cascade=True, finish=self.finish)
             forget(self.program, change)
@@ -465,8 +509,7 @@ class Session:
 
         Raises JitError with the loader's words.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             try:
                 self.engine.executor.library(path)
             except OSError as error:
@@ -479,8 +522,7 @@ class Session:
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             try:
                 with open(path, "rb") as file:
                     data = file.read()
@@ -511,8 +553,7 @@ class Session:
 
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             self.engine.executor.respawn()
             self.engine.renew()
 
@@ -548,7 +589,13 @@ class Session:
     def host(self, own: Callable[[Any], None], fail: Callable[[Any], Exception]) -> SessionHost:
         """What expressions are evaluated with."""
         return SessionHost(
-            self.engine, self.program, self.find_result, own, fail, self.settings.prelude
+            self.engine,
+            self.program,
+            self.find_result,
+            own,
+            fail,
+            self.settings.prelude,
+            self.residency.use,
         )
 
     def find_result(self, number: int | None) -> TypedValue | None:
@@ -588,8 +635,7 @@ class Session:
         return Options.of(json.loads(record.options))
 
     def _call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             runner = Runner(self, Collector(), CellOptions(), None, None)
             with self._observed():
                 return runner.call(name.removeprefix("@"), arguments)
@@ -624,9 +670,21 @@ class Session:
             names = [s.name for s, _, _ in image.exports if s.is_function]
             self.graves.add(image.text.start, image.text.size, image.cell, names)
 
-    def _open(self) -> None:
-        if self.engine.closed:
-            raise JitError("this session is closed")
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Something is done with the program; afterwards its code fits the budget again."""
+        with self.lock:
+            if self.engine.closed:
+                raise JitError("this session is closed")
+            if self.engine.running:  # within another turn
+                yield
+                return
+            with self.engine.run():
+                residency = self.residency
+                try:
+                    yield
+                finally:
+                    residency.trim()
 
     @contextlib.contextmanager
     def _observed(self) -> Iterator[None]:

@@ -43,3 +43,4 @@ class SessionSettings:
     object_cache: bool = False
     object_cache_size: int = 256 << 20
     context: str = "throwaway"
+    budget: int = 0

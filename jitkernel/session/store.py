@@ -88,6 +88,14 @@ class Store:
             row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names
         )
 
+    def object(self, number: int) -> bytes | None:
+        """The object alone of a cell, or None."""
+        if number in self._pending:
+            record = self._pending[number]
+            return None if record is None else record.object
+        row = self._db.execute("select object from cells where number = ?", (number,)).fetchone()
+        return None if row is None else zlib.decompress(row[0])
+
     def drop(self, number: int) -> None:
         """Forget a record."""
         record = self._pending.get(number)

@@ -46,7 +46,7 @@ def time_call(
     evaluate(expr, None, _Arguments(host, expr.name, values), plan.source)  # type: ignore[arg-type]
     types = tuple(host._type(v.type) for v in values)
     target = engine.target(signature, types, timer=True)
-    entry = engine.linker.entry(symbol)
+    entry = host.entry(symbol)
 
     def loop(count: int) -> int:
         outcome, data = host.run(target, entry, values, count.to_bytes(8, "little"))

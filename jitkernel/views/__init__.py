@@ -15,6 +15,7 @@ from jitkernel.views.memory import memory
 from jitkernel.views.mir import mir
 from jitkernel.views.object import object
 from jitkernel.views.passes import passes
+from jitkernel.views.residency import residency
 from jitkernel.views.tables import cells, symbols
 from jitkernel.views.view import View
 from jitkernel.views.watch import watch
@@ -32,6 +33,7 @@ __all__ = [
     "mir",
     "object",
     "passes",
+    "residency",
     "symbols",
     "watch",
 ]

@@ -67,6 +67,7 @@ def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code
     Raises UsageError where there is no machine code.
     """
     cell, names = find(session, target)
+    session.wake(cell)
     found = [
         Code(s.name, s.type, s.address, s.size, s.cell)
         for s in map(session.symbols.__getitem__, names)

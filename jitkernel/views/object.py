@@ -28,6 +28,7 @@ def object(session: Session, target: int | str | None = None) -> View:
     A name stands for the cell that defines it.  Raises UsageError where a cell has no object.
     """
     cell, _ = find(session, target)
+    session.wake(cell)
     made, size = _read(session, cell)
     parts = [_sections(made, cell, size), _symbols(session, made, cell)]
     loaded = [s for s in made.sections if s.zone]

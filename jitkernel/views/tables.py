@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.views.names import bare, written
+from jitkernel.views.residency import last_use
 from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ def cells(session: Session) -> View:
                 (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
                 sizes.get("data", 0) or "",
                 time_text(sum(cell.times)) if cell.times else "",
+                last_use(session, cell),
             )
         )
     note = _count(len(every), "cell", "cells") if every else "No cells yet."
-    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in")
+    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "used")
     return table("Cells (bytes per zone)", columns, rows, note)
 
 

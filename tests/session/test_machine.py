@@ -95,6 +95,7 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def empty(self) -> None:
         self.s = self.session
+        self.s.budget = 0
         self.s.reset()
         self.model = Model()
         # The runs that can be taken back: what was before each, and whether it changed anything.
@@ -269,6 +270,21 @@ class Machine(RuleBasedStateMachine):
         assert {c.number for c in gone} == going
         self.model.drop(going)
         self.ran(before)
+
+    @precondition(lambda self: self.model.uses)
+    @rule(data=st.data())
+    def hibernate(self, data: st.DataObject) -> None:
+        """Code leaves memory; nothing but where it is may differ."""
+        cells = st.lists(st.sampled_from(sorted(self.model.uses)), min_size=1, unique=True)
+        for cell in data.draw(cells):
+            try:
+                self.s.hibernate(cell)
+            except LinkError as error:
+                assert "no code in memory" in str(error)  # variables alone
+
+    @rule(size=st.sampled_from([0, 16, 64, 200]))
+    def budget(self, size: int) -> None:
+        self.s.budget = size
 
     @rule()
     def undo(self) -> None:

@@ -126,6 +126,92 @@ jk_quit:
     jmp qword ptr [rax + 8*rsi - 8]
 1:  ret
 
+# Called by the 16-byte stub of code that is not in memory: as if the call had reached that code.
+# Whatever may hold an argument, or is the caller's, stays as it is: the general registers here, the
+# vector and floating-point state by xsave (SDM volume 1, 13.4: a 64-byte header after the legacy
+# area, zero where nothing was saved before).
+    .globl jk_wake
+    .p2align 4
+jk_wake:
+    push rbp
+    mov rbp, rsp
+    pushfq
+    push rax
+    push rbx
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    cld
+    sub rsp, qword ptr [$xsave_size]
+    and rsp, -64
+    cmp qword ptr [$has_xsave], 0
+    je 1f
+    lea rdi, [rsp + 512]
+    mov ecx, 8
+    xor eax, eax
+    rep stosq
+    mov eax, -1
+    mov edx, -1
+    xsave [rsp]
+    jmp 2f
+1:  fxsave [rsp]
+2:  mov rdi, qword ptr [rbp + 8]
+    sub rdi, 5
+    call jk_fetch
+    mov rbx, rax
+    cmp qword ptr [$has_xsave], 0
+    je 3f
+    mov eax, -1
+    mov edx, -1
+    xrstor [rsp]
+    jmp 4f
+3:  fxrstor [rsp]
+4:  test rbx, rbx
+    jz 5f
+    mov qword ptr [rbp + 8], rbx
+5:  lea rsp, [rbp - 88]
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    test rbx, rbx
+    pop rbx
+    pop rax
+    jz 6f
+    popfq
+    pop rbp
+    ret
+6:  popfq
+    pop rbp
+    jmp jk_raise
+
+# i64 jk_xsave_size(): bytes that xsave writes for what the system has enabled (cpuid leaf 13); 0
+# where there is no xsave (leaf 1, ecx bit 27).
+    .globl jk_xsave_size
+jk_xsave_size:
+    push rbx
+    mov eax, 1
+    xor ecx, ecx
+    cpuid
+    xor eax, eax
+    bt ecx, 27
+    jnc 1f
+    mov eax, 13
+    xor ecx, ecx
+    cpuid
+    mov eax, ebx
+1:  pop rbx
+    ret
+
 # i64 jk_has_avx(): cpuid leaf 1, ecx: OSXSAVE and AVX, as AVX2 code checks before it runs.
     .globl jk_has_avx
 jk_has_avx:

@@ -21,7 +21,12 @@ entry:
   %runtime_size = sub i64 %runtime_stop, %runtime_start
   %runtime_at = sub i64 %rip, %runtime_start
   %in_runtime = icmp ult i64 %runtime_at, %runtime_size
-  %in_ours = or i1 %in_text, %in_runtime
+  ; A thread that asks for code is as if in a library: it is stopped when it comes back.
+  %asking = load atomic i64, ptr $wake_tid seq_cst, align 8
+  %asks = icmp eq i64 %asking, %tid
+  %plain = xor i1 %asks, true
+  %in_ours_alone = and i1 %in_runtime, %plain
+  %in_ours = or i1 %in_text, %in_ours_alone
   %our_tid = load volatile i64, ptr $tid
   %mine = icmp eq i64 %tid, %our_tid
   %on = load volatile i64, ptr $running
@@ -90,7 +95,11 @@ locked_other:
   call void @wait_for_text()
   ret void
 locked_mine:
-  br i1 %interruptible, label %stop_here, label %stale
+  br i1 %interruptible, label %stop_here, label %for_whom
+for_whom:
+  ; another thread asks for code: wait for that, too
+  %nobody = icmp eq i64 %asking, 0
+  br i1 %nobody, label %stale, label %locked_other
 stale:
   call void @unlock_text()
   ret void
@@ -159,6 +168,14 @@ done:
 
 ; Make the interrupted context continue in jk_recover, with plain flags.
 define internal void @resume(ptr %context) #0 {
+  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %asking = load atomic i64, ptr $wake_tid seq_cst, align 8
+  %asks = icmp eq i64 %asking, %tid
+  br i1 %asks, label %give_up, label %go
+give_up:
+  call void @let_go()
+  br label %go
+go:
   store volatile i64 0, ptr $running
   %rip_at = getelementptr i8, ptr %context, i64 168
   store i64 ptrtoint (ptr @jk_recover to i64), ptr %rip_at

@@ -19,6 +19,7 @@ from jitkernel.kernel.magics import (
     inspecting,
     memory,
     program,
+    residency,
     timing,
     watching,
 )
@@ -33,6 +34,7 @@ __all__ = ["MAGICS", "CellCall", "cell_magic", "find", "run_cell_magic", "run_li
 MAGICS: tuple[Magic, ...] = (
     *program.MAGICS,
     *memory.MAGICS,
+    *residency.MAGICS,
     *compiling.MAGICS,
     *inspecting.MAGICS,
     *timing.MAGICS,

@@ -1,0 +1,49 @@
+"""%budget, %keep and %hibernate through a real kernel."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernel.conftest import Kernel
+
+SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
+TWICE = "define i32 @twice(i32 %x) {\n  %y = call i32 @sq(i32 %x)\n  ret i32 %y\n}"
+
+
+@pytest.fixture(autouse=True)
+def fresh(kernel: Kernel) -> None:
+    kernel.ok("%budget none")
+    kernel.ok("%reset")
+
+
+def test_hibernate_shows_and_comes_back(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(TWICE)
+    assert re.search(r"the code of cell \d+ left memory", kernel.ok("%hibernate @sq"))
+    assert re.search(r"hibernated +@sq", kernel.ok("%cells"))
+    assert "hibernated cells" in kernel.ok("%budget")
+    assert "i32 49" in kernel.ok("@twice(7)")
+    assert "hibernated" not in kernel.ok("%cells")
+    kernel.ok("%hibernate sq")
+    assert "imul" in kernel.ok("%asm @sq")
+
+
+def test_budget_and_keep(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(TWICE)
+    assert "stays in memory" in kernel.ok("%keep @sq")
+    text = kernel.ok("%budget 16")
+    assert "at most 16" in text
+    assert "%keep holds it" in kernel.ok("%budget")
+    assert "%keep holds it" in kernel.fails("%hibernate @sq")
+    assert "may leave memory again" in kernel.ok("%keep @sq --off")
+    assert "i32 9" in kernel.ok("@twice(3)")
+    assert re.search(r"Session\.budget +16 ", kernel.ok("%config Session.budget"))
+    assert "no limit" in kernel.ok("%budget none")
+
+
+@pytest.mark.parametrize("line", ["%budget many", "%budget -5", "%keep 99", "%hibernate"])
+def test_wrong_words(kernel: Kernel, line: str) -> None:
+    kernel.fails(line)

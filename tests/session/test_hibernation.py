@@ -1,0 +1,432 @@
+"""Code that leaves memory and comes back when it is called, whatever is in the registers."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from programs import CUBE, SQ, constant, interrupting
+
+from jitkernel import Session
+from jitkernel.errors import ArenaFull, EvictError, Interrupted, LinkError, UsageError
+from jitkernel.session.cell import CellState
+
+PADDED = """define i32 @p{0}(i32 %x) {{
+  call void asm sideeffect ".fill {1}, 1, 0x90", ""()
+  %r = add i32 %x, {0}
+  ret i32 %r
+}}"""
+
+
+def asleep(s: Session) -> list[int]:
+    return [c.number for c in s.cells if c.state is CellState.HIBERNATED]
+
+
+# -- a call brings it back ---------------------------------------------------------------------
+
+
+def test_a_call_in_the_middle_of_a_run_brings_code_back(s: Session) -> None:
+    s.run(SQ)
+    s.run(
+        "define i32 @both(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %b = call i32 @sq(i32 %a)\n"
+        "  ret i32 %b\n}"
+    )
+    woken = s.residency.woken
+    for _ in range(3):
+        before = s.symbols["sq"].address
+        assert [c.names for c in s.hibernate("sq")] == [["sq"]]
+        s.check()
+        assert asleep(s) == [s.find("sq")[0].number]
+        assert s.arena.read(before, 1) == b"\xcc"
+        assert s.call("both", 3) == 81
+        assert asleep(s) == []
+        s.check()
+        assert s.call("both", 2) == 16
+    assert s.residency.woken == woken + 3
+
+
+def test_by_statements_lines_and_handles(s: Session) -> None:
+    s.run(SQ)
+    handle = s["sq"]
+    for use in (
+        lambda: s.call("sq", 5),
+        lambda: s.run("@sq(5)").value,
+        lambda: s.run("%r = call i32 @sq(i32 5)").value,
+        lambda: handle(5),
+    ):
+        s.hibernate("sq")
+        assert use() == 25
+    s.hibernate("sq")
+    assert len(s.time("@sq(5)", number=10, repeat=2)) == 2
+
+
+def test_every_argument_is_as_it_was(s: Session) -> None:
+    """All that the calling convention passes: integers, floats, vectors, stack, nest, long double."""
+    integers = ", ".join(f"i64 %a{i}" for i in range(9))
+    floats = ", ".join(f"double %d{i}" for i in range(10))
+    total = "\n".join(
+        [f"  %s{i} = add i64 %s{i - 1}, %a{i}" if i else "  %s0 = add i64 %a0, 0" for i in range(9)]
+        + [
+            f"  %t{i} = fadd double %t{i - 1}, %d{i}" if i else "  %t0 = fadd double %d0, 0.0"
+            for i in range(10)
+        ]
+    )
+    s.run(f"""define double @many({integers}, {floats}, x86_fp80 %l) {{
+{total}
+  %i = sitofp i64 %s8 to double
+  %m = fptrunc x86_fp80 %l to double
+  %x = fadd double %i, %t9
+  %y = fadd double %x, %m
+  ret double %y
+}}
+define <8 x float> @wide(<8 x float> %a, <8 x float> %b, <4 x i32> %c) {{
+  %d = fmul <8 x float> %a, %b
+  %e = extractelement <4 x i32> %c, i32 3
+  %f = sitofp i32 %e to float
+  %g = insertelement <8 x float> %d, float %f, i32 0
+  ret <8 x float> %g
+}}
+define i64 @nested(ptr nest %p, i64 %x) {{
+  %n = ptrtoint ptr %p to i64
+  %r = add i64 %n, %x
+  ret i64 %r
+}}""")
+    numbers = ", ".join(f"i64 {10**i}" for i in range(9))
+    parts = ", ".join(f"double {2.0**-i}" for i in range(10))
+    s.run(f"""define double @call_many() {{
+  %l = fpext double 1000.5 to x86_fp80
+  %r = call double @many({numbers}, {parts}, x86_fp80 %l)
+  ret double %r
+}}
+define <8 x float> @call_wide() {{
+  %r = call <8 x float> @wide(<8 x float> <float 1.0, float 2.0, float 3.0, float 4.0, float 5.0, float 6.0, float 7.0, float 8.0>, <8 x float> splat (float 2.0), <4 x i32> <i32 1, i32 2, i32 3, i32 99>)
+  ret <8 x float> %r
+}}
+define i64 @call_nested() {{
+  %p = inttoptr i64 4096 to ptr
+  %r = call i64 @nested(ptr nest %p, i64 6)
+  ret i64 %r
+}}""")
+    expected = {n: s.call(n) for n in ("call_many", "call_wide", "call_nested")}
+    assert expected["call_many"] == 111111111 + sum(2.0**-i for i in range(10)) + 1000.5
+    assert list(expected["call_wide"])[:2] == [99.0, 4.0] and expected["call_nested"] == 4102
+    for name, value in expected.items():
+        s.hibernate("many")
+        assert s.call(name) == value
+        assert asleep(s) == []
+
+
+def test_in_a_tail_call_and_deep_in_a_recursion(s: Session) -> None:
+    s.run(constant("leaf", 7))
+    s.run(
+        "define i32 @hop() {\n  %r = musttail call i32 @leaf()\n  ret i32 %r\n}\n"
+        "define i32 @deep(i32 %n) {\n  %z = icmp eq i32 %n, 0\n  br i1 %z, label %a, label %b\n"
+        "a:\n  %l = call i32 @leaf()\n  ret i32 %l\n"
+        "b:\n  %m = sub i32 %n, 1\n  %r = call i32 @deep(i32 %m)\n  %s = add i32 %r, 1\n"
+        "  ret i32 %s\n}"
+    )
+    s.hibernate("leaf")
+    assert s.call("hop") == 7
+    s.hibernate("leaf")
+    assert s.call("deep", 1000) == 1007
+
+
+def test_pointers_that_the_program_stored(s: Session) -> None:
+    s.run(SQ)
+    s.run("@p = global ptr @sq\n@table = global [2 x ptr] [ptr @sq, ptr null]")
+    s.run(
+        "define i32 @through(i32 %x) {\n  %f = load ptr, ptr @p\n  %r = call i32 %f(i32 %x)\n"
+        "  ret i32 %r\n}\ndefine ptr @which() {\n  ret ptr @sq\n}"
+    )
+    address = s.call("which")
+    s.hibernate("sq")
+    assert s["p"].value == address == s.call("which")
+    assert s.call("through", 9) == 81
+
+
+def test_constants_tables_and_variables_stay_where_they_are(s: Session) -> None:
+    cases = "\n".join(f"    i32 {i}, label %l{i}" for i in range(8))
+    blocks = "\n".join(f"l{i}:\n  store i32 {i * 7}, ptr @last\n  br label %end" for i in range(8))
+    s.run(
+        f"@last = global i32 0\n@squares = constant [4 x i32] [i32 0, i32 1, i32 4, i32 9]\n"
+        f"define i32 @jump(i32 %x) {{\n  switch i32 %x, label %end [\n{cases}\n  ]\n{blocks}\n"
+        "end:\n  %i = and i32 %x, 3\n  %p = getelementptr i32, ptr @squares, i32 %i\n"
+        "  %v = load i32, ptr %p\n  ret i32 %v\n}\ndefine ptr @where() {\n  ret ptr @squares\n}"
+    )
+    where = s.call("where")
+    for i in range(8):
+        s.hibernate("jump")
+        assert s.call("jump", i) == (i & 3) ** 2
+        assert s["last"].value == i * 7 and s.call("where") == where
+        s.check()
+
+
+def test_cells_whose_code_has_to_stay(s: Session) -> None:
+    s.run(
+        "define internal i32 @own() {\n  ret i32 5\n}\n@p = global ptr @own\n"
+        "define i32 @f() {\n  ret i32 1\n}"
+    )
+    with pytest.raises(LinkError, match=r"stays in memory: its variables hold addresses of its"):
+        s.hibernate("f")
+    s.run(
+        "@labels = constant [2 x ptr] [ptr blockaddress(@go, %a), ptr blockaddress(@go, %b)]\n"
+        "define i32 @go(i32 %i) {\nentry:\n  %p = getelementptr ptr, ptr @labels, i32 %i\n"
+        "  %t = load ptr, ptr %p\n  indirectbr ptr %t, [label %a, label %b]\n"
+        "a:\n  ret i32 10\nb:\n  ret i32 20\n}"
+    )
+    with pytest.raises(LinkError, match="label"):
+        s.hibernate("go")
+    s.run(
+        "@n = global i32 0\n@llvm.global_dtors = appending global [1 x { i32, ptr, ptr }] "
+        "[{ i32, ptr, ptr } { i32 65535, ptr @end, ptr null }]\n"
+        "define void @end() {\n  store i32 1, ptr @n\n  ret void\n}"
+    )
+    with pytest.raises(LinkError, match="constructors or destructors"):
+        s.hibernate("end")
+    s.run("define internal i32 @one() noinline {\n  ret i32 4\n}\n"
+          "define i32 @call() {\n  %r = call i32 @one()\n  ret i32 %r\n}")  # fmt: skip
+    s.hibernate("call")
+    assert s.call("call") == 4
+    assert s.call("go", 1) == 20
+
+
+# -- with everything else ----------------------------------------------------------------------
+
+
+def test_redefined_evicted_and_undone_while_away(s: Session) -> None:
+    s.run(SQ)
+    s.run("define i32 @twice(i32 %x) {\n  %a = call i32 @sq(i32 %x)\n  %r = add i32 %a, %a\n"
+          "  ret i32 %r\n}")  # fmt: skip
+    s.hibernate("sq", "twice")
+    s.run(CUBE)
+    assert asleep(s) == [s.find("twice")[0].number]
+    assert s.call("twice", 2) == 16
+    s.undo()
+    assert s.call("twice", 3) == 18
+    s.hibernate("sq", "twice")
+    with pytest.raises(EvictError, match=r"cell \d+ \(@twice\) uses @sq"):
+        s.evict("sq")
+    s.evict("sq", cascade=True)
+    assert "twice" not in s and not s.cells
+    s.undo()
+    assert s.call("twice", 3) == 18
+    s.hibernate("twice", "sq")
+    s.evict("twice")
+    s.undo()
+    s.check()
+    assert s.call("twice", 1) == 2
+
+
+def test_what_was_redefined_under_a_cell_that_was_away(s: Session) -> None:
+    s.run(constant("one", 1))
+    s.run("@g = global i32 5")
+    s.run(
+        "define i32 @f() {\n  %a = call i32 @one()\n  %b = load i32, ptr @g\n"
+        "  %r = add i32 %a, %b\n  ret i32 %r\n}"
+    )
+    s.hibernate("f")
+    s.run(constant("one", 100))
+    s.run("@pad = global [64 x i8] zeroinitializer\n@g = global i32 7")
+    assert s.call("f") == 107
+
+
+def test_a_crash_in_code_that_came_back_names_it(s: Session) -> None:
+    s.run("define i32 @get(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}")
+    s.hibernate("get")
+    with pytest.raises(Exception, match=r"(?s)null pointer.*@get"):
+        s.call("get", 0)
+    s.hibernate("get")
+    s.run("@g = global i32 3")
+    assert s.run("@get(@g)").value == 3
+
+
+def test_an_interrupt_waits_and_then_ends_the_cell(s: Session) -> None:
+    s.run(SQ)
+    s.run(
+        "define void @spin() {\nentry:\n  br label %l\nl:\n  %v = call i32 @sq(i32 2)\n"
+        "  br label %l\n}"
+    )
+    s.hibernate("sq")
+    with interrupting(s), pytest.raises(Interrupted):
+        s.call("spin")
+    assert s.call("sq", 3) == 9
+
+
+def test_interrupts_at_any_moment_lose_nothing(s: Session) -> None:
+    s.run(SQ)
+    s.run("define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}")
+    chance = random.Random(3)
+    for i in range(60):
+        s.hibernate("sq", "f")
+        timer = threading.Timer(chance.random() * 0.002, s.interrupt)
+        timer.start()
+        try:
+            assert s.call("f", i) == i * i
+        except Interrupted:
+            pass
+        timer.join()
+        s.check()
+    assert s.call("f", 12) == 144
+
+
+def test_no_room_is_that_cells_error(fresh: Callable[..., Session]) -> None:
+    s = fresh(capacity=8 << 20)
+    s.run(PADDED.format(1, 600_000))
+    s.run("define i32 @f(i32 %x) {\n  %v = call i32 @p1(i32 %x)\n  ret i32 %v\n}")
+    s.hibernate("p1")
+    room = s.arena.zones["text"]
+    held = s.arena.reserve("text", s.arena.usage()["text"]["largest"])
+    assert room is not None
+    with pytest.raises(ArenaFull):
+        s.call("f", 1)
+    s.arena.abort(held)
+    assert s.call("f", 1) == 2
+    s.check()
+
+
+def test_from_threads_of_the_program(s: Session) -> None:
+    """Four threads call what is not there, at the same time as the cell itself."""
+    s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"
+                    for i in range(4)))  # fmt: skip
+    s.run(
+        "define ptr @body(ptr %p) {\n"
+        + "\n".join(f"  %v{i} = call i64 @w{i}(i64 {10 * i})" for i in range(4))
+        + "\n  %a = add i64 %v0, %v1\n  %b = add i64 %v2, %v3\n  %c = add i64 %a, %b\n"
+        "  %r = inttoptr i64 %c to ptr\n  ret ptr %r\n}"
+    )
+    s.run(
+        "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\ndeclare i32 @pthread_join(i64, ptr)\n"
+        "define i64 @go() {\nentry:\n  %t = alloca [4 x i64]\n  %r = alloca [4 x ptr]\n"
+        "  br label %start\nstart:\n  %i = phi i64 [0, %entry], [%j, %start]\n"
+        "  %h = getelementptr i64, ptr %t, i64 %i\n"
+        "  %c = call i32 @pthread_create(ptr %h, ptr null, ptr @body, ptr null)\n"
+        "  %j = add i64 %i, 1\n  %m = icmp ult i64 %j, 4\n"
+        "  br i1 %m, label %start, label %own\nown:\n  %mine = call ptr @body(ptr null)\n"
+        "  %first = ptrtoint ptr %mine to i64\n  br label %end\n"
+        "end:\n  %k = phi i64 [0, %own], [%l, %end]\n  %sum = phi i64 [%first, %own], [%more, %end]\n"
+        "  %g = getelementptr i64, ptr %t, i64 %k\n  %id = load i64, ptr %g\n"
+        "  %o = getelementptr ptr, ptr %r, i64 %k\n"
+        "  %z = call i32 @pthread_join(i64 %id, ptr %o)\n  %got = load i64, ptr %o\n"
+        "  %more = add i64 %sum, %got\n  %l = add i64 %k, 1\n  %n = icmp ult i64 %l, 4\n"
+        "  br i1 %n, label %end, label %done\ndone:\n  ret i64 %more\n}"
+    )
+    for _ in range(20):
+        deadline = time.monotonic() + 10
+        while s.engine.executor.threads and time.monotonic() < deadline:
+            time.sleep(0.001)  # a thread that was joined is a moment in going
+        s.hibernate("w0", "body")
+        assert s.call("go") == 5 * (60 + 6)
+        s.check()
+
+
+def test_in_a_forked_child(s: Session) -> None:
+    s.run(constant("status", 3))
+    s.run(
+        "declare i32 @fork()\ndeclare i32 @waitpid(i32, ptr, i32)\ndeclare void @_exit(i32)\n"
+        "define i32 @parent() {\n  %s = alloca i32\n  %p = call i32 @fork()\n"
+        "  %c = icmp eq i32 %p, 0\n  br i1 %c, label %child, label %own\n"
+        "child:\n  %e = call i32 @status()\n  call void @_exit(i32 %e)\n  unreachable\n"
+        "own:\n  %w = call i32 @waitpid(i32 %p, ptr %s, i32 0)\n  %v = load i32, ptr %s\n"
+        "  %r = lshr i32 %v, 8\n  ret i32 %r\n}"
+    )
+    s.hibernate("status")
+    assert s.call("parent") == 3
+    assert s.call("status") == 3
+
+
+def test_an_exception_crosses_code_that_came_back(s: Session) -> None:
+    s.run(
+        "@_ZTIi = external constant ptr\ndeclare ptr @__cxa_allocate_exception(i64)\n"
+        "declare void @__cxa_throw(ptr, ptr, ptr)\n"
+        "define void @thrower() {\n  %e = call ptr @__cxa_allocate_exception(i64 4)\n"
+        "  store i32 77, ptr %e\n  call void @__cxa_throw(ptr %e, ptr @_ZTIi, ptr null)\n"
+        "  unreachable\n}"
+    ) if _has_cxx(s) else pytest.skip("libstdc++ cannot be loaded")
+    s.run(
+        "declare i32 @__gxx_personality_v0(...)\ndeclare ptr @__cxa_begin_catch(ptr)\n"
+        "declare void @__cxa_end_catch()\ndeclare void @thrower()\n"
+        "define i32 @catcher() personality ptr @__gxx_personality_v0 {\n"
+        "  invoke void @thrower() to label %fine unwind label %bad\nfine:\n  ret i32 0\n"
+        "bad:\n  %l = landingpad { ptr, i32 } catch ptr null\n"
+        "  %x = extractvalue { ptr, i32 } %l, 0\n  %p = call ptr @__cxa_begin_catch(ptr %x)\n"
+        "  %v = load i32, ptr %p\n  call void @__cxa_end_catch()\n  ret i32 %v\n}"
+    )
+    for which in (("thrower",), ("catcher",), ("catcher", "thrower")):
+        s.hibernate(*which)
+        assert s.call("catcher") == 77
+        s.check()
+
+
+def _has_cxx(s: Session) -> bool:
+    try:
+        s.load("libstdc++.so.6")
+    except Exception:
+        return False
+    return True
+
+
+# -- the budget --------------------------------------------------------------------------------
+
+
+def test_between_runs_the_budget_holds(fresh: Callable[..., Session]) -> None:
+    s = fresh(budget=64 << 10)
+    for i in range(60):
+        s.run(PADDED.format(i, 4000))
+        assert s.residency.code <= 64 << 10
+    assert len(asleep(s)) > 40
+    chance = random.Random(1)
+    for _ in range(300):
+        i = chance.randrange(60)
+        assert s.call(f"p{i}", 1) == i + 1
+        assert s.residency.code <= 64 << 10
+    s.check()
+
+
+def test_what_was_used_last_stays(fresh: Callable[..., Session]) -> None:
+    s = fresh()
+    for i in range(10):
+        s.run(PADDED.format(i, 4000))
+    s.run("define i32 @top(i32 %x) {\n  %r = call i32 @p2(i32 %x)\n  ret i32 %r\n}")
+    for _ in range(2):
+        s.call("p5", 1)
+        s.call("top", 1)  # uses p2
+    s.budget = 14 << 10
+    awake = {n for c in s.cells if c.state is CellState.LIVE for n in c.names}
+    assert {"top", "p2", "p5"} <= awake and len(asleep(s)) >= 7
+    s.budget = 0
+    assert s.call("p0", 1) == 1
+
+
+def test_what_is_kept_stays(fresh: Callable[..., Session]) -> None:
+    s = fresh()
+    for i in range(10):
+        s.run(PADDED.format(i, 4000))
+    s.hibernate("p0")
+    assert [c.names for c in s.keep("p0", "p1")] == [["p0"], ["p1"]]
+    s.budget = 10 << 10
+    awake = {n for c in s.cells if c.state is CellState.LIVE for n in c.names}
+    assert awake == {"p0", "p1"}
+    with pytest.raises(LinkError, match="%keep holds it"):
+        s.hibernate("p0")
+    s.keep("p0", "p1", on=False)
+    s.budget = 5 << 10
+    assert s.residency.code <= 5 << 10
+    with pytest.raises(UsageError):
+        s.budget = -1
+
+
+def test_a_run_may_go_over_by_what_it_brings_in(fresh: Callable[..., Session]) -> None:
+    s = fresh(budget=20 << 10)
+    for i in range(12):
+        s.run(PADDED.format(i, 4000))
+    calls = "\n".join(
+        f"  %v{i} = call i32 @p{i}(i32 {'0' if i == 0 else f'%v{i - 1}'})" for i in range(12)
+    )
+    s.run(f"define i32 @all() {{\n{calls}\n  ret i32 %v11\n}}")
+    for _ in range(3):
+        assert s.call("all") == sum(range(12))
+        assert s.residency.code <= 20 << 10
+    s.check()
