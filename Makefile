@@ -55,7 +55,7 @@ $(VENV)/.python: pyproject.toml
 	@tools/step 'virtual environment in .venv' "$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/jitkernel/* labextension/* labextension/static/*)
+$(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labextension/static/*)
 	@tools/step 'jitkernel and what it needs' $(PY) -m pip install -q -e .
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@

@@ -69,8 +69,8 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--prefix", metavar="PATH", help="for the Jupyter installed under PATH")
     command.set_defaults(call=install)
 
-    command = commands.add_parser("run", help="run a file of LLVM IR or a notebook")
-    command.add_argument("file", metavar="FILE", help="FILE.ll or FILE.ipynb")
+    command = commands.add_parser("run", help="run a file of IR or Kaleidoscope, or a notebook")
+    command.add_argument("file", metavar="FILE", help="FILE.ll, FILE.ks or FILE.ipynb")
     command.set_defaults(call=run)
 
     command = commands.add_parser("console", help="the kernel in this terminal")

@@ -12,15 +12,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.errors import UsageError
 from jitkernel.kernel.magics import BY_NAME, MAGICS
 from jitkernel.kernel.magics.table import Argument, Magic
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.languages import Language
 
-__all__ = ["Match", "complete"]
+__all__ = ["Match", "cell_language", "complete"]
 
 _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
+_WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
 _MAGIC_LINE = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)(\s+)(.*)\Z", re.DOTALL)
 _MAGIC_HEAD = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
 _LOCAL = re.compile(r'^\s*(%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*=', re.MULTILINE)
@@ -47,22 +50,26 @@ def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
     before = code[:position]
     line = before.rsplit("\n", 1)[-1]
     start, matches = position, list[Match]()
+    language = cell_language(frontend, code)
     magic = _magic_of(line)
     head = _MAGIC_HEAD.match(line)
     if magic is not None:
         word = line[len(line) - len(line.split()[-1]) :] if not line[-1:].isspace() else ""
         start = position - len(word)
         matches = list(_argument_matches(frontend, magic, word, code))
-    elif line.lstrip().startswith("!") and not line.lstrip().startswith("!!"):
+    elif language is None and line.lstrip().startswith("!") and line.lstrip()[:2] != "!!":
         word = line.split(None)[-1] if not line[-1:].isspace() else ""
         word = word.removeprefix("!")
         start = position - len(word)
         matches = [Match(path, "path") for path in _paths(word)]
     else:
-        found = _TOKEN.search(line)
+        found = (_TOKEN if language is None else _WORD).search(line)
         word = found[0] if found else ""
         start = position - len(word)
-        matches = list(_ir_matches(frontend, code, before, word))
+        if language is None:
+            matches = list(_ir_matches(frontend, code, before, word))
+        else:
+            matches = list(_language_matches(frontend, language, code, word))
         if head is not None:
             first_line = not before[: len(before) - len(line)].strip()
             matches = [*_magic_matches(head[1], head[2] or "", first_line), *matches]
@@ -171,6 +178,52 @@ def _paths(word: str) -> list[str]:
             slash = "/" if os.path.isdir(os.path.join(folder, name)) else ""
             found.append(shown + name + slash)
     return found
+
+
+# -- other languages -----------------------------------------------------------------------
+
+
+def cell_language(frontend: Frontend, code: str) -> Language | None:
+    """The language of a cell, by its %% line or by default; None for IR and for unknown ones."""
+    from jitkernel.kernel.magics import cell_magic
+    from jitkernel.languages import find, names
+
+    name = frontend.setting("JITKernel.default_language")
+    call = cell_magic(code)
+    if call is not None and call.name in names():
+        name = call.name
+    try:
+        return None if name == "llvm" else find(name)
+    except UsageError:
+        return None
+
+
+def _language_matches(
+    frontend: Frontend, language: Language, code: str, word: str
+) -> Iterator[Match]:
+    """Keywords, functions that the language can call, and the cell's own words."""
+    if not word:
+        return
+    for text, (kind, meaning) in language.keywords.items():
+        if text.startswith(word):
+            yield Match(text, kind, meaning)
+    from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+    from jitkernel.languages.llvm.types import FunctionType, parse_type
+
+    types = {s.name: s.type for s in frontend.session.symbols.values() if s.kind == "function"}
+    for name, shown in types.items():
+        if not name.startswith(word):
+            continue
+        type = parse_type(shown)
+        if isinstance(type, FunctionType) and language.callable_here(type):
+            yield Match(name, "function", shown)
+    for name in PRELUDE:
+        known = prelude_type(name)
+        if name.startswith(word) and known is not None and language.callable_here(known):
+            yield Match(name, "function", str(known))
+    for name in re.findall(r"[A-Za-z_]\w*", code):
+        if name.startswith(word) and name != word:
+            yield Match(name, "name", "in this cell")
 
 
 # -- IR ------------------------------------------------------------------------------------

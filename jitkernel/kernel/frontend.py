@@ -85,9 +85,14 @@ class Frontend:
     # -- running ---------------------------------------------------------------------------
 
     def execute(
-        self, source: str, cell_id: str | None = None, options: CellOptions | None = None
+        self,
+        source: str,
+        cell_id: str | None = None,
+        options: CellOptions | None = None,
+        language: str = "",
     ) -> Result | None:
-        """Run one cell, magics included.  Raises what the session raises."""
+        """Run one cell, magics included; of the default language where it says nothing else.
+        Raises what the session raises."""
         call = magics.cell_magic(source)
         if call is not None:
             return magics.run_cell_magic(self, call, cell_id)
@@ -95,23 +100,24 @@ class Frontend:
             self.out.leave()
             self.print("Ctrl-D leaves a console; elsewhere, shut the kernel down from the menu.")
             return None
+        language = language or self.setting("JITKernel.default_language")
         return self.session.run(
-            source, cell_id=cell_id, sink=self, options=options, number=self.number
+            source, language, cell_id, sink=self, options=options, number=self.number
         )
 
-    def run_nested(self, source: str) -> None:
+    def run_nested(self, source: str, language: str = "") -> None:
         """Run a piece of source from within a cell (`%run`, `%time`); its value is displayed."""
-        result = self.aside(source)
+        result = self.aside(source, language)
         if result is not None and result.text:
             self.display(View(result.text, result.html))
 
-    def aside(self, source: str) -> Result | None:
+    def aside(self, source: str, language: str = "") -> Result | None:
         """Run what is no prompt of the client's: unless it defined something, it leaves no number
         behind, so that `_5` stays the result of `[5]`."""
         session = self.session
         number, last = session.number, session.last
         try:
-            return self.execute(source)
+            return self.execute(source, language=language)
         finally:
             if session.number != number and session.number not in session.program.cells:
                 session.results.pop(session.number, None)

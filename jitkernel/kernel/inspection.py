@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import JitError
+from jitkernel.kernel.completion import cell_language
 from jitkernel.kernel.magics import BY_NAME
 from jitkernel.kernel.magics.table import help_text
 from jitkernel.views.names import bare, written
@@ -17,6 +18,7 @@ from jitkernel.views.view import View, escape, join, listing
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.languages import Language
     from jitkernel.session.symbol_table import Symbol
 
 __all__ = ["inspect_at", "inspect_name"]
@@ -29,6 +31,9 @@ def inspect_at(frontend: Frontend, code: str, position: int, level: int) -> View
     start = code.rfind("\n", 0, position) + 1
     stop = code.find("\n", position)
     line = code[start : stop if stop >= 0 else len(code)]
+    language = cell_language(frontend, code)
+    if language is not None and not line.lstrip().startswith("%"):
+        return _in_language(frontend, language, code, position, level)
     for match in _WORD.finditer(line):
         if match.start() <= position - start <= match.end():
             found = inspect_name(frontend, match[0], level)
@@ -37,6 +42,20 @@ def inspect_at(frontend: Frontend, code: str, position: int, level: int) -> View
     # Inside the parentheses of a call: the function that is called.
     call = re.findall(r'(@(?:"[^"\n]*"|[-\w.$]+))\(', line[: position - start])
     return inspect_name(frontend, call[-1], level) if call else None
+
+
+def _in_language(
+    frontend: Frontend, language: Language, code: str, position: int, level: int
+) -> View | None:
+    """A keyword of the language, a function that stands or is called there, or a magic."""
+    called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
+    for name in (language.symbol_at(code, position), *called[-1:]):
+        if name in language.keywords:
+            return listing("", f"{name}: {language.keywords[name][1]}")
+        found = inspect_name(frontend, f"@{name}", level) if name else None
+        if found is not None:
+            return found
+    return None
 
 
 def inspect_name(frontend: Frontend, name: str, level: int) -> View | None:

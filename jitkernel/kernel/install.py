@@ -1,6 +1,7 @@
 """`jitkernel install`: make the kernel visible to Jupyter without installing the package again.
 
-It copies the kernelspec, and the extension that colours LLVM IR in JupyterLab.
+It copies the kernelspecs, one for each tile of the launcher, and the extension that colours cells
+in JupyterLab.
 
 `pip install` of the wheel already does so for its own environment; this is for editable installs
 and for the Jupyter of another environment.  Start from `install`.
@@ -15,20 +16,23 @@ import sys
 import sysconfig
 from pathlib import Path
 
-__all__ = ["NAME", "install", "kernelspec_source"]
+__all__ = ["KERNELS", "NAME", "install", "kernelspec_source"]
 
 NAME = "jitkernel"
+# The same kernel, with another default language.
+KERNELS = (NAME, "jitkernel-kaleidoscope")
 
 
-def kernelspec_source() -> Path:
+def kernelspec_source(name: str = NAME) -> Path:
     """The folder with kernel.json and the logos."""
-    return _source(Path("kernelspec", NAME), "kernels", "kernel.json")
+    return _source(Path("kernelspec", name), "kernels", "kernel.json")
 
 
 def _source(in_tree: Path, kind: str, file: str) -> Path:
     """A folder of the source tree, or where the wheel's data went."""
     tree = Path(__file__).resolve().parents[2] / in_tree
-    shared = Path(sysconfig.get_path("data"), "share", "jupyter", kind, NAME)
+    name = in_tree.name if kind == "kernels" else NAME
+    shared = Path(sysconfig.get_path("data"), "share", "jupyter", kind, name)
     for folder in (tree, shared):
         if (folder / file).is_file():
             return folder
@@ -36,7 +40,7 @@ def _source(in_tree: Path, kind: str, file: str) -> Path:
 
 
 def install(where: str = "user", prefix: str = "") -> Path:
-    """Copy the kernelspec to where Jupyter looks; its path.
+    """Copy the kernelspecs to where Jupyter looks; the path of the first.
 
     `where` is "user", "sys-prefix" or "prefix".  Outside this environment the kernel is started
     with this Python by its path, since "python" would be another one there.
@@ -50,7 +54,12 @@ def install(where: str = "user", prefix: str = "") -> Path:
     extension = _source(Path("labextension"), "labextensions", "package.json")
     if extension.resolve() != (base / "labextensions" / NAME).resolve():
         shutil.copytree(extension, base / "labextensions" / NAME, dirs_exist_ok=True)
-    source, target = kernelspec_source(), base / "kernels" / NAME
+    for name in reversed(KERNELS):
+        target = _copy_spec(kernelspec_source(name), base / "kernels" / name, where)
+    return target
+
+
+def _copy_spec(source: Path, target: Path, where: str) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     for file in source.iterdir():
         if file.name != "kernel.json" and file.resolve() != (target / file.name).resolve():

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipykernel._version import kernel_protocol_version
 from ipykernel.kernelbase import Kernel
@@ -35,20 +35,10 @@ from jitkernel.kernel.settings import Session as SessionSettings
 from jitkernel.kernel.wire import WireOutput
 from jitkernel.views.view import View
 
-__all__ = ["JITKernel"]
+if TYPE_CHECKING:
+    from jitkernel.languages import Language
 
-LANGUAGE_INFO = {
-    "name": "llvm",
-    "version": "22",
-    "mimetype": "text/x-llvm",
-    "file_extension": ".ll",
-    "pygments_lexer": "llvm",
-    "codemirror_mode": "llvm",
-    "nbconvert_exporter": "script",
-}
-HELP_LINKS = [
-    {"text": "LLVM language reference", "url": "https://llvm.org/docs/LangRef.html"},
-]
+__all__ = ["JITKernel"]
 
 
 PRESS_AGAIN = 0.1  # seconds
@@ -61,9 +51,6 @@ class JITKernel(JITKernelSettings, Kernel):
 
     implementation = "jitkernel"
     implementation_version = __version__
-    language_info: dict[str, object] = LANGUAGE_INFO  # type: ignore[assignment]
-    banner = f"jitkernel {__version__}: LLVM IR cells in one growing program. %help helps."
-    help_links = HELP_LINKS  # type: ignore[assignment]
 
     # IPKernelApp hands these to every kernel.
     user_ns = AnyTrait(None)
@@ -94,6 +81,41 @@ class JITKernel(JITKernelSettings, Kernel):
             History(_history_path(), self.history_length),
         )
         self.register_comms()
+
+    # -- the language of cells without %% --------------------------------------------------
+
+    @property
+    def language(self) -> Language:
+        """The default language."""
+        from jitkernel.languages import find
+
+        return find(self.default_language)
+
+    @property
+    def language_info(self) -> dict[str, object]:  # type: ignore[override]
+        """What editors and nbconvert want to know."""
+        language = self.language
+        return {
+            "name": language.name,
+            "version": language.version,
+            "mimetype": language.mimetype,
+            "file_extension": language.file_extension,
+            "pygments_lexer": language.lexer,
+            "codemirror_mode": language.name,
+            "nbconvert_exporter": "script",
+        }
+
+    @property
+    def banner(self) -> str:  # type: ignore[override]
+        """What a console prints first."""
+        shown = self.language.display_name or self.language.name
+        return f"jitkernel {__version__}: {shown} cells in one growing program. %help helps."
+
+    @property
+    def help_links(self) -> list[dict[str, str]]:  # type: ignore[override]
+        """For the help menu."""
+        url = self.language.help_url
+        return [{"text": f"{self.language.display_name} reference", "url": url}] if url else []
 
     # -- every request ---------------------------------------------------------------------
 
@@ -263,7 +285,9 @@ class JITKernel(JITKernelSettings, Kernel):
     async def do_is_complete(self, code: str) -> dict[str, Any]:  # type: ignore[override]
         from jitkernel.languages.llvm import is_complete
 
-        found = is_complete(code)
+        # What begins with %% is read in one way whatever its language: a blank line ends it.
+        of_cell = code.lstrip().startswith("%%")
+        found = is_complete(code) if of_cell else self.language.is_complete(code)
         reply: dict[str, Any] = {"status": found.status}
         if found.status == "incomplete":
             reply["indent"] = found.indent

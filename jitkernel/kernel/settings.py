@@ -191,8 +191,10 @@ class Executor(Configurable):
 class JITKernelSettings(Configurable):
     """What the Jupyter side does; `JITKernel` inherits these traits."""
 
-    default_language = Enum(
-        ["llvm"], "llvm", help="The language of a cell without %%. Takes effect at start."
+    default_language = Unicode(
+        "llvm",
+        help="The language of a cell without %%; %language lists what there is."
+        " Takes effect at start.",
     ).tag(config=True, effect="start")
     asm_syntax = Enum(["intel", "att"], "intel", help="The syntax of %asm. Takes effect now.").tag(
         config=True, effect="now"
@@ -214,6 +216,18 @@ class JITKernelSettings(Configurable):
     history_length = Integer(
         10_000, min=0, help="Cells of history kept; 0: none. Takes effect at start."
     ).tag(config=True, effect="start")
+
+    @validate("default_language")
+    def _known_language(self, proposal: Any) -> str:
+        if proposal.value != "llvm":  # always there, and a start need not look for it
+            from jitkernel.errors import UsageError
+            from jitkernel.languages import find
+
+            try:
+                find(proposal.value)
+            except UsageError as error:
+                raise TraitError(str(error)) from None
+        return str(proposal.value)
 
 
 FLAGS: dict[str, tuple[dict[str, dict[str, Any]], str]] = {

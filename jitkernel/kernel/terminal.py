@@ -1,7 +1,7 @@
 """The kernel without Jupyter's messages: `jitkernel run FILE`, and the way into `jupyter console`.
 
-A file of IR runs as one cell in a session of this process, magics included; a notebook runs
-through a real kernel.  Start from `run_file`.
+A file of IR or Kaleidoscope runs as one cell in a session of this process, magics included; a
+notebook runs through a real kernel.  Start from `run_file`.
 """
 
 from __future__ import annotations
@@ -63,10 +63,12 @@ def run_file(path: Path) -> int:
     except (OSError, ValueError) as error:
         print(f"jitkernel run: {path}: {error}", file=sys.stderr)
         return 1
-    return _run_source(source)
+    from jitkernel.languages import of_file
+
+    return _run_source(source, of_file(str(path)))
 
 
-def _run_source(source: str) -> int:
+def _run_source(source: str, language: str) -> int:
     from jitkernel.errors import Exited
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.early import read_settings
@@ -94,7 +96,7 @@ def _run_source(source: str) -> int:
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
         frontend.begin()
         try:
-            result = frontend.execute(source)
+            result = frontend.execute(source, language=language)
         except Exited as error:
             return error.status & 0xFF
         except Exception as error:

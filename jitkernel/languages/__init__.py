@@ -4,7 +4,7 @@ Start from `Language`, which says what a language is, and `find`, which knows th
 """
 
 from jitkernel.languages.language import Commands, Known, Language, Once, plan, split_commands
-from jitkernel.languages.registry import add, find, load_file, names
+from jitkernel.languages.registry import add, find, load_file, names, of_file
 
 __all__ = [
     "Commands",
@@ -15,6 +15,7 @@ __all__ = [
     "find",
     "load_file",
     "names",
+    "of_file",
     "plan",
     "split_commands",
 ]

@@ -11,13 +11,16 @@ import difflib
 import importlib
 import importlib.util
 import sys
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.languages.language import Language
 
-__all__ = ["GROUP", "add", "find", "installed", "load_file", "names"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["GROUP", "add", "find", "installed", "load_file", "names", "of_file"]
 
 GROUP = "jitkernel.languages"
 OWN = {
@@ -29,6 +32,8 @@ _loaded: dict[str, Language] = {}
 
 def installed() -> dict[str, EntryPoint]:
     """The languages of other packages, as they are installed now."""
+    from importlib.metadata import entry_points
+
     importlib.invalidate_caches()
     return {point.name: point for point in entry_points(group=GROUP)}
 
@@ -44,6 +49,15 @@ def find(name: str) -> Language:
     if found is None:
         found = _loaded[name] = _load(name)
     return found
+
+
+def of_file(path: str) -> str:
+    """The name of the language that a file's ending says, "" where it says none."""
+    suffix = Path(path).suffix
+    known = {".ll": "llvm", ".ks": "kaleidoscope"}
+    if not suffix or suffix in known:
+        return known.get(suffix, "")
+    return next((n for n in names() if find(n).file_extension == suffix), "")
 
 
 def add(language: Language) -> None:

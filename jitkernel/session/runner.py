@@ -83,15 +83,24 @@ class Runner(Definer):
         self.language = find(language)
         before, self.session.sink = self.session.sink, self
         try:
-            known = self.host()
-            known.output = self.output
-            return self._run(self.language.read(source, known))
+            return self._run(self._read(source))
         except ArenaFull as error:
             raise explain_full(self.session, error) from None
         finally:
             self.session.sink = before
             self.result.stdout = self.out.decode("utf-8", "replace")
             self.result.stderr = self.err.decode("utf-8", "replace")
+
+    def _read(self, source: str) -> Plan:
+        known = self.host()
+        known.output = self.output
+        try:
+            return self.language.read(source, known)
+        except JitError:
+            raise
+        except Exception as error:  # the language is somebody's code
+            words = f"{self.language.name} failed on this cell: {type(error).__name__}: {error}"
+            raise CompileError(words) from error
 
     def _run(self, plan: Plan) -> Result:
         if plan.cell_magic is not None:

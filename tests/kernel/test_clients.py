@@ -180,6 +180,8 @@ def test_install_with_a_prefix(tmp_path: Path) -> None:
     spec = json.loads((folder / "kernel.json").read_text())
     assert spec["argv"][0] == sys.executable
     assert (prefix / "share/jupyter/labextensions/jitkernel/static/remoteEntry.js").is_file()
+    other = prefix / "share/jupyter/kernels/jitkernel-kaleidoscope"
+    assert json.loads((other / "kernel.json").read_text())["language"] == "kaleidoscope"
     assert {"logo-32x32.png", "logo-64x64.png", "logo-svg.svg"} <= {
         p.name for p in folder.iterdir()
     }

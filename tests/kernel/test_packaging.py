@@ -26,15 +26,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def test_the_kernelspec_is_shared_data(wheel: zipfile.ZipFile) -> None:
-    names = [n for n in wheel.namelist() if "/share/jupyter/kernels/jitkernel/" in n]
+@pytest.mark.parametrize(
+    ("folder", "language"), [("jitkernel", "llvm"), ("jitkernel-kaleidoscope", "kaleidoscope")]
+)
+def test_the_kernelspecs_are_shared_data(
+    wheel: zipfile.ZipFile, folder: str, language: str
+) -> None:
+    names = [n for n in wheel.namelist() if f"/share/jupyter/kernels/{folder}/" in n]
     assert {Path(n).name for n in names} == {
         "kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg",
     }  # fmt: skip
     (spec,) = [n for n in names if n.endswith("kernel.json")]
     content = json.loads(wheel.read(spec))
     assert content["argv"][:4] == ["python", "-P", "-m", "jitkernel.kernel"]
-    assert content["language"] == "llvm"
+    assert content["language"] == language
 
 
 def test_the_editor_extension_is_shared_data(wheel: zipfile.ZipFile) -> None:
@@ -52,9 +57,11 @@ def test_every_source_file_is_in_it(wheel: zipfile.ZipFile) -> None:
     assert not missing
 
 
-def test_the_command_is_declared(wheel: zipfile.ZipFile) -> None:
+def test_the_command_and_the_lexer_are_declared(wheel: zipfile.ZipFile) -> None:
     (entry,) = [n for n in wheel.namelist() if n.endswith("entry_points.txt")]
-    assert "jitkernel = jitkernel.__main__:main" in wheel.read(entry).decode()
+    text = wheel.read(entry).decode()
+    assert "jitkernel = jitkernel.__main__:main" in text
+    assert "[pygments.lexers]\nkaleidoscope = jitkernel.languages.lexer:" in text
 
 
 def test_importing_the_kernel_process_loads_no_llvm() -> None:

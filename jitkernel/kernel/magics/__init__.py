@@ -17,6 +17,7 @@ from jitkernel.kernel.magics import (
     environment,
     grading,
     inspecting,
+    languages,
     memory,
     program,
     residency,
@@ -39,6 +40,7 @@ MAGICS: tuple[Magic, ...] = (
     *inspecting.MAGICS,
     *timing.MAGICS,
     *grading.MAGICS,
+    *languages.MAGICS,
     *watching.MAGICS,
     *environment.MAGICS,
 )
@@ -65,6 +67,8 @@ def find(name: str, form: str) -> Magic:
     marks = "%" if form == "line" else "%%"
     magic = BY_NAME.get(name)
     if magic is None:
+        if form == "cell" and (found := _language(name)):
+            return found
         if name in HABITS:
             raise UsageError(f"{marks}{name} is not here: {HABITS[name]}")
         near = difflib.get_close_matches(name, BY_NAME, 1)
@@ -75,6 +79,15 @@ def find(name: str, form: str) -> Magic:
     if form == "line":
         raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
     raise UsageError(f"%%{name} takes no cell: write %{name}")
+
+
+def _language(name: str) -> Magic | None:
+    """The cell magic of a language that a package or a file has added."""
+    from jitkernel.languages import find, names
+
+    if name not in names():
+        return None
+    return languages.language_magic(name, find(name).display_name or name)
 
 
 def run_line_magic(frontend: Frontend, name: str, line: str) -> Any:

@@ -73,7 +73,7 @@ def callgraph(frontend: Frontend, arguments: Any) -> None:
 
 
 def llvm(frontend: Frontend, arguments: Any) -> Any:
-    return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments))
+    return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
 
 def cell_options(arguments: Any) -> CellOptions:

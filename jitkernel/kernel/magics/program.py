@@ -87,6 +87,8 @@ def reset(frontend: Frontend, arguments: Any) -> None:
 
 
 def run(frontend: Frontend, arguments: Any) -> Any:
+    from jitkernel.languages import of_file
+
     path = os.path.expanduser(arguments.file)
     if path.endswith(".so") or ".so." in os.path.basename(path):
         raise UsageError(f"{path} is a shared library: %lib {path}")
@@ -95,7 +97,7 @@ def run(frontend: Frontend, arguments: Any) -> Any:
             source = file.read()
     except OSError as error:
         raise UsageError(f"%run: {path}: {error.strerror}") from None
-    frontend.run_nested(source)
+    frontend.run_nested(source, of_file(path))
 
 
 def library(frontend: Frontend, arguments: Any) -> None:
