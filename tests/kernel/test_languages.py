@@ -124,7 +124,9 @@ def test_a_language_from_a_file(kernel: Kernel, tmp_path: Path) -> None:
     assert "there is no magic %%numbers" in kernel.fails("%%numbers\n42")
     assert "%%numbers cells are read by" in kernel.ok(f"%language {file}")
     assert kernel.result("%%numbers\n42") == "i64 42"
-    assert "numbers failed on this cell: ValueError: invalid literal" in kernel.fails("%%numbers\nforty-two")
+    assert "numbers failed on this cell: ValueError: invalid literal" in kernel.fails(
+        "%%numbers\nforty-two"
+    )
 
 
 # -- in a notebook of Kaleidoscope -------------------------------------------------------------
