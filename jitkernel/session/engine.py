@@ -177,6 +177,8 @@ class Engine:
         unwind = linker.unwind
         executor.unwind = (unwind.start, unwind.generation)
         outcome = executor.call(thunk, function, arguments, result)
+        if outcome.kind == "interrupted":
+            self.stopping = False  # that is done; what tells of it is not to be stopped
         if outcome.respawned:
             self.renew()
             if outcome.kind == "ok":
