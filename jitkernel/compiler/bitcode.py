@@ -18,7 +18,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError
 
-__all__ = ["as_written", "optimised", "sealed", "unsealed"]
+__all__ = ["optimised", "sealed", "unsealed"]
 
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
@@ -75,11 +75,6 @@ def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_li
         return binding.print_module(module)
 
     return _with_module(source, options, first_line, use)
-
-
-def as_written(source: str, options: Options, first_line: int) -> str:
-    """The module of a cell as LLVM prints it before any pass.  Raises CompileError."""
-    return str(_with_module(source, options, first_line, binding.print_module))
 
 
 def _with_module(source: str, options: Options, first_line: int, use: Any) -> Any:

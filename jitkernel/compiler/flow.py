@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvmlite
 
-from jitkernel.compiler import bitcode
+from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.text import NAME, plain_name
 
@@ -35,10 +35,12 @@ def flow(
     Blocks are in LLVM's order, the first the entry; edges name them by index.  `letter` is T or F,
     a switch's value or `default`, `unwind`, or empty.  Raises CompileError.
     """
-    if optimised:
-        text = bitcode.optimised(source, options, nobuiltin, first_line)
-    else:
-        text = bitcode.as_written(source, options, first_line)
+    texts: dict[str, str] = {}
+    pipeline.compile_module(
+        source, options, nobuiltin, first_line,
+        watch=lambda stage, module: texts.__setitem__(stage, binding.print_module(module)),
+    )  # fmt: skip
+    text = texts["emit" if optimised else "optimise"]
     module = llvmlite.parse_assembly(text, llvmlite.create_context())
     return [_function(f) for f in module.functions if not f.is_declaration]
 

@@ -13,7 +13,7 @@ from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, join, listing, table
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Flow
+    from jitkernel.compiler import Flow, Options
     from jitkernel.session import Session
 
 __all__ = ["cfg"]
@@ -35,14 +35,18 @@ def cfg(
     if request is None:
         raise UsageError(f"cell {cell.number} has no IR of its own")
     if level is not None:
-        request = replace(request, options=replace(request.options, opt_level=level))
+        request = replace(request, options=replace(request.options, opt_level=level, passes=""))
     flows = session.engine.pool.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no body whose control flow could be shown")
-    how = "as written" if raw else f"as compiled at -O{request.options.opt_level}"
+    how = "as written" if raw else f"as compiled {_pipeline(request.options)}"
     return join([_view(flows[name], how) for name in names])
+
+
+def _pipeline(options: Options) -> str:
+    return f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
 
 
 def _view(flow: Flow, how: str) -> View:
