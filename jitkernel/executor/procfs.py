@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 __all__ = [
     "Mapped",
+    "Region",
     "asleep",
     "family",
     "libraries",
     "marked",
+    "regions",
     "session_members",
     "waits_for_input",
 ]
@@ -33,6 +35,15 @@ class Mapped(NamedTuple):
     stop: int
     path: str
     code: range
+
+
+class Region(NamedTuple):
+    """One line of a process's map: `[start, stop)`, `rw-p`, and the file or `[heap]`, if any."""
+
+    start: int
+    stop: int
+    access: str
+    name: str
 
 
 def _text(path: str) -> str:
@@ -110,6 +121,16 @@ def asleep(pid: int, *threads: int) -> bool:
 def first_thread_ended(pid: int) -> bool:
     """Whether the first thread ended while others go on."""
     return _stat(pid, f"/task/{pid}")[:1] in (["Z"], ["X"])
+
+
+def regions(pid: int) -> list[Region]:
+    """The map of a process, ascending; empty where there is none."""
+    found = []
+    for line in _text(f"/proc/{pid}/maps").splitlines():
+        span, access, _, _, _, *name = line.split(maxsplit=5)
+        low, high = (int(n, 16) for n in span.split("-"))
+        found.append(Region(low, high, access, name[0] if name else ""))
+    return found
 
 
 def libraries(pid: int) -> list[Mapped]:

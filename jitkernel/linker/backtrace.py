@@ -1,4 +1,4 @@
-"""Who called the code that stopped.  Start from `unwind`.
+"""Who called the code that stopped.  Start from `unwind`, and `walk`.
 
 Frames of session code are left by their call frame information in the unwind region.  Where there
 is none (library frames; functions that cannot throw and so have no table) the stack is searched for
@@ -9,16 +9,35 @@ the process it came from may be gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from jitkernel.linker.cfi import REGISTER_NAMES, RETURN_ADDRESS, row_at
 from jitkernel.linker.linker import Linker
 
-__all__ = ["unwind"]
+__all__ = ["StackFrame", "unwind", "walk"]
 
 #: No more frames than this are looked for, and no wider gap between two of them is believed.
 MAX_FRAMES, MAX_FRAME_SIZE = 256, 8 << 20
 
 ReadStack = Callable[[int, int], "bytes | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One frame: `pc` is where its code stood, or a return address into it.
+
+    It takes the stack from `start` to `stop`; `saved` are the addresses where it keeps its callers'
+    registers, `returns` where the address is to which it returns, 0 where that is not known.
+    `certain`: its table says so; else the stack was searched.  `library`: it is not the session's.
+    """
+
+    pc: int
+    start: int
+    stop: int
+    returns: int
+    saved: Mapping[str, int]
+    certain: bool
+    library: bool = False
 
 
 def unwind(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) -> list[int]:
@@ -27,32 +46,58 @@ def unwind(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) 
     `registers` holds at least `rip` and `rsp`, as the code stood; `read_stack(address, size)` gives
     bytes of its stack, None where they are not known.  Never raises for what it finds there.
     """
-    found: list[int] = []
+    return [frame.pc for frame in walk(registers, read_stack, linker)[1:] if not frame.library]
+
+
+def walk(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) -> list[StackFrame]:
+    """The frames of the stack, innermost first; the first one's `pc` is where the code stood.
+
+    Arguments as those of `unwind`.  Frames of libraries between those of the session are one.
+    """
+    frames: list[StackFrame] = []
     known = {name: registers[name] for name in REGISTER_NAMES if name in registers}
     pc, stack = registers["rip"], registers["rsp"]
     exact = True  # pc is where the code stood, not a return address behind its call
-    while len(found) < MAX_FRAMES:
-        caller = _by_table(linker, read_stack, known, stack, pc if exact else pc - 1)
-        if caller is None or not _is_return_address(linker, caller[0]):
-            if caller is not None:  # the caller is a library: go on searching above this frame
-                known, stack = caller[2], caller[1]
-                if _is_runtime(linker, caller[0]):
-                    break
-            searched = _by_search(linker, read_stack, stack)
-            if searched is None:
+    while len(frames) < MAX_FRAMES:
+        saved: dict[str, int] = {}
+        begin, left = (
+            stack,
+            _by_table(linker, read_stack, known, stack, pc - (not exact)),
+        )
+        outside = 0
+        if left is not None:
+            caller, stack, known, saved = left
+            frames.append(
+                StackFrame(pc, begin, stack, stack - 8, saved, True, not _is_code(linker, pc))
+            )
+            if _is_return_address(linker, caller):
+                pc, exact = caller, False
+                continue
+            if _is_runtime(linker, caller):
                 break
-            # What a library or a frame without a table did to the registers is not known.
-            caller = (*searched, {})
-        pc, stack, known = caller
-        found.append(pc)
-        exact = False
-    return found
+            # The caller is a library: go on searching above this frame.
+            begin, outside = stack, caller
+        searched = _by_search(linker, read_stack, stack)
+        if left is None:
+            stop = searched[1] if searched is not None else begin
+            frames.append(
+                StackFrame(pc, begin, stop, stop - 8 if searched is not None else 0, {}, False,
+                           not _is_code(linker, pc))
+            )  # fmt: skip
+        if searched is None:
+            break
+        if outside:
+            frames.append(StackFrame(outside, begin, searched[1], searched[1] - 8, {}, False, True))
+        # What a library or a frame without a table did to the registers is not known.
+        pc, stack, known, exact = searched[0], searched[1], {}, False
+    return frames
 
 
 def _by_table(
     linker: Linker, read_stack: ReadStack, known: Mapping[str, int], stack: int, pc: int
-) -> tuple[int, int, dict[str, int]] | None:
-    """The caller's return address, stack pointer and registers, as the frame's table has them."""
+) -> tuple[int, int, dict[str, int], dict[str, int]] | None:
+    """What the frame's table has: the return address; the caller's stack pointer and registers;
+    where those registers are saved."""
     fde = linker.unwind.find(pc)
     row = row_at(linker.arena.read, fde, pc) if fde else None
     if row is None or row.register >= len(REGISTER_NAMES):
@@ -71,10 +116,12 @@ def _by_table(
     if RETURN_ADDRESS not in words:
         return None
     caller = dict(known)
+    saved = {}
     for number, name in enumerate(REGISTER_NAMES):
         if number in words:
             caller[name] = words[number]
-    return words[RETURN_ADDRESS], cfa, caller
+            saved[name] = cfa + row.saved[number]
+    return words[RETURN_ADDRESS], cfa, caller, saved
 
 
 def _by_search(linker: Linker, read_stack: ReadStack, stack: int) -> tuple[int, int] | None:
@@ -92,6 +139,11 @@ def _by_search(linker: Linker, read_stack: ReadStack, stack: int) -> tuple[int, 
 def _is_runtime(linker: Linker, address: int) -> bool:
     region = linker.arena.regions[0]
     return region.start <= address < region.stop
+
+
+def _is_code(linker: Linker, address: int) -> bool:
+    zone = linker.arena.zones["text"]
+    return zone.start <= address <= zone.high
 
 
 def _is_return_address(linker: Linker, address: int) -> bool:

@@ -34,6 +34,7 @@ from jitkernel.session.signatures import Variable
 from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
 from jitkernel.session.status import status_lines
+from jitkernel.session.stopped import stopped
 from jitkernel.session.store import Record
 
 if TYPE_CHECKING:
@@ -292,7 +293,9 @@ class Definer(Relay):
             )
             outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
-        return error_of(outcome, self.session.places, self.program.linker, find, kept)
+        fault = error_of(outcome, self.session.places, self.program.linker, find, kept)
+        self.session.stopped = stopped(outcome, fault, self.session.places, self.program.linker)
+        return fault
 
     def _kept(self) -> str:
         functions = variables = 0

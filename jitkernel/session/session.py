@@ -36,6 +36,7 @@ from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.snapshot import DataShadow
 from jitkernel.session.source_lines import line_finder
+from jitkernel.session.stopped import Stopped
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
@@ -105,6 +106,7 @@ class Session:
         self._places: Places | None = None
         self._residency: Residency | None = None
         self.graves = Graves()
+        self.stopped: Stopped | None = None  # where a cell was last stopped, for looking at
         self.line_tables: dict[object, LineTable] = {}
         # For hints: values and private symbols that other cells cannot see, with their cell.
         self.ended_locals: dict[str, int] = {}
@@ -498,6 +500,7 @@ class Session:
             change = Change("reset")
             evict(self.program, self.cells, change, cascade=True, finish=self.finish)
             forget(self.program, change)
+            self.stopped = None
             self.history.clear()
             self.results.clear()
             self.last = None

@@ -16,6 +16,7 @@ from jitkernel.views.mir import mir
 from jitkernel.views.object import object
 from jitkernel.views.passes import passes
 from jitkernel.views.residency import residency
+from jitkernel.views.stack import stack
 from jitkernel.views.tables import cells, symbols
 from jitkernel.views.view import View
 from jitkernel.views.watch import watch
@@ -34,6 +35,7 @@ __all__ = [
     "object",
     "passes",
     "residency",
+    "stack",
     "symbols",
     "watch",
 ]

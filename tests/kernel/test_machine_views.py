@@ -38,3 +38,12 @@ def test_cfg_and_callgraph(kernel: Kernel) -> None:
     assert "as compiled at -O0" in kernel.ok("%cfg -O0 @twice")
     assert "@twice" in kernel.ok("%callgraph @sq") and "@sq" in kernel.ok("%callgraph")
     assert "nothing of the session is called @nobody" in kernel.fails("%cfg @nobody")
+
+
+def test_stack_after_a_crash(kernel: Kernel) -> None:
+    kernel.fails(
+        "define i64 @crash(ptr %p) uwtable {\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@crash(null)"
+    )
+    text = kernel.ok("%stack")
+    assert re.search(r"^#0 +@crash, cell \d+ +2 +%v = load volatile i64, ptr %p", text, re.M)
+    assert "return address: what calls cells" in text

@@ -72,6 +72,12 @@ def callgraph(frontend: Frontend, arguments: Any) -> None:
         frontend.display(view(frontend.session, target))
 
 
+def stack(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.stack import stack as view
+
+    frontend.display(view(frontend.session))
+
+
 def llvm(frontend: Frontend, arguments: Any) -> Any:
     return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
@@ -168,6 +174,11 @@ MAGICS = (
             ),
         ),
         example="%callgraph @sum",
+    ),
+    Magic(
+        "stack",
+        "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
+        stack,
     ),
     Magic(
         "llvm",

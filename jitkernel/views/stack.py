@@ -1,0 +1,168 @@
+"""The stack where a cell was stopped last: its frames and what lies in them.  Start from `stack`.
+
+Words are named by what the session has now; a copy of the stack up to 32 KiB is looked at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.executor.procfs import Region, regions
+from jitkernel.session.source_lines import line_finder
+from jitkernel.views.asm import describer
+from jitkernel.views.names import written
+from jitkernel.views.view import View, join, listing, size_text, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+    from jitkernel.session.stopped import NamedFrame, Stopped
+
+__all__ = ["stack"]
+
+FRAMES, WORDS = 24, 40  # shown; of a frame with more words the ends are
+_REGISTERS = (
+    "rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi",
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "eflags",
+)  # fmt: skip
+#: what a call of a missing function leaves to see
+_KEPT = ("rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15")
+
+
+def stack(session: Session) -> View:
+    """Registers, frames and words of the stack where a cell was last stopped: by a fault, by an
+    interrupt, by a call of what is not there.  Raises UsageError where none was."""
+    stopped = session.stopped
+    if stopped is None:
+        raise UsageError(
+            "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at"
+        )
+    frames = stopped.frames
+    name = _namer(session, stopped)
+    parts = [_frames(session, stopped), _registers(stopped, name)]
+    shown = [f for f in _distinct(frames) if f.frame.stop > f.frame.start][:FRAMES]
+    parts += [_words(stopped, frame, name) for frame in shown]
+    known = len(stopped.record.stack)
+    above = stopped.record.stack_top - stopped.record.sp - known
+    if above > 0:
+        parts.append(listing("", f"{size_text(above)} of older frames were not copied."))
+    return join(parts)
+
+
+def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
+    """The first frame of each run of frames of one function: endless recursion is shown once."""
+    return [next(run) for _, run in groupby(frames, key=lambda f: f.where)]
+
+
+def _frames(session: Session, stopped: Stopped) -> View:
+    line_of = line_finder(session)
+    rows: list[tuple[object, ...]] = []
+    number = 0
+    for _, run in groupby(stopped.frames, key=lambda f: f.where):
+        same = list(run)
+        first = same[0]
+        frame = first.frame
+        line = text = ""
+        if first.cell:
+            found, source = line_of(frame.pc - (1 if number else 0))
+            line, text = (str(found), source.strip()) if found else ("", "")
+        where = "what calls cells" if first.thunk else first.where or f"{frame.pc:#x}"
+        span = f"#{number}" + (f"-#{number + len(same) - 1}" if len(same) > 1 else "")
+        size = frame.stop - frame.start
+        how = "table" if frame.certain else "searched" if size else "end"
+        rows.append((span, where, line, text, size or "", f"{frame.start:#x}", how))
+        number += len(same)
+    columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
+    title = f"Stack where a cell was stopped: {stopped.message}"
+    note = f"{number} frame{'s' * (number != 1)}, innermost first; the stack grows downwards."
+    if number >= 255:
+        note += " There are more."
+    return table(title, columns, rows, note)
+
+
+def _registers(stopped: Stopped, name: Callable[[int], str]) -> View:
+    values = {"rip": stopped.record.pc, "rsp": stopped.record.sp, **stopped.record.registers}
+    rows = [
+        (
+            register,
+            f"{values[register]:#018x}",
+            "" if register == "eflags" else name(values[register]),
+        )
+        for register in (_REGISTERS if stopped.kind != "stub" else _KEPT)
+        if register in values
+    ]
+    return table("Registers", ("register", "value", "which is"), rows)
+
+
+def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> View:
+    """The words of one frame, by ascending address: from the top of the stack down."""
+    frame = named.frame
+    saved = {address: register for register, address in frame.saved.items()}
+    rows = []
+    count = (frame.stop - frame.start) // 8
+    for number in range(count):
+        address = frame.start + 8 * number
+        if count > WORDS and WORDS // 2 <= number < count - WORDS // 2:
+            if number == WORDS // 2:
+                rows.append(("", "", "", f"({count - WORDS} more words)"))
+            continue
+        data = stopped.read(address, 8)
+        if data is None:
+            rows.append(("", "", "", "(not copied)"))
+            break
+        value = int.from_bytes(data, "little")
+        if address == frame.returns:
+            what = f"return address: {name(value) or 'unknown code'}"
+        elif address in saved:
+            kind = name(value)
+            what = f"saved {saved[address]}" + (f": {kind}" if kind else "")
+        else:
+            what = name(value)
+        rows.append((f"{address:#x}", f"+{address - frame.start:#x}", f"{value:#018x}", what))
+    where = "what calls cells" if named.thunk else named.where or f"{frame.pc:#x}"
+    title = f"Frame of {where}: {frame.stop - frame.start} bytes"
+    return table(title, ("address", "#offset", "word", "which is"), rows)
+
+
+def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
+    """What a word may be: code, a variable, the stack, the heap, a library, a small number."""
+    record = stopped.record
+    here = record.generation == session.engine.executor.generation
+    maps = regions(session.engine.executor.pid) if here else []
+    lows = [region.start for region in maps]
+    describe = describer(session)
+    starts = [named.frame.start for named in stopped.frames]
+    codes = {named.frame.pc: named.where for named in stopped.frames if named.cell}
+    entries = {s.stub: s.name for s in session.program.linker.symbols.values() if s.stub}
+
+    def mapping(value: int) -> Region | None:
+        at = bisect_right(lows, value) - 1
+        return maps[at] if at >= 0 and value < maps[at].stop else None
+
+    def name(value: int) -> str:
+        if value in entries:
+            return f"{written(entries[value])}, its entry"
+        if value in codes:
+            return codes[value]
+        if value in session.arena:
+            return "what calls cells" if session.places.is_thunk(value) else describe(value)
+        if record.sp <= value < record.stack_top:
+            at = bisect_right(starts, value) - 1
+            return f"stack: #{at}+{value - starts[at]:#x}" if at >= 0 else "stack"
+        if value < 1 << 16 or value >= (1 << 64) - (1 << 16):
+            return str(value if value < 1 << 63 else value - (1 << 64))
+        region = mapping(value)
+        if region is None:
+            return ""
+        if region.name.startswith("/"):
+            return session.engine.executor.locate([value], record.generation)[0] or region.name
+        if region.name == "[stack]":
+            return "the process's own stack"
+        if "w" in region.access and (not region.name or region.name == "[heap]"):
+            return "heap"
+        return region.name.strip("[]")
+
+    return name
