@@ -59,12 +59,8 @@ def walk(registers: Mapping[str, int], read_stack: ReadStack, linker: Linker) ->
     pc, stack = registers["rip"], registers["rsp"]
     exact = True  # pc is where the code stood, not a return address behind its call
     while len(frames) < MAX_FRAMES:
-        saved: dict[str, int] = {}
-        begin, left = (
-            stack,
-            _by_table(linker, read_stack, known, stack, pc - (not exact)),
-        )
-        outside = 0
+        begin, outside = stack, 0
+        left = _by_table(linker, read_stack, known, stack, pc if exact else pc - 1)
         if left is not None:
             caller, stack, known, saved = left
             frames.append(
