@@ -35,6 +35,7 @@ ROWS: tuple[Row, ...] = (
     Row("cache-start", "Object cache: start of a session", "cache:start"),
     Row("cache-kernel", "Object cache: warm cells through Jupyter", "cache:through_jupyter"),
     Row("contexts", "LLVM contexts: thrown away, shared, kept", "contexts:named_types"),
+    Row("explain", "Explain a function from source to bytes", "explain:panels"),
     Row("faults", "Recovery from faults", "recovery:faults"),
     Row("interrupts", "Interrupts", "recovery:interrupts"),
 )

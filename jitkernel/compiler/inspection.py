@@ -5,7 +5,9 @@ Start from `Inspector.inspect`.  Runs in the kernel process; `inspector` is the 
 
 from __future__ import annotations
 
+import select
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,6 +21,7 @@ __all__ = ["Inspection", "Inspector", "Step"]
 
 _KEPT = 4  # inspections; a view is often followed by another one of the same cell
 _KEPT_BYTES = 32 << 20
+_TICK = 0.5  # seconds
 _IDLE = 30.0  # seconds until the worker ends
 
 
@@ -87,10 +90,17 @@ class Inspector:
         """The process, while there is one."""
         return self._worker
 
-    def inspect(self, request: Request, only: str = "", timeout: float = 60.0) -> Inspection:
+    def inspect(
+        self,
+        request: Request,
+        only: str = "",
+        timeout: float = 60.0,
+        tick: Callable[[], None] | None = None,
+    ) -> Inspection:
         """Compile `request` again and tell what each pass did; `only` names a function.
 
-        Raises CompileError, WorkerDied or Interrupted.
+        `tick` is called twice a second while it lasts.  Raises CompileError, WorkerDied or
+        Interrupted.
         """
         key = (request, only)
         with self._lock:
@@ -103,7 +113,7 @@ class Inspector:
                 self.close()
                 worker = self._worker = WorkerProcess("inspector")
             try:
-                found = self._ask(worker, request, only, timeout)
+                found = self._ask(worker, request, only, timeout, tick)
             finally:
                 self._timer = threading.Timer(_IDLE, self._rest)
                 self._timer.daemon = True
@@ -116,7 +126,12 @@ class Inspector:
             return found
 
     def _ask(
-        self, worker: WorkerProcess, request: Request, only: str, timeout: float
+        self,
+        worker: WorkerProcess,
+        request: Request,
+        only: str,
+        timeout: float,
+        tick: Callable[[], None] | None,
     ) -> Inspection:
         header = {
             "do": "inspect",
@@ -128,7 +143,12 @@ class Inspector:
         self._busy = True
         try:
             worker.send(frame(header, request.source.encode("utf-8", "surrogatepass")), timeout)
-            answer, log = worker.receive(timeout)
+            worker.wait_ready(timeout)
+            left = timeout
+            while tick and left > 0 and not select.select([worker], [], [], _TICK)[0]:
+                left -= _TICK
+                tick()
+            answer, log = worker.receive(max(left, 0.0))
         except TimeoutError:
             worker.condemned = "timeout"
             raise timed_out(request.label, timeout) from None
@@ -159,6 +179,11 @@ class Inspector:
             tuple(steps), before, after, bytes.fromhex(answer["object"]), answer["ran"],
             answer["spent"], answer["whole"],
         )  # fmt: skip
+
+    def forget(self) -> None:
+        """Look again, the next time."""
+        with self._lock:
+            self._known.clear()
 
     def interrupt(self) -> bool:
         """End the inspection in progress, which then raises Interrupted; whether there was one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Request
@@ -30,11 +31,15 @@ def stored_request(session: Session, number: int) -> Request:
     )
 
 
-def inspect(session: Session, number: int, only: str = "") -> Inspection:
+def inspect(
+    session: Session, number: int, only: str = "", tick: Callable[[], None] | None = None
+) -> Inspection:
     """What each pass did to a cell's module; `only` names a function to look at alone.
 
-    Raises UsageError where the cell has no IR, and what a compile raises.
+    `tick` is called twice a second while it lasts.  Raises UsageError where the cell has no IR, and
+    what a compile raises.
     """
     request = stored_request(session, number)
     with session.lock, session.engine.run():
-        return session.engine.pool.inspector.inspect(request, only, session.settings.timeout)
+        inspector = session.engine.pool.inspector
+        return inspector.inspect(request, only, session.settings.timeout, tick)

@@ -10,6 +10,7 @@ from jitkernel.views.asm import asm
 from jitkernel.views.callgraph import callgraph
 from jitkernel.views.cfg import cfg
 from jitkernel.views.deps import deps
+from jitkernel.views.explain import explain
 from jitkernel.views.ir import ir
 from jitkernel.views.memory import memory
 from jitkernel.views.mir import mir
@@ -18,6 +19,7 @@ from jitkernel.views.passes import passes
 from jitkernel.views.residency import residency
 from jitkernel.views.stack import stack
 from jitkernel.views.tables import cells, symbols
+from jitkernel.views.timeline import timeline
 from jitkernel.views.view import View
 from jitkernel.views.watch import watch
 
@@ -29,6 +31,7 @@ __all__ = [
     "cfg",
     "cells",
     "deps",
+    "explain",
     "ir",
     "memory",
     "mir",
@@ -37,5 +40,6 @@ __all__ = [
     "residency",
     "stack",
     "symbols",
+    "timeline",
     "watch",
 ]

@@ -31,9 +31,10 @@ def fold(lines: Sequence[str], indent: int = 8) -> str:
         if len(line) <= WIDTH:
             out.append(line)
             continue
-        blank = " " * (len(line) - len(line.lstrip()))
+        words = line.lstrip()
+        blank = " " * (len(line) - len(words))
         out += textwrap.wrap(
-            line, WIDTH, initial_indent=blank, subsequent_indent=" " * indent,
+            words, WIDTH, initial_indent=blank, subsequent_indent=" " * max(indent, len(blank) + 4),
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
     return "\n".join(out)

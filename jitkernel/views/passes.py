@@ -7,7 +7,7 @@ leaves is what was compiled, and the view says so.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -47,13 +47,15 @@ class Changed:
         return f"{self.number}. {self.step.name} on {shown_unit(self.step.unit)}{time}"
 
 
-def look(session: Session, target: int | str | None) -> tuple[int, str, Inspection]:
+def look(
+    session: Session, target: int | str | None, tick: Callable[[], None] | None = None
+) -> tuple[int, str, Inspection]:
     """The cell that is meant, the function in it that is asked for ("": all), what was seen."""
     cell, _ = find(session, target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":
         only = ""
-    return cell.number, only, inspect(session, cell.number, only)
+    return cell.number, only, inspect(session, cell.number, only, tick)
 
 
 def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from jitkernel.compiler.passes import parse_passes
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.views.view import View, escape
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -50,6 +52,39 @@ def pipeline(text: str) -> tuple[int | None, str]:
     return None, ",".join(parse_passes(words))
 
 
+def timeline(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.timeline import timeline as view
+
+    picture = not frontend.setting("JITKernel.deterministic")
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        frontend.display(view(frontend.session, target, picture))
+
+
+def explain(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.explain import explain as view
+
+    session = frontend.session
+    syntax = arguments.syntax or frontend.setting("JITKernel.asm_syntax")
+    picture = not frontend.setting("JITKernel.deterministic")
+    for target in targets([arguments.target]) if arguments.target else [None]:
+        began = last = time.monotonic()
+        shown = False
+
+        def progress(what: str) -> None:
+            nonlocal last, shown
+            now = time.monotonic()
+            if now - last >= _EVERY:
+                last, shown = now, True
+                words = f"explaining, {now - began:.1f} s: {what}"  # noqa: B023
+                frontend.live(View(words, f"<small>{escape(words)}</small>"), last=False)
+
+        made = view(session, target, syntax, picture, progress)
+        if shown:
+            words = f"explained in {time.monotonic() - began:.1f} s"
+            frontend.live(View(words, f"<small>{escape(words)}</small>"))
+        frontend.display(made)
+
+
 def opt(frontend: Frontend, arguments: Any) -> None:
     session = frontend.session
     if not arguments.pipeline:
@@ -67,11 +102,26 @@ def opt(frontend: Frontend, arguments: Any) -> None:
     frontend.print(f"cells are optimised with {names or f'-O{level}'} from now on")
 
 
+_EVERY = 0.5  # seconds between two words of progress
 _TARGET = Argument(
     "target", "a function or a cell; without it, the last cell", "?", completes="symbol"
 )
 
 MAGICS = (
+    Magic(
+        "explain",
+        "All that became of a function or a cell, from its source to its bytes in the arena.",
+        explain,
+        (_TARGET, Argument("--syntax", "how to write assembly", choices=("intel", "att"))),
+        example="%explain @sq",
+    ),
+    Magic(
+        "timeline",
+        "Microseconds of each step of a cell: parse, verify, optimise, emit, link, run.",
+        timeline,
+        (_TARGET,),
+        example="%timeline 3",
+    ),
     Magic(
         "passes",
         "Which pass of the optimiser changed what, step by step, each step verified.",

@@ -1,0 +1,257 @@
+"""One panel from source to machine code: `explain`.
+
+Made of the single views, each of which has its own function and magic; what is long is cut, and
+says which magic shows it whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler.inspection import Inspection
+from jitkernel.errors import UsageError
+from jitkernel.linker.image import sites
+from jitkernel.views.asm import asm, code_of
+from jitkernel.views.changes import clip, details, difference_html, fold
+from jitkernel.views.ir import entity, module_text
+from jitkernel.views.machine_ir import STAGES, Stage
+from jitkernel.views.mir import functions_of, marked, spill_note
+from jitkernel.views.names import bare, written
+from jitkernel.views.object import object as object_view
+from jitkernel.views.parts import parts
+from jitkernel.views.passes import changed_steps, look, object_note, untouched
+from jitkernel.views.target import find
+from jitkernel.views.timeline import timeline
+from jitkernel.views.view import View, escape, listing, table, time_text
+
+if TYPE_CHECKING:
+    from jitkernel.session import Cell, Session
+
+__all__ = ["explain"]
+
+_LINES = 300  # of a listing
+_DIFF = 60  # of one step's diff
+_STEPS = 40
+_FUNCTIONS = 8  # whose machine IR is shown
+
+Progress = Callable[[str], None]
+
+
+def explain(
+    session: Session,
+    target: int | str | None = None,
+    syntax: str = "intel",
+    picture: bool = True,
+    progress: Progress = lambda what: None,
+) -> View:
+    """Everything that became of a function or a cell: its source, its IR as written and after each
+    pass, its machine IR with the spills, its assembly, its object and what the linker made of it,
+    its place, its symbols and users, and how long each step took.
+
+    `progress` is told what is going on, before each part and twice a second.  Raises UsageError
+    where there is no such cell or no code; what a part alone cannot show is said in its place.
+    """
+    cell, names = find(session, target)
+    only = bare(target) if isinstance(target, str) else ""
+    first = "compiling it again, watched"
+    progress(first)
+    number, symbol, seen = look(session, target, lambda: progress(first))
+    machine = functions_of(seen, symbol)
+    title = f"{written(only)}, cell {number}" if only else f"cell {number}"
+    parts_ = [
+        ("Source", lambda: _source(session, number, only)),
+        ("IR as it was given to the compiler", lambda: _written(session, number, only)),
+        ("What each pass changed", lambda: _passes(session, number, seen, symbol)),
+        ("Machine IR", lambda: _machine(machine)),
+        ("Assembly", lambda: _assembly(session, target, syntax)),
+        ("Object and what the linker made of it", lambda: object_view(session, number)),
+        ("Place in the arena", lambda: _place(cell)),
+        ("Symbols and their users", lambda: _symbols(session, names)),
+        ("Timeline", lambda: timeline(session, number, picture)),
+    ]
+    text = [_glance(session, title, target, number, only, seen, machine)]
+    for head, make in parts_:
+        progress(head.lower())
+        try:
+            view = make()
+        except UsageError as error:
+            view = View(str(error), f"<p>{escape(str(error))}</p>")
+        rule = f"== {head} =="
+        text.append(View(f"{rule}\n{view.text}", details(head, view.html, open_=head in _OPEN)))
+    return View("\n\n".join(v.text for v in text), "".join(v.html for v in text))
+
+
+_OPEN = ("Source", "Assembly", "Timeline")
+
+
+def _glance(
+    session: Session,
+    title: str,
+    target: int | str | None,
+    number: int,
+    only: str,
+    seen: Inspection,
+    machine: dict[str, list[Stage]],
+) -> View:
+    """The way down in numbers."""
+
+    def lines(module: str) -> int:
+        found = parts(module)
+        kept = [found.get(written(only), "")] if only else [t for n, t in found.items() if n]
+        return sum(_instructions(text) for text in kept)
+
+    def of(stage: str, what: str) -> int:
+        return sum(getattr(s, what) for found in machine.values() for s in found if s.name == stage)
+
+    rows: list[tuple[object, ...]] = [
+        ("IR, before the first pass", lines(seen.before), "instructions"),
+        ("IR, after the last pass", lines(seen.after), "instructions"),
+        ("machine IR, selected", of("isel", "instructions"), "instructions"),
+        ("machine IR, registers allocated", of("regalloc", "instructions"),
+         f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
+    ]  # fmt: skip
+    try:
+        code = code_of(session, target)[1]
+        rows.append(("machine code", sum(c.size for c in code), "bytes"))
+    except UsageError:
+        pass
+    rows.append(("object", len(seen.object), "bytes"))
+    note = f"{untouched(seen, only)} {object_note(session, number, seen)}".strip()
+    return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
+
+
+def _instructions(text: str) -> int:
+    """Lines of a function's printed body that are instructions."""
+    body = text.partition("{\n")[2].splitlines()
+    return sum(line.startswith("  ") and not line.startswith("   ") for line in body)
+
+
+def _cut(title: str, body: str, more: str) -> View:
+    lines = clip(body.splitlines(), _LINES, f"; {more} shows all")
+    view = listing(title, "\n".join(lines))
+    return View(fold([*title.splitlines(), *lines]), view.html)
+
+
+def _source(session: Session, number: int, only: str) -> View:
+    source = session.source(number)
+    shown = entity(source, written(only)) if only else source
+    first = source.count("\n", 0, source.find(shown)) + 1 if shown in source else 1
+    lines = (shown or source).strip("\n").splitlines()
+    width = len(str(first + len(lines)))
+    body = "\n".join(f"{n:>{width}}  {line}" for n, line in enumerate(lines, first))
+    return _cut(f"cell {number}, {len(source.splitlines())} lines", body, "%history")
+
+
+def _written(session: Session, number: int, only: str) -> View:
+    module = module_text(session, number)
+    if module.strip() == session.source(number).strip():
+        words = "Just what is above: nothing was added to it."
+        return View(words, f"<p>{words}</p>")
+    body = (entity(module, written(only)) if only else "") or module
+    return _cut(
+        f"the module of cell {number}: its definitions, and what the session declared for them",
+        body,
+        f"%ir {number}",
+    )
+
+
+def _passes(session: Session, number: int, seen: Inspection, symbol: str) -> View:
+    steps = [s for s in changed_steps(seen, symbol) if s.lines]
+    head = (
+        f"{len(steps)} of {seen.ran} passes changed it; all passes took {time_text(seen.spent)}. "
+        "Each step was verified."
+        if all(s.step.verified for s in steps)
+        else f"{len(steps)} of {seen.ran} passes changed it"
+    )
+    text, html = [head], [f"<p>{escape(head)}</p>"]
+    what = f"%passes {written(symbol) if symbol else number}"
+    for step in steps[:_STEPS]:
+        lines = clip(step.lines, _DIFF, f"; {what} --only {step.step.name} shows them")
+        text.append(f"{step.title}\n{fold(lines)}")
+        html.append(details(step.title, difference_html(lines)))
+    if len(steps) > _STEPS:
+        more = f"… {len(steps) - _STEPS} more steps; {what} shows them"
+        text.append(more)
+        html.append(f"<p>{escape(more)}</p>")
+    return View("\n\n".join(text), "".join(html))
+
+
+def _machine(machine: dict[str, list[Stage]]) -> View:
+    if not machine:
+        raise UsageError("no function reached code generation")
+    text, html = [], []
+    for name, found in list(machine.items())[:_FUNCTIONS]:
+        note = f"{written(name)}: {spill_note(found)}"
+        text.append(fold([note], 0))
+        html.append(f"<p>{escape(note)}</p>")
+        for stage in found:
+            if stage.name == "final":
+                continue
+            title = f"{written(name)}, {STAGES[stage.name]}, {stage.instructions} instructions"
+            body, markup = marked(stage, _LINES)
+            text.append(f"{title}:\n{body}")
+            html.append(details(title, markup))
+    if len(machine) > _FUNCTIONS:
+        more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"
+        text.append(more)
+        html.append(f"<p>{more}</p>")
+    return View("\n\n".join(text), "".join(html))
+
+
+def _assembly(session: Session, target: int | str | None, syntax: str) -> View:
+    view = asm(session, target, syntax)
+    lines = view.text.splitlines()
+    if len(lines) <= 2 * _LINES:
+        return view
+    what = written(bare(target)) if isinstance(target, str) else target or ""
+    return _cut("", view.text, f"%asm {what}")
+
+
+def _place(cell: Cell) -> View:
+    image = cell.image
+    if image is None:
+        raise UsageError(f"cell {cell.number} has nothing in the arena")
+    extents = [
+        ("text", image.text),
+        *(("text, stubs", e) for e in image.extra),
+        ("rodata", image.rodata.extent if image.rodata else None),
+        ("data", image.data.extent if image.data else None),
+        ("unwind", image.unwind),
+        *(("data, from an earlier cell", b.extent) for b in image.adopted),
+    ]
+    rows = [
+        (zone, f"{e.start:#x}", f"{e.start + e.size:#x}", e.size)
+        for zone, e in extents
+        if e is not None
+    ]
+    rows += [
+        ("data, made by statements", f"{at:#x}", f"{at + n:#x}", n) for _, at, n, _ in cell.extras
+    ]
+    return table(
+        f"Cell {cell.number} in the arena", ("zone", "from", "to", "#bytes"), rows,
+        "%arena draws all cells.",
+    )  # fmt: skip
+
+
+def _symbols(session: Session, names: list[str]) -> View:
+    return table(
+        "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"),
+        list(_symbol_rows(session, names)),
+        "A canonical entry is the address that everything but a call uses; it never moves.",
+    )  # fmt: skip
+
+
+def _symbol_rows(session: Session, names: list[str]) -> Iterator[tuple[object, ...]]:
+    for name in names:
+        symbol = session.symbols[name]
+        own = session.program.linker.symbols[name]
+        users = []
+        for image, packed in (own.users or {}).items():
+            places = sum(1 for _ in sites(packed))
+            if image.cell:
+                users.append(f"cell {image.cell} at {places} place{'s' * (places != 1)}")
+        yield (
+            written(name), symbol.type, f"{symbol.address:#x}", symbol.size,
+            f"{own.stub:#x}" if own.stub else "none yet", ", ".join(users) or "nobody",
+        )  # fmt: skip
