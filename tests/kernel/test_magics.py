@@ -349,3 +349,30 @@ def test_passes_and_machine_ir(kernel: Kernel) -> None:
     assert "IMUL32rr" in kernel.ok("%mir @sq --isel")
     assert "one of --isel, --final at a time" in kernel.fails("%mir @sq --isel --final")
     assert "+" in kernel.ok("%ir @sq --diff")
+
+
+def test_explain_and_timeline(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    text = kernel.ok("%explain @sq")
+    for head in ("Source", "Machine IR", "Assembly", "Timeline"):
+        assert f"== {head} ==" in text
+    assert re.search(r"^total +[\d.]+ us", kernel.ok("%timeline"), re.M)
+    assert "nothing of the session is called @nothing" in kernel.fails("%explain @nothing")
+
+
+def test_explaining_a_long_function_tells_of_its_progress_in_place(kernel: Kernel) -> None:
+    adds = "".join(f"  %v{k + 1} = mul i64 %v{k}, %v{k // 2}\n" for k in range(6000))
+    kernel.ok(f"define i64 @long(i64 %v0) {{\n{adds}  ret i64 %v6000\n}}")
+    identity = kernel.start("%explain @long")
+    messages = kernel.iopub_of(identity, timeout=120)
+    kernel.reply_to(identity, timeout=120)
+    shown = [m for m in messages if "display_data" in m["msg_type"]]
+    progress = [m for m in shown if m["content"]["transient"].get("display_id")]
+    seconds = [
+        float(found[1])
+        for m in progress
+        if (found := re.match(r"explaining, ([\d.]+) s", m["content"]["data"]["text/plain"]))
+    ]
+    assert len({m["content"]["transient"]["display_id"] for m in progress}) <= 1
+    assert all(b - a >= 0.4 for a, b in zip(seconds, seconds[1:], strict=False))
+    assert "== Timeline ==" in shown[-1]["content"]["data"]["text/plain"]
