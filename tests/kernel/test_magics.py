@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -374,5 +375,5 @@ def test_explaining_a_long_function_tells_of_its_progress_in_place(kernel: Kerne
         if (found := re.match(r"explaining, ([\d.]+) s", m["content"]["data"]["text/plain"]))
     ]
     assert len({m["content"]["transient"]["display_id"] for m in progress}) <= 1
-    assert all(b - a >= 0.4 for a, b in zip(seconds, seconds[1:], strict=False))
+    assert all(b - a >= 0.4 for a, b in pairwise(seconds))
     assert "== Timeline ==" in shown[-1]["content"]["data"]["text/plain"]
