@@ -1,7 +1,11 @@
-// Colours for LLVM IR cells in JupyterLab, which has no LLVM mode. Written by hand as the module
-// federation container that JupyterLab loads (its "prebuilt extension"), so that no Node is needed.
+// Colours for cells of LLVM IR and Kaleidoscope in JupyterLab, which has no modes for them. Written
+// by hand as the module federation container that JupyterLab loads (its "prebuilt extension"), so
+// that no Node is needed. The first line of a cell decides: below %%kaleidoscope, %%llvm and
+// %%python each has its own colours, whatever the notebook's language is.
 (function () {
   "use strict";
+
+  // -- LLVM IR ----------------------------------------------------------------------------------
 
   const KEYWORDS = new Set(
     ("define declare global constant private internal external weak linkonce linkonce_odr weak_odr common appending " +
@@ -18,8 +22,7 @@
   const ATOMS = /^(true|false|null|undef|poison|none|zeroinitializer)$/;
   const TYPES = /^(i\d+|half|bfloat|float|double|fp128|x86_fp80|ppc_fp128|x86_amx|ptr|void|label|metadata|token|opaque|vscale)$/;
 
-  function token(stream) {
-    if (stream.eatSpace()) return null;
+  function llvm(stream) {
     if (stream.match(/^;.*/)) return "comment";
     if (stream.sol() || !stream.string.slice(0, stream.start).trim()) {
       if (stream.match(/^%%?[A-Za-z_]\w*(?![\w.$-]*\s*=)/) || stream.match(/^!(?![\w.$]+\s*=).*/)) return "meta";
@@ -40,6 +43,89 @@
     return null;
   }
 
+  // -- Kaleidoscope -----------------------------------------------------------------------------
+
+  const KALEIDOSCOPE = /^(def|extern|if|then|else|for|in|var|unary|binary)$/;
+
+  function kaleidoscope(stream) {
+    if (stream.sol() && stream.match(/^%[A-Za-z_].*/)) return "meta";
+    if (stream.match(/^#.*/)) return "comment";
+    if (stream.match(/^(?:\d+(?:\.\d*)?|\.\d+)/)) return "number";
+    const word = stream.match(/^[A-Za-z]\w*/);
+    if (word) {
+      if (KALEIDOSCOPE.test(word[0])) return "keyword";
+      return stream.match(/^\s*\(/, false) ? "variableName.definition" : "variableName";
+    }
+    return /[-!$%&*+/:<=>?@^|~]/.test(stream.next()) ? "operator" : null;
+  }
+
+  // -- Python, as much of it as a cell needs ------------------------------------------------------
+
+  const PYTHON = new Set(
+    ("and as assert async await break class continue def del elif else except finally for from global if import in is " +
+      "lambda match nonlocal not or pass raise return try while with yield case").split(" ")
+  );
+
+  function python(stream, state) {
+    if (state.quotes) {
+      // Inside a string that may go over lines.
+      if (stream.skipTo(state.quotes)) {
+        stream.match(state.quotes);
+        state.quotes = "";
+      } else stream.skipToEnd();
+      return "string";
+    }
+    if (stream.match(/^#.*/)) return "comment";
+    const open = stream.match(/^[rbfuRBFU]{0,2}("""|''')/);
+    if (open) {
+      state.quotes = open[1];
+      return "string";
+    }
+    if (stream.match(/^[rbfuRBFU]{0,2}(?:"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)/)) return "string";
+    if (stream.match(/^@[\w.]+/)) return "meta";
+    if (stream.match(/^(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)/)) return "number";
+    const word = stream.match(/^[A-Za-z_]\w*/);
+    if (word) {
+      const after = state.name;
+      state.name = word[0] === "def" || word[0] === "class";
+      if (/^(True|False|None)$/.test(word[0])) return "atom";
+      if (PYTHON.has(word[0])) return "keyword";
+      return after ? "variableName.definition" : "variableName";
+    }
+    return /[-+*/%=<>!&|^~:]/.test(stream.next()) ? "operator" : null;
+  }
+
+  // -- a cell -------------------------------------------------------------------------------------
+
+  const MODES = { llvm, kaleidoscope, python };
+  const FILES = { ll: "llvm", ks: "kaleidoscope", py: "python" };
+
+  // The parser of a notebook's language; lines that begin with %% may choose another one.
+  function parser(name, comment) {
+    return {
+      name,
+      languageData: { commentTokens: { line: comment } },
+      startState: () => ({ mode: name, head: true, quotes: "", name: false }),
+      token(stream, state) {
+        if (state.head && stream.sol()) {
+          const magic = stream.match(/^\s*%%(\w+)(.*)/);
+          if (magic) {
+            const file = /^(?:writefile)\b/.test(magic[1]) && /\.(\w+)\s*$/.exec(magic[2]);
+            const mode = file ? FILES[file[1]] : magic[1];
+            if (Object.hasOwn(MODES, mode)) {
+              state.mode = mode;
+              state.head = false;
+            }
+            return "meta";
+          }
+          if (stream.string.trim()) state.head = false;
+        }
+        if (!state.quotes && stream.eatSpace()) return null;
+        return MODES[state.mode](stream, state);
+      }
+    };
+  }
+
   let shared = null;
 
   async function load(name) {
@@ -50,23 +136,24 @@
   async function extension() {
     const { IEditorLanguageRegistry } = await load("@jupyterlab/codemirror");
     return {
-      id: "jitkernel:llvm",
-      description: "LLVM IR for the editor",
+      id: "jitkernel:languages",
+      description: "LLVM IR and Kaleidoscope for the editor",
       autoStart: true,
       requires: [IEditorLanguageRegistry],
       activate: (app, languages) => {
-        languages.addLanguage({
-          name: "llvm",
-          displayName: "LLVM IR",
-          mime: "text/x-llvm",
-          extensions: ["ll"],
-          load: async () => {
-            const { LanguageSupport, StreamLanguage } = await load("@codemirror/language");
-            return new LanguageSupport(
-              StreamLanguage.define({ name: "llvm", token, languageData: { commentTokens: { line: ";" } } })
-            );
-          }
-        });
+        const add = (name, displayName, extension, comment) =>
+          languages.addLanguage({
+            name,
+            displayName,
+            mime: "text/x-" + name,
+            extensions: [extension],
+            load: async () => {
+              const { LanguageSupport, StreamLanguage } = await load("@codemirror/language");
+              return new LanguageSupport(StreamLanguage.define(parser(name, comment)));
+            }
+          });
+        add("llvm", "LLVM IR", "ll", ";");
+        add("kaleidoscope", "Kaleidoscope", "ks", "#");
       }
     };
   }
