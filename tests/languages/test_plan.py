@@ -1,5 +1,8 @@
 """Plans: what is compiled, what runs, in which order, and what the module's text looks like."""
 
+import random
+import re
+
 import pytest
 
 from jitkernel.errors import CompileError
@@ -15,8 +18,10 @@ from jitkernel.languages.llvm import (
     parse_cell,
     progress,
     stands_alone,
+    truncation,
 )
 from jitkernel.languages.llvm.assemble import block_function
+from jitkernel.languages.llvm.statements import Kind, Statement
 
 CELL = """%asm -O2
 !echo hi
@@ -363,3 +368,41 @@ def test_llvm_does_truncate_them(llvm):
 def test_target_lines_are_the_compilers_to_judge():
     cell = 'target triple = "aarch64-linux-gnu"\n@g = global i32 5'
     assert parse_cell(cell).module == cell
+
+
+def test_the_quick_look_for_constants_that_do_not_fit_misses_none() -> None:
+    """Against the full reading of each statement, on statements of every shape and width."""
+    rnd = random.Random(11)
+    widths = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128]
+
+    def number() -> str:
+        bits = rnd.choice(widths)
+        near = rnd.choice([0, 1, -1, 2, (1 << bits) - 1, 1 << bits, -(1 << bits - 1) - 1, 10**bits])
+        return rnd.choice(["%x", "true", '%"a b"', str(near), str(near), str(near)])
+
+    def one() -> str:
+        bits = rnd.choice(widths)
+        return rnd.choice(
+            [
+                f"  %r = add nsw i{bits} {number()}, {number()}",
+                f"  %c = icmp slt i{bits} {number()} ,{number()}",
+                f"  call void @f(i{bits} {number()}, i8 {number()})",
+                f"  ret i{bits}  {number()} ; i8 {number()}",
+                f'  call void @g(ptr c"i8 {number()}", i{bits} {number()})',
+                f"  %i{bits} = phi i{bits} [ {number()}, %a ], [ 300, %i8 ]",
+            ]
+        )
+
+    warned = 0
+    for _ in range(3000):
+        text = "\n".join(one() for _ in range(rnd.randrange(1, 4)))
+        statement = Statement(Kind.ENTITY, text, 0, len(text), 1, 1, 4)
+        found = truncation.check([statement])
+        quick = truncation._SUSPECT
+        truncation._SUSPECT = re.compile("")
+        try:
+            assert truncation.check([statement]) == found, statement.text
+        finally:
+            truncation._SUSPECT = quick
+        warned += bool(found)
+    assert 500 < warned < 2900

@@ -20,6 +20,14 @@ _CONSTANT = re.compile(
     r"(-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*(-?\d+)(?![\w.])"
     r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
 )
+# Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
+# statement that has it is read in full: it may be in a string or a comment.
+_FIRST = r"\s+(?:(?:-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*)?-?"
+_SUSPECT = re.compile(
+    r"i(?<![%@\w$.-]i)(?:"
+    rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"
+    rf"|1{_FIRST}(?:[2-9]|\d\d)|(?!(?:1|8|16|32|64)\s)\d+{_FIRST}\d)"
+)
 _MOST = 20
 
 
@@ -28,6 +36,8 @@ def check(statements: Iterable[Statement]) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for statement in statements:
         text = statement.text
+        if not _SUSPECT.search(text):
+            continue
         for match in _CONSTANT.finditer(text):
             if match[6]:
                 pairs = [(match[6], match[7], match.start(7))]
