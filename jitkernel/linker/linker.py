@@ -53,6 +53,8 @@ class Linker:
         self.table = SymbolTable(self.bind, lookup, self._fixed, dict(interposed or {}))
         self.symbols = self.table.symbols
         self.unwind = UnwindRegion(arena)
+        #: grows whenever an image comes or goes or a symbol moves
+        self.generation = 0
         #: bytes of text that the images of cells take
         self.code = 0
         #: by COMDAT group: the image that provides it, and those that would have it
@@ -104,6 +106,7 @@ class Linker:
         except BaseException:
             placing.abort()
             raise
+        self.generation += 1
         image = placing.image
         for group in image.groups:
             self.groups[group] = image
@@ -134,6 +137,7 @@ class Linker:
         returned.  Whoever must not be left so asks `dependents` first.  Raises ArenaFull, with
         nothing changed, where there is no room for the stubs.
         """
+        self.generation += 1
         owned = [symbol for symbol, _, _ in image.exports if symbol.image is image]
         for symbol in owned:
             if symbol.users and symbol.is_function and not symbol.stub:
@@ -240,6 +244,7 @@ class Linker:
 
     def redefine(self, symbol: Symbol, definition: Definition) -> None:
         """Point a symbol at an earlier definition again, all its users with it."""
+        self.generation += 1
         was = self.bind.held_value(symbol.definition, symbol.stub)
         symbol.definition = definition
         self.bind.rebind(symbol, was)

@@ -7,7 +7,7 @@ source line, the backtrace, what was kept and what was lost.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.backtrace import unwind
 from jitkernel.linker.image import sites
 from jitkernel.linker.layout import arrange, read_names
+from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.session.ranges import Ranges
 
 if TYPE_CHECKING:
     from jitkernel.executor import FaultRecord, Outcome
@@ -70,6 +72,22 @@ class Places:
         self._linker: Linker = program.linker
         self._graves = graves
         self._locate = locate
+        self._texts = Ranges(self._text_ranges, self._version)
+        self._symbols = Ranges(self._symbol_ranges, self._version)
+
+    def _version(self) -> tuple[int, int, int]:
+        program = self._program
+        return self._linker.generation, len(program.cells), id(program.running)
+
+    def _text_ranges(self) -> Iterator[tuple[int, int, Image]]:
+        for image in self._images():
+            if image.text is not None:
+                yield image.text.start, image.text.start + image.text.size, image
+
+    def _symbol_ranges(self) -> Iterator[tuple[int, int, Symbol]]:
+        for symbol in self._linker.symbols.values():
+            if symbol.image is not None:
+                yield symbol.address, symbol.address + max(symbol.size, 1) - 1, symbol
 
     def code(self, address: int) -> str:
         """`@get+4, cell 7` for text of the session, else the empty string."""
@@ -86,16 +104,13 @@ class Places:
 
     def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
         """The cell whose text holds an address, the function there, and the offset in it."""
-        for image in self._images():
-            if image.text is None:
-                continue
-            if image.text.start <= address <= image.text.start + image.text.size:
-                for symbol, start, size in image.exports:
-                    # A return address may be the first byte behind a call that does not return.
-                    if start < address <= start + size or address == start:
-                        return image.cell, symbol, address - start
-                if address < image.text.start + image.text.size:
-                    return image.cell, None, address - image.text.start
+        for image in self._texts.find(address):
+            for symbol, start, size in image.exports:
+                # A return address may be the first byte behind a call that does not return.
+                if start < address <= start + size or address == start:
+                    return image.cell, symbol, address - start
+            if image.text is not None and address < image.text.stop:
+                return image.cell, None, address - image.text.start
         return None
 
     def _local(self, cell: int, address: int) -> tuple[str, int] | None:
@@ -126,6 +141,8 @@ class Places:
 
     def stub(self, address: int) -> Symbol | None:
         """The symbol whose stub is at an address."""
+        if self._linker.arena.zones["text"].list.live.get(address) != STUB_SIZE:
+            return None
         for symbol in self._linker.symbols.values():
             if symbol.stub == address:
                 return symbol
@@ -137,12 +154,9 @@ class Places:
 
     def data(self, address: int) -> str:
         """`@g+4` for an address of the data or constants zones, else the empty string."""
-        for symbol in self._linker.symbols.values():
-            if symbol.image is not None and symbol.address <= address < symbol.address + max(
-                symbol.size, 1
-            ):
-                offset = address - symbol.address
-                return f"@{symbol.name}{f'+{offset}' if offset else ''}"
+        for symbol in self._symbols.find(address):
+            offset = address - symbol.address
+            return f"@{symbol.name}{f'+{offset}' if offset else ''}"
         return ""
 
     def name(self, address: int) -> str:
@@ -171,8 +185,8 @@ class Places:
         nowhere = self._linker.bind.nowhere
         if not nowhere - 4096 <= address < nowhere + (200 << 20):
             return []
-        for image in self._images():
-            if image.text is not None and 0 <= pc - image.text.start < image.text.size:
+        for image in self._texts.find(pc):
+            if image.text is not None and pc < image.text.stop:
                 return [
                     s for s in image.refs if not s.is_function and s.state is SymbolState.MISSING
                 ]
