@@ -327,7 +327,8 @@ fine:
 def test_a_fault_below_library_frames_that_hold_a_lock(fresh: Lab) -> None:
     """fflush(NULL) holds the lock of the list of streams while it calls session code."""
     ir = program(
-        """  %io = alloca %functions
+        """  store i64 0, ptr @times
+  %io = alloca %functions
   store %functions { ptr null, ptr @sink, ptr null, ptr null }, ptr %io
   %f = call ptr @fopencookie(ptr null, ptr @mode, ptr byval(%functions) %io)
   %p = call i32 @fputs(ptr @mode, ptr %f)
