@@ -31,7 +31,7 @@ def install(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     from jitkernel.kernel.terminal import run_file
 
-    return run_file(Path(arguments.file))
+    return run_file(Path(arguments.file), arguments.session)
 
 
 def console(arguments: argparse.Namespace) -> int:
@@ -71,6 +71,10 @@ def parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("run", help="run a file of IR or Kaleidoscope, or a notebook")
     command.add_argument("file", metavar="FILE", help="FILE.ll, FILE.ks or FILE.ipynb")
+    command.add_argument(
+        "--session", metavar="SESSION", default="",
+        help="go on with the session in this file, and save to it",
+    )  # fmt: skip
     command.set_defaults(call=run)
 
     command = commands.add_parser("console", help="the kernel in this terminal")

@@ -11,7 +11,7 @@ import errno
 import mmap
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
@@ -142,6 +142,37 @@ class Arena:
         if z.punched:
             self._unpunch(z, start, start + size)
         return Extent(zone, start, size)
+
+    def reserve_all(self, extents: Iterable[Extent]) -> None:
+        """Many extents of a slab that was filled before, at once; nothing is filled with poison
+        but what is free between them.
+
+        Raises `ArenaFull` where they do not fit or meet.
+        """
+        wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in self.zones}
+        for zone, start, size in extents:
+            wanted[zone].append((start, size))
+        for name, ranges in wanted.items():
+            if not ranges:
+                continue
+            z = self.zones[name]
+            try:
+                z.list.take_all(ranges)
+            except ValueError as error:
+                raise ArenaFull(f"the {name} zone: {error}", name, 0) from None
+            start, size = max(ranges)
+            z.high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
+            if z.poison is None:
+                continue
+            for low, stop in z.list.holes():
+                stop = min(stop, z.high)
+                first, last = low + -low % PAGE, stop & -PAGE
+                if name == "text" or last <= first:  # text that is free is never left zero
+                    self._fill(z, low, stop)
+                else:
+                    self._fill(z, low, first)
+                    self._fill(z, last, stop)
+                    self._punch(z, low, stop)
 
     def commit(self, extent: Extent) -> None:
         """Say that a reserved extent stays.  Nothing else needs doing: the bytes are in place."""

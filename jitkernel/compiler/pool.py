@@ -22,6 +22,7 @@ from jitkernel.compiler.records import (
     ContextAccount,
     ContextCost,
     Flow,
+    Identity,
     LineTable,
     Request,
     WorkerMemory,
@@ -318,6 +319,21 @@ class CompilerPool:
                     if self.cache and self._told:
                         self.cache.put_layout(text, named, row)
             return [self._layouts[text, named] for text in types]
+
+    def identity(self) -> Identity:
+        """Who compiles here, as the cache remembers or a worker says."""
+        if self.cache is not None and self.cache.identity is not None:
+            return self.cache.identity
+        with self._lock:
+            for worker in self._workers:
+                if worker.identity is not None:
+                    return worker.identity
+            ask = {"do": "layouts", "types": ["i8"], "who": 1}
+            self._ask(0, frame(ask, b""), "a type")
+            found = self._workers[0].identity
+            if found is None:
+                raise JitError("the compiler worker does not say what it is")
+            return found
 
     def _find_layout(self, text: str, named: str) -> bool:
         """Take a layout from the cache, if it is there."""

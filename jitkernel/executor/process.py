@@ -348,6 +348,11 @@ class Executor:
         self._services.library(path)
         self._services.note(self.generation, self.pid)
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The shared libraries that were loaded, in order."""
+        return tuple(self._services.libraries)
+
     def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
         """`strlen+0x2d, libc.so.6` for addresses in libraries, "" for others.
 

@@ -56,6 +56,10 @@ class EarlySession:
             raise self._error or RuntimeError("the session was not begun")
         return self._session
 
+    def adopt(self, session: Session) -> None:
+        """It is another session now, which took the place of the one that was begun."""
+        self._session = session
+
     def close(self) -> None:
         """End every process of it."""
         if self._thread is not None:
@@ -69,6 +73,10 @@ class EarlySession:
         try:
             from jitkernel.session import Session
 
+            if settings["autosave"] and not settings["store_path"]:
+                from jitkernel.kernel.last_session import prepare
+
+                settings["store_path"] = prepare()
             self._session = Session(worker=self._worker, **settings)
         except BaseException as error:
             self._error = error

@@ -71,6 +71,7 @@ class Frontend:
         self.number: int | None = None  # what the client counts the cell that runs
         self.running = False
         self.runs = 0  # how many cells began
+        self.on_session: Callable[[Session], None] | None = None  # it is another one now
         self._command: ShellCommand | None = None
         # Plain values: a signal handler reads and sets them.
         self._interrupted = False
@@ -81,6 +82,13 @@ class Frontend:
         if callable(self._session):
             self._session = self._session()
         return self._session
+
+    def change_session(self, session: Session) -> None:
+        """Go on with another session; the present one ends."""
+        old, self._session = self.session, session
+        if self.on_session is not None:
+            self.on_session(session)
+        old.close()
 
     # -- running ---------------------------------------------------------------------------
 
@@ -96,6 +104,10 @@ class Frontend:
         call = magics.cell_magic(source)
         if call is not None:
             return magics.run_cell_magic(self, call, cell_id)
+        lone = magics.lone_magic(source)
+        if lone is not None:
+            magics.run_line_magic(self, *lone)
+            return None
         if source.strip() in LEAVE:
             self.out.leave()
             self.print("Ctrl-D leaves a console; elsewhere, shut the kernel down from the menu.")
@@ -119,7 +131,11 @@ class Frontend:
         try:
             return self.execute(source, language=language)
         finally:
-            if session.number != number and session.number not in session.program.cells:
+            if (
+                session is self.session
+                and session.number != number
+                and session.number not in session.program.cells
+            ):
                 session.results.pop(session.number, None)
                 session.number, session.last = number, last
 
@@ -184,7 +200,7 @@ class Frontend:
             self.display(View(text, f"<small>{escape(text)}</small>"))
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
-        magics.run_line_magic(self, action.name, action.rest)
+        magics.run_line_magic(self, action.name, action.rest, within=True)
 
     def shell(self, action: Any) -> None:
         self.run_shell(action.command)

@@ -80,6 +80,7 @@ class JITKernel(JITKernelSettings, Kernel):
             sections,
             History(_history_path(), self.history_length),
         )
+        self.frontend.on_session = kwargs["parent"].jit_session.adopt
         self.register_comms()
 
     # -- the language of cells without %% --------------------------------------------------
@@ -229,9 +230,21 @@ class JITKernel(JITKernelSettings, Kernel):
         if self._started_files:
             return
         self._started_files = True
+        self._greet()
         for name in self.startup_files:
             with open(name, encoding="utf-8") as file:
                 self.frontend.execute(file.read())
+
+    def _greet(self) -> None:
+        """What a session that was there before has, and the last one's offer; once."""
+        from jitkernel.kernel.last_session import offer
+
+        session = self.frontend.session
+        assert session.program is not None
+        if session.restored is not None:
+            self.frontend.note(f"{session.store.name} goes on: {session.restored}")
+        elif session.settings.autosave and (words := offer()):
+            self.frontend.note(words)
 
     def _user_expressions(self, expressions: dict[str, str]) -> dict[str, Any]:
         """Each expression is a call line; one that fails fails alone."""

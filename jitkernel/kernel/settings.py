@@ -122,7 +122,14 @@ class Session(Configurable):
         " and comes back when it is called; 0: no limit. Takes effect now.",
     ).tag(config=True, effect="now")
     store_path = Unicode(
-        "", help="The session's file; empty: a temporary one. Takes effect at start."
+        "",
+        help="The session's file, written when it ends and gone on with where it is there; empty:"
+        " a temporary one. Takes effect at start.",
+    ).tag(config=True, effect="start")
+    autosave = Bool(
+        False,
+        help="Save after each cell, to store_path or to a file of the notebook's own, which"
+        " %restore --last brings back after a restart. Takes effect at start.",
     ).tag(config=True, effect="start")
 
 
@@ -342,6 +349,7 @@ def session_settings(config: Config) -> dict[str, Any]:
         "context": session.context,
         "budget": session.budget,
         "store_path": session.store_path,
+        "autosave": session.autosave,
         "object_cache": cache.enabled and not kernel.deterministic,
         "object_cache_size": cache.size,
         "results_kept": session.results_kept,

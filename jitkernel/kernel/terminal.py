@@ -54,21 +54,22 @@ class TerminalOutput:
         return line.removesuffix("\n")
 
 
-def run_file(path: Path) -> int:
-    """Run a file; 0 if nothing failed."""
+def run_file(path: Path, session: str = "") -> int:
+    """Run a file; 0 if nothing failed.  `session` is the file of the session that it goes on with,
+    and that is saved when it ends."""
     try:
         if path.suffix == ".ipynb":
-            return _run_notebook(path)
+            return _run_notebook(path, session)
         source = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         print(f"jitkernel run: {path}: {error}", file=sys.stderr)
         return 1
     from jitkernel.languages import of_file
 
-    return _run_source(source, of_file(str(path)))
+    return _run_source(source, of_file(str(path)), session)
 
 
-def _run_source(source: str, language: str) -> int:
+def _run_source(source: str, language: str, path: str) -> int:
     from jitkernel.errors import Exited
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.early import read_settings
@@ -91,7 +92,10 @@ def _run_source(source: str, language: str) -> int:
         "ObjectCache": ObjectCache(),
         "JITKernel": JITKernelSettings(status_line=False),
     }
-    with JitSession(**read_settings([])) as session:
+    settings = read_settings([])
+    if path:
+        settings["store_path"] = path
+    with JitSession(**settings) as session:
         frontend = Frontend(session, TerminalOutput(), sections)
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
         frontend.begin()
@@ -109,12 +113,13 @@ def _run_source(source: str, language: str) -> int:
     return 0
 
 
-def _run_notebook(path: Path) -> int:
+def _run_notebook(path: Path, session: str) -> int:
     from jitkernel.kernel.client import code_cells, outputs_text, read_notebook, run_cell
     from jitkernel.kernel.client import running_kernel as kernel
 
     cells = code_cells(read_notebook(path))
-    with kernel(path.resolve().parent) as client:
+    arguments = (f"--session={Path(session).resolve()}",) if session else ()
+    with kernel(path.resolve().parent, arguments) as client:
         for cell in cells:
             reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
             for text in outputs_text(outputs):

@@ -14,6 +14,7 @@ from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.image import SITE
+from jitkernel.linker.journal import Journal
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
 
@@ -51,6 +52,8 @@ class Bindings:
         self.arena, self.view, self.base = arena, arena.view, arena.base
         self.fixed = fixed
         self.made: list[tuple[Symbol, str]] = []
+        #: what changed, where somebody keeps a copy
+        self.journal: Journal | None = None
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
         self.got = arena.zones["rodata"].start
         #: what is at a variable that is gone: 200 MiB where nothing is mapped
@@ -88,6 +91,7 @@ class Bindings:
         if not symbol.stub:
             symbol.stub = self.arena.reserve("text", STUB_SIZE)[1]
             self.made.append((symbol, "stub"))
+            self.note(symbol)
             self.write_stub(symbol)
         return symbol.stub
 
@@ -100,6 +104,7 @@ class Bindings:
             if not symbol.far_slot:
                 symbol.far_slot = self.arena.reserve("rodata", 8)[1]
                 self.made.append((symbol, "far_slot"))
+                self.note(symbol)
             self.write_far_slot(symbol)
             code = x86_64.far_stub(stub, symbol.far_slot)
         else:
@@ -117,11 +122,18 @@ class Bindings:
             value = self.value(symbol)
             symbol.slot = self.arena.reserve("rodata", 8)[1]
             self.made.append((symbol, "slot"))
+            self.note(symbol)
             _U64.pack_into(self.view, symbol.slot - self.base, value)
         return symbol.slot
 
+    def note(self, symbol: Symbol) -> None:
+        """A symbol is not what it was."""
+        if self.journal is not None:
+            self.journal.symbols[symbol] = None
+
     def free(self, symbol: Symbol) -> None:
         """Give a symbol's stub and slots back."""
+        self.note(symbol)
         for which in ("stub", "slot", "far_slot"):
             self._free_one(symbol, which)
 
@@ -216,6 +228,8 @@ class Bindings:
         where that still stands.  Raises LinkError when a site cannot hold the new address, with
         the sites before it written.
         """
+        if self.journal is not None:
+            self.journal.symbols[symbol] = None
         if symbol.stub:
             self.write_stub(symbol)
         if symbol.slot:

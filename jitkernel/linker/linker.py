@@ -108,7 +108,10 @@ class Linker:
             raise
         self.generation += 1
         image = placing.image
+        self.changed(image)
         for group in image.groups:
+            if group in self.groups:
+                self.changed(self.groups[group])
             self.groups[group] = image
         for group in image.copies:
             self.copies.setdefault(group, []).append(image)
@@ -143,6 +146,7 @@ class Linker:
             if symbol.users and symbol.is_function and not symbol.stub:
                 if len(symbol.users) > 1 or image not in symbol.users:
                     self.bind.stub(symbol)
+        self.changed(image)
         self.forget_uses(image)
         orphans: list[Symbol] = []
         for symbol in owned:
@@ -210,6 +214,11 @@ class Linker:
         block.holders -= 1
         if block.holders == 0:
             self.arena.free(block.extent)
+
+    def changed(self, image: Image) -> None:
+        """An image uses or defines something else than it did."""
+        if self.bind.journal is not None:
+            self.bind.journal.image(image)
 
     def dependents(self, image: Image) -> dict[Symbol, list[Image]]:
         """Who else uses what the image still defines, by symbol."""

@@ -34,6 +34,10 @@ class SymbolTable:
         self._bind, self._lookup = bind, lookup
         self._fixed, self._interposed = fixed, interposed
 
+    def fixed(self, name: str) -> int | None:
+        """The address of what the runtime has under a name."""
+        return self._fixed.get(self._interposed.get(name, name))
+
     def find(self, symbols: Sequence[Symbol]) -> list[Symbol]:
         """Give missing symbols the addresses that the runtime or the process has; those found.
 
@@ -42,18 +46,20 @@ class SymbolTable:
         found: list[Symbol] = []
         ask: list[Symbol] = []
         for symbol in symbols:
-            fixed = self._fixed.get(self._interposed.get(symbol.name, symbol.name))
+            fixed = self.fixed(symbol.name)
             if fixed is None:
                 if symbol.name.isascii() or _is_text(symbol.name):
                     ask.append(symbol)
             else:
                 symbol.state, symbol.address = FIXED, fixed
+                self._bind.note(symbol)
                 found.append(symbol)
         if ask:
             addresses = self._lookup([s.name for s in ask])
             for symbol, address in zip(ask, addresses, strict=True):
                 if address:
                     symbol.state, symbol.address = FAR, address
+                    self._bind.note(symbol)
                     found.append(symbol)
         return found
 
@@ -76,6 +82,8 @@ class SymbolTable:
             was = self._bind.held_value(symbol.definition, symbol.stub)
             moved = symbol.address != address
             symbol.address = address
+            if moved:
+                self._bind.note(symbol)
             if not address:
                 symbol.state = MISSING
                 lost.append(symbol.name)

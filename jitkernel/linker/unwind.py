@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
@@ -110,6 +111,24 @@ class UnwindRegion:
             self._dummy(self._next, self._stop)
             self.made.append(content)
         return address
+
+    @property
+    def shared(self) -> dict[bytes, int]:
+        """The CIEs that are there once for all images, with their addresses."""
+        return dict(self._shared)
+
+    def restore(self, shared: Mapping[bytes, int]) -> None:
+        """Make the region walkable again after extents of it were reserved and filled all at once;
+        `shared` are the CIEs that their records count back to."""
+        self._shared = dict(shared)
+        for content, address in shared.items():
+            padded = pad(content)
+            self._arena.write(address, padded)
+            self._next = max(self._next, address + len(padded))
+        self._dummy(self._next, self._stop)
+        for start, _ in list(self._zone.list.holes()):
+            self._mark(start)
+        self.generation += 1
 
     def abort(self) -> None:
         """Give back the shared CIEs made since `made` was cleared."""

@@ -280,6 +280,7 @@ class Definer(Relay):
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""
         self.cell.strings += (block,)
+        self.program.note(self.cell)
         if self.cell.number not in self.program.cells and self.session.number == self.cell.number:
             self.program.adopt(self.cell, self.change)
 

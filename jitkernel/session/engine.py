@@ -85,6 +85,7 @@ class Engine:
         self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
+        self.on_end: Callable[[], None] | None = None  # after each run
         self.notices: list[str] = []  # what the user is still to be told
 
     # -- life ----------------------------------------------------------------------------------
@@ -166,6 +167,8 @@ class Engine:
             yield
         finally:
             self.running = self.stopping = False
+            if self.on_end is not None:
+                self.on_end()
 
     # -- calling -------------------------------------------------------------------------------
 

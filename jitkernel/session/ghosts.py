@@ -56,6 +56,7 @@ def _haunt(linker: Linker, symbol: Symbol, ghost: Symbol, images: Iterable[Image
             ghost.users = {}
         ghost.users[image] = users.pop(image)
         image.refs = tuple(ghost if s is symbol else s for s in image.refs)
+        linker.changed(image)
     symbol.users = users or None
     if images:
         linker.rebind(ghost, was)

@@ -188,6 +188,7 @@ class Program:
                 symbol.info = info
             elif symbol.info is None:
                 symbol.info = info
+                linker.bind.note(symbol)
         for name in exported.difference(change.moved):
             change.moved[name] = before.get(name, (0, None))
         self._learn_types(types, cell, change)
@@ -225,6 +226,7 @@ class Program:
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
+        self.note(cell)
         self.cells[cell.number] = cell
         if change.added is None:
             change.added = cell
@@ -232,8 +234,14 @@ class Program:
         if cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
 
+    def note(self, cell: Cell) -> None:
+        """A cell owns something else than it did."""
+        if self.linker.bind.journal is not None:
+            self.linker.bind.journal.cells[cell.number] = None
+
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
         """Remember the type that a function was declared with."""
+        self.linker.bind.note(symbol)
         symbol.info = signature_of(info, types)
 
     def _retire(
@@ -302,6 +310,7 @@ class Program:
 
     def remove(self, cell: Cell, state: CellState, owned: frozenset[str], change: Change) -> None:
         """Take a cell's image out; its data stays reserved for as long as `change` is kept."""
+        self.note(cell)
         image = cell.image
         for symbol in cell.exports:
             # Its entry and its type stay for as long as the cell may come back.

@@ -108,6 +108,7 @@ def extend(
     _add_extra(program, image, extra, True)
     block.holders -= 1  # the image's hold is the only one
     cell.extras += (extra,)
+    program.linker.changed(image)
     program.linker.symbols[name].info = info
     change.moved.setdefault(name, (0, None))
     return True
@@ -126,6 +127,7 @@ def _add_extra(
         definition = (SymbolState.DEFINED, address, size, image, SymbolKind.DATA, "")
         program.linker.redefine(symbol, definition)
     image.exports += ((symbol, address, size),)
+    program.linker.changed(image)
     image.adopted += (block,)
     block.holders += 1
 

@@ -38,6 +38,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             block.holders += 1
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
+        program.note(cell)
         program.libraries.add(cell)
         if removed.cell_id:
             cell.cell_id = removed.cell_id
@@ -66,6 +67,7 @@ def _move_back(program: Program, change: Change) -> None:
         symbol = symbols.get(name)
         if symbol is None:
             continue
+        linker.bind.note(symbol)
         if owner:
             symbol.info = info
             holder = program.cells.get(owner)
@@ -90,6 +92,7 @@ def _take_out(program: Program, change: Change) -> None:
     linker = program.linker
     added = change.added
     if added is not None and added.number in program.cells:
+        program.note(added)
         if added.image is not None:
             linker.unlink(added.image)
         for block in added.strings:

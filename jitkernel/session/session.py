@@ -32,6 +32,10 @@ from jitkernel.session.residency import Residency
 from jitkernel.session.result import Collector, Result, Sink
 from jitkernel.session.reverting import forget
 from jitkernel.session.runner import Runner
+from jitkernel.session.saved.keeping import Keeper
+from jitkernel.session.saved.opening import open_copy, open_rebuilt
+from jitkernel.session.saved.restoring import Restored
+from jitkernel.session.saved.writing import save
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.snapshot import DataShadow
@@ -77,6 +81,7 @@ class Session:
         settings: SessionSettings | None = None,
         *,
         worker: WorkerProcess | None = None,
+        store: Store | None = None,
         **overrides: Any,
     ):
         known = {f.name for f in fields(SessionSettings)}
@@ -89,8 +94,10 @@ class Session:
         _check_context(self.settings.context)
         self.lock = threading.RLock()
         self.sink: Sink = Collector()
-        self.store = Store(self.settings.store_path)
+        self.store = store or Store(self.settings.store_path)
+        self.restored: Restored | None = None
         try:
+            self._keeper = Keeper(self, frozenset(overrides))
             self.engine = Engine(self.settings, self._output, self._input, worker)
         except BaseException:
             self.store.close()
@@ -128,6 +135,8 @@ class Session:
         if self._program is None:
             linker = self.engine.linker
             self._program = Program(linker, self.store, self.engine.writing)
+            self._keeper.bring_back()
+            self.engine.on_end = self._keeper.keep
             shadow = DataShadow(self.engine.arena, self.settings.undo_data)
             self._history = UndoHistory(
                 self._program, shadow, self.settings.undo_depth, self.finish
@@ -494,6 +503,34 @@ class Session:
             self.engine.arena.trim()
             return {"cells": len(cells), "bytes": max(before - self.engine.arena.resident(), 0)}
 
+    def save(self, path: str) -> int:
+        """Write the session to a file, all of it or nothing; the file's size in bytes.
+
+        Raises UsageError where the file is another session's, or something else.
+        """
+        with self.lock, self.engine.run():
+            self._open()
+            return save(self, path)
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        *,
+        rebuild: bool = False,
+        worker: WorkerProcess | None = None,
+        **overrides: Any,
+    ) -> Session:
+        """A session as it was saved to a file, which is only read; `restored` says what came back.
+
+        Settings are the file's, unless given here; the base is the file's in any case.  Nothing of
+        the session runs.  Code that another LLVM made or for another processor is compiled again.
+        Raises UsageError for a file that is damaged, newer than this, or no session's; `rebuild`
+        compiles then what can be read of it, from source, and its constructors run.
+        """
+        opened = open_rebuilt if rebuild else open_copy
+        return opened(cls, path, worker, overrides)
+
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
         with self._turn():
@@ -583,7 +620,8 @@ class Session:
                     self.sink = before
 
     def close(self) -> None:
-        """End every process; nothing is left behind."""
+        """Write the session's file, where it has one, and end every process."""
+        self._keeper.close()
         self.engine.close()
         self.store.close()
 

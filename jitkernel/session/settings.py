@@ -13,8 +13,12 @@ class SessionSettings:
     """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
 
     What is read when a session starts: capacity, base, workers, spare, executor_memory_limit,
-    stack_size, env, cwd, object_cache, object_cache_size.  All else takes effect with the next
-    cell.
+    stack_size, env, cwd, store_path, autosave, object_cache, object_cache_size.  All else takes
+    effect with the next cell.
+
+    `store_path` is the session's file; one that is there already is gone on with.  `autosave`
+    writes to it after each cell (else when the session closes), so that a session whose process was
+    killed is there up to its last cell.
 
     `object_cache` keeps compiled code on disk for other sessions of this user (a kernel does; a
     library writes to nobody's home unasked).  `context` is `throwaway`, `shared` or `kept`.
@@ -40,6 +44,7 @@ class SessionSettings:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     store_path: str = ""
+    autosave: bool = False
     object_cache: bool = False
     object_cache_size: int = 256 << 20
     context: str = "throwaway"

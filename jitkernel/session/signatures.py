@@ -87,12 +87,12 @@ def expand(text: str, types: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _signature(*parts: str) -> Signature:
+def shared_signature(*parts: str) -> Signature:
     return Signature(*parts)
 
 
 @lru_cache(maxsize=1024)
-def _variable(type: str, constant: bool, shown: str) -> Variable:
+def shared_variable(type: str, constant: bool, shown: str) -> Variable:
     return Variable(type, constant, shown)
 
 
@@ -100,12 +100,12 @@ def signature_of(info: FunctionInfo, types: Mapping[str, str]) -> Signature:
     """The signature of a function that a module defines or declares; equal ones are one object."""
     type, attributes = info.type, info.attributes
     if "%" in type or "%" in attributes:
-        return _signature(
+        return shared_signature(
             expand(type, types), info.convention, expand(attributes, types), info.features, type
         )
-    return _signature(type, info.convention, attributes, info.features, type)
+    return shared_signature(type, info.convention, attributes, info.features, type)
 
 
 def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
     """The type of a variable that a module defines or declares; equal ones are one object."""
-    return _variable(expand(info.type, types), info.constant, info.type)
+    return shared_variable(expand(info.type, types), info.constant, info.type)

@@ -7,17 +7,28 @@ latency is measured on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import tempfile
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.session.saved.tables import (
+    PARTS,
+    UNREADABLE,
+    Tables,
+    connect,
+    create,
+    identify,
+    refusal,
+    transaction,
+    upgrade,
+)
 
-__all__ = ["Record", "Store"]
+__all__ = ["Record", "Store", "read_record"]
 
-SCHEMA = 1
 _BATCH = 256
 _BATCH_BYTES = 4 << 20
 
@@ -39,34 +50,82 @@ class Record(NamedTuple):
 
 
 class Store:
-    """Records by cell number, in SQLite; `path` empty: a temporary file that leaves with it."""
+    """Records by cell number, in SQLite.
 
-    def __init__(self, path: str = ""):
-        self._temporary = ""
-        if not path:
-            fd, path = tempfile.mkstemp(prefix="jitkernel-", suffix=".jks")
-            os.close(fd)
-            self._temporary = path
-        self.path = path
+    `path` empty: a temporary file that leaves with it.  A file at `path` belongs to one session at
+    a time; what it has is kept, and one of an older schema is made new.  Raises UsageError where
+    it is another session's, or no session's file.
+    """
+
+    def __init__(self, path: str = "", copy_of: str = ""):
+        self._temporary = "" if path else _temporary()
+        self.path = path or self._temporary
+        self.name = copy_of or self.path  # as it is called in messages
+        new = True
         try:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        except sqlite3.Error as error:
-            raise UsageError(f"the session's file {path} cannot be opened: {error}") from None
-        if self._temporary:
-            # The open file serves us; its name would stay behind after a kill.
-            self._db.execute("pragma journal_mode = off")
-            self._db.execute("pragma synchronous = off")
-            self._db.execute("pragma locking_mode = exclusive")
-        self._db.execute("pragma cache_size = -512")
-        self._db.execute(f"pragma user_version = {SCHEMA}")
-        self._db.execute(
-            "create table if not exists cells (number integer primary key, source text,"
-            " module text, first_line integer, options text, object blob, nobuiltin text)"
-        )
-        if self._temporary:
-            os.unlink(path)
+            if copy_of:
+                _copy(copy_of, self.path)
+                new = False
+            elif path and os.path.exists(path) and os.path.getsize(path):
+                new = False
+            if path:
+                folder = os.path.dirname(path)
+                if folder and not os.path.isdir(folder):
+                    raise UsageError(f"the session's file {path} cannot be made: no such folder")
+            self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+            self._settle(self.name, new)
+        except UNREADABLE as error:
+            raise refusal(self.name, error) from None
+        finally:
+            if self._temporary:
+                # The open file serves us; its name would stay behind after a kill.
+                os.unlink(self._temporary)
+        self.tables = Tables(self._db)
         self._pending: dict[int, Record | None] = {}
         self._bytes = 0
+
+    def _settle(self, path: str, new: bool) -> None:
+        """The settings of the connection, then the tables of this version."""
+        db = self._db
+        db.execute("pragma locking_mode = exclusive")
+        db.execute("pragma cache_size = -512")
+        db.execute("pragma trusted_schema = off")
+        if self._temporary:
+            db.execute("pragma journal_mode = off")
+            db.execute("pragma synchronous = off")
+        else:
+            if not new:
+                identify(db, path)
+            db.execute("pragma journal_mode = wal")
+            db.execute("pragma synchronous = normal")
+        if new:
+            with transaction(db):
+                create(db)
+                Tables(db).seal()
+        else:
+            upgrade(db, path)
+        if not self._temporary:
+            with transaction(db):  # from now on it is this session's
+                pass
+
+    @property
+    def durable(self) -> bool:
+        """Whether it stays when the session ends."""
+        return not self._temporary
+
+    @property
+    def saved(self) -> bool:
+        """Whether a session can come back from it."""
+        return self._db.execute("select 1 from facts where id = 'session'").fetchone() is not None
+
+    def numbers(self) -> list[int]:
+        """The cells it has records of, ascending."""
+        self.flush()
+        return [n for (n,) in self._db.execute("select number from records order by number")]
+
+    def clear_state(self) -> None:
+        """Forget all but the records: of a copy whose session lives on elsewhere."""
+        self.tables.clear(PARTS)
 
     def put(self, record: Record) -> None:
         """Keep a record."""
@@ -79,14 +138,8 @@ class Store:
         """The record of a cell, or None."""
         if number in self._pending:
             return self._pending[number]
-        row = self._db.execute("select * from cells where number = ?", (number,)).fetchone()
-        if row is None:
-            return None
-        source, module = zlib.decompress(row[1]).decode(), zlib.decompress(row[2]).decode()
-        names = tuple(row[6].split("\0")) if row[6] else ()
-        return Record(
-            row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names
-        )
+        row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
+        return None if row is None else read_record(row)
 
     def object(self, number: int) -> bytes | None:
         """The object alone of a cell, or None."""
@@ -107,39 +160,51 @@ class Store:
 
     def flush(self) -> None:
         """Write what was collected."""
+        if self._pending:
+            with transaction(self._db):
+                self.write()
+                if not self._temporary:
+                    self.tables.seal()
+
+    def write(self) -> None:
+        """Write what was collected, as part of a transaction."""
         pending, self._pending, self._bytes = self._pending, {}, 0
-        if not pending:
-            return
-        pack = zlib.compress
-        self._db.execute("begin")
-        self._db.executemany(
-            "insert or replace into cells values (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    r.number,
-                    pack(r.source.encode("utf-8", "surrogateescape"), 1),
-                    pack(
-                        b""
-                        if r.module == r.source
-                        else r.module.encode("utf-8", "surrogateescape"),
-                        1,
-                    ),
-                    r.first_line,
-                    r.options,
-                    pack(r.object, 1),
-                    "\0".join(r.nobuiltin),
-                )
-                for r in pending.values()
-                if r is not None
-            ],
-        )
-        self._db.executemany(
-            "delete from cells where number = ?", [(n,) for n, r in pending.items() if r is None]
-        )
-        self._db.execute("commit")
+        self.tables.put_records([_row(r) for r in pending.values() if r is not None])
+        self.tables.drop("records", [n for n, r in pending.items() if r is None])
 
     def close(self) -> None:
         """Write and close."""
-        if not self._temporary:
-            self.flush()
-        self._db.close()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # closed before
+            if not self._temporary:
+                self.flush()
+            self._db.close()
+
+
+def read_record(row: tuple[Any, ...]) -> Record:
+    """A record from its row."""
+    source, module = (zlib.decompress(c).decode("utf-8", "surrogateescape") for c in row[1:3])
+    names = tuple(row[6].split("\0")) if row[6] else ()
+    return Record(row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names)
+
+
+def _row(r: Record) -> tuple[int | str | bytes, ...]:
+    source = r.source.encode("utf-8", "surrogateescape")
+    module = b"" if r.module == r.source else r.module.encode("utf-8", "surrogateescape")
+    names = "\0".join(r.nobuiltin)
+    source, module, object = (zlib.compress(c, 1) for c in (source, module, r.object))
+    return r.number, source, module, r.first_line, r.options, object, names
+
+
+def _temporary() -> str:
+    fd, path = tempfile.mkstemp(prefix="jitkernel-", suffix=".jks")
+    os.close(fd)
+    return path
+
+
+def _copy(source: str, target: str) -> None:
+    """A copy of one moment of a session's file, whatever is written to it meanwhile."""
+    with contextlib.closing(connect(source)) as there:
+        identify(there, source)
+        with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
+            there.backup(here)
+            here.execute("pragma journal_mode = delete")

@@ -21,6 +21,7 @@ from jitkernel.kernel.magics import (
     memory,
     program,
     residency,
+    saving,
     timing,
     watching,
 )
@@ -30,10 +31,19 @@ from jitkernel.kernel.magics.table import Magic, help_text, parse
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["MAGICS", "CellCall", "cell_magic", "find", "run_cell_magic", "run_line_magic"]
+__all__ = [
+    "MAGICS",
+    "CellCall",
+    "cell_magic",
+    "find",
+    "lone_magic",
+    "run_cell_magic",
+    "run_line_magic",
+]
 
 MAGICS: tuple[Magic, ...] = (
     *program.MAGICS,
+    *saving.MAGICS,
     *memory.MAGICS,
     *residency.MAGICS,
     *compiling.MAGICS,
@@ -90,8 +100,8 @@ def _language(name: str) -> Magic | None:
     return languages.language_magic(name, find(name).display_name or name)
 
 
-def run_line_magic(frontend: Frontend, name: str, line: str) -> Any:
-    """Run `%name line`."""
+def run_line_magic(frontend: Frontend, name: str, line: str, within: bool = False) -> Any:
+    """Run `%name line`; `within` a cell that a session runs."""
     if name.endswith("?") or line.strip() in ("?", "??"):
         magic = BY_NAME.get(name.rstrip("?"))
         if magic is not None:
@@ -100,7 +110,16 @@ def run_line_magic(frontend: Frontend, name: str, line: str) -> Any:
             frontend.page(listing("", help_text(magic)))
             return None
     magic = find(name.rstrip("?"), "line")
+    if magic.alone and within:
+        raise UsageError(f"%{name} stands alone in its cell")
     return magic.call(frontend, parse(magic, line))
+
+
+def lone_magic(source: str) -> tuple[str, str] | None:
+    """Name and line of a cell that is one magic which ends its session, if it is."""
+    name, _, line = source.strip().removeprefix("%").partition(" ")
+    magic = BY_NAME.get(name) if source.lstrip().startswith("%") else None
+    return (name, line) if magic is not None and magic.alone and "\n" not in line else None
 
 
 def cell_magic(source: str) -> CellCall | None:

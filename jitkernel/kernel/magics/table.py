@@ -64,6 +64,7 @@ class Magic:
     aliases: tuple[str, ...] = ()
     form: Literal["line", "cell", "both"] = "line"
     example: str = ""
+    alone: bool = False  # it ends the session, so nothing can stand beside it
     options: Mapping[str, Argument] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,76 @@
+"""Magics that write the session to a file and bring one back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
+    from jitkernel.session import Session
+
+__all__ = ["MAGICS"]
+
+
+def save(frontend: Frontend, arguments: Any) -> None:
+    session, path = frontend.session, os.path.expanduser(arguments.file)
+    size = session.save(path)
+    count = len(session.cells)
+    frontend.print(f"{count} cell{'s' * (count != 1)} saved to {arguments.file}, {size} bytes")
+
+
+def restore(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.kernel.last_session import last_session
+
+    path = os.path.expanduser(arguments.file or "")
+    if arguments.last:
+        path = last_session()
+        if not path:
+            raise UsageError("no session is kept: Session.autosave keeps one after each cell")
+    elif not path:
+        raise UsageError("%restore needs a FILE, or --last")
+    session = _restored(frontend.session, path, arguments.rebuild)
+    frontend.change_session(session)
+    frontend.print(f"restored {session.restored}")
+
+
+def _restored(old: Session, path: str, rebuild: bool) -> Session:
+    """The session of a file; it goes on where `old` saves to, where that saves after each cell."""
+    from jitkernel.session import Session
+    from jitkernel.session.saved.writing import SETTINGS
+
+    names = [name for name in old.settings.__dataclass_fields__ if name not in SETTINGS]
+    settings = {name: getattr(old.settings, name) for name in names}
+    home, autosave = settings.pop("store_path"), settings.pop("autosave")
+    session = Session.restore(path, rebuild=rebuild, **settings)
+    if autosave and home:
+        session.close()  # it is whole: now nothing is lost when the old one goes
+        old.close()
+        session = Session.restore(path, rebuild=rebuild, store_path=home, autosave=True, **settings)
+    return session
+
+
+MAGICS = (
+    Magic(
+        "save",
+        "Write the session to a file: sources, code, symbols, the values of globals.",
+        save,
+        (Argument("file", "the file; one that is there must be a session's", completes="file"),),
+        example="%save work.jks",
+    ),
+    Magic(
+        "restore",
+        "Go on with a session that was saved; the present one ends. Alone in its cell.",
+        restore,
+        (
+            Argument("file", "what %save wrote", "?", completes="file"),
+            Argument("--last", "the session that this notebook had before", "flag"),
+            Argument("--rebuild", "compile what a damaged file still has", "flag"),
+        ),
+        alone=True,
+        example="%restore work.jks",
+    ),
+)

@@ -1,0 +1,133 @@
+"""Code made anew from the text that is in a session's file.  Start from `recompile`, for a whole
+session that another LLVM or processor compiled, and `rebuild`, for what a damaged file still has.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.compiler import Options, Request
+from jitkernel.compiler.records import Identity
+from jitkernel.errors import CompileError, JitError, UsageError
+from jitkernel.languages.llvm.plan import ENTRY
+from jitkernel.session.definer import CellOptions, Definer
+from jitkernel.session.relinking import replace
+from jitkernel.session.result import Collector
+from jitkernel.session.saved.restoring import Restored
+from jitkernel.session.saved.tables import Damaged, checksum
+from jitkernel.session.store import Record, read_record
+from jitkernel.session.without_running import place_only
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["rebuild", "recompile"]
+
+
+def recompile(session: Session, head: Mapping[str, Any], restored: Restored) -> None:
+    """Give every cell whose code is another machine's an object of this one; data stays.
+
+    Raises Damaged where a cell does not compile: none of its code is to run here.
+    """
+    program = session.program
+    then, now = Identity(*head["identity"]), session.engine.pool.identity()
+    stale: list[tuple[Record, Request]] = []
+    kept: list[int] = []
+    for number, cell in program.cells.items():
+        record = session.store.get(number) if cell.image is not None else None
+        if record is None:
+            continue
+        options = session.stored_options(record)
+        if record.source.startswith("; %link "):
+            kept.append(number)  # its source is not known; it was no part of this LLVM either
+        elif (then.llvm, then.triple, then.resolve(options.cpu)) != (
+            now.llvm, now.triple, now.resolve(options.cpu),
+        ):  # fmt: skip
+            stale.append((record, _request(record, options)))
+    answers = session.engine.pool.compile_many([request for _, request in stale])
+    for (record, request), answer in zip(stale, answers, strict=True):
+        if isinstance(answer, CompileError):
+            raise Damaged(
+                f"{session.store.name} was saved by LLVM {then.llvm} on {then.cpu}; "
+                f"{request.label} does not compile with LLVM {now.llvm} on {now.cpu}: {answer}"
+            )
+        cell = program.cells[record.number]
+        replace(program, cell, record._replace(object=answer.object))
+        _hide_block(session, cell.number)
+    restored.words.append(
+        f"{len(stale)} cell{'s' * (len(stale) != 1)} compiled again: the file is of LLVM "
+        f"{then.llvm} on {then.cpu}, here is LLVM {now.llvm} on {now.cpu}"
+    )
+    if kept:
+        restored.words.append(f"what was linked from object files is as it was: cells {kept}")
+
+
+def _hide_block(session: Session, number: int) -> None:
+    """The function of a cell's instructions has no name in the session."""
+    symbols, image = session.program.linker.symbols, session.program.cells[number].image
+    block = symbols.get(ENTRY)
+    if block is not None and image is not None and block.image is image:
+        del symbols[ENTRY]
+        image.exports = tuple([e for e in image.exports if e[0] is not block])
+
+
+def _request(record: Record, options: Options) -> Request:
+    return Request(
+        record.module, options, f"cell {record.number}", frozenset(record.nobuiltin),
+        record.first_line,
+    )  # fmt: skip
+
+
+def rebuild(session: Session, path: str, db: sqlite3.Connection) -> Restored:
+    """Define in a new session what can be read of a file, in the cells' order.
+
+    Constructors run and globals begin with their initial values, as when the cells were new.
+    Raises UsageError where nothing can be read.
+    """
+    records, lost = _readable(db)
+    if not records:
+        raise UsageError(f"{path}: not one cell can be read")
+    made, failed = 0, []
+    for record in records:
+        request = _request(record, session.stored_options(record))
+        definer = Definer(session, Collector(), CellOptions(), None, record.number)
+        try:
+            if record.source.startswith("; %link "):
+                raise UsageError("its source is not known")
+            place_only(definer, record.source, request, session.engine.pool.compile(request))
+            _hide_block(session, record.number)
+            made += 1
+        except JitError as error:
+            failed.append(f"cell {record.number}: {str(error).partition(chr(10))[0]}")
+    words = ["built again from source: globals have their initial values"]
+    if lost:
+        words.append(f"{lost} cells could not be read")
+    return Restored(made, 0.0, words + failed)
+
+
+def _readable(db: sqlite3.Connection) -> tuple[list[Record], int]:
+    """The records whose checksums are right, of live cells where it is known which those are."""
+    records: dict[int, Record] = {}
+    lost = 0
+    try:
+        numbers = [n for (n,) in db.execute("select number from records order by number")]
+    except sqlite3.Error:
+        numbers = list(range(1, 10_000))
+    for number in numbers:
+        try:
+            row = db.execute("select * from records where number = ?", (number,)).fetchone()
+            if row is None:
+                continue
+            if checksum("records", row[0], *row[1:-1]) != row[-1]:
+                lost += 1
+                continue
+            records[number] = read_record(row)
+        except (sqlite3.Error, ValueError, TypeError):
+            lost += 1
+    try:
+        live = {n for (n,) in db.execute("select id from cells")}
+    except sqlite3.Error:
+        live = set()
+    return [r for n, r in sorted(records.items()) if not live or n in live], lost

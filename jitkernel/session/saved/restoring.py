@@ -1,0 +1,199 @@
+"""A session comes back from its file: bytes where they were, records as they were, and what has
+moved since (libc, the runtime) found anew.  Start from `restore`.
+
+Nothing of the session runs: constructors ran when its cells did.  Nothing is compiled either, where
+the file's code is this LLVM's and this processor's; else see `rebuilding`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.arena import Arena, Extent
+from jitkernel.errors import JitError
+from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.types import parse_type
+from jitkernel.linker import Linker, Symbol, SymbolState
+from jitkernel.session.saved.pages import put_back
+from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
+from jitkernel.session.saved.tables import Damaged
+from jitkernel.session.saved.writing import LAST
+from jitkernel.session.snapshot import far_words
+
+if TYPE_CHECKING:
+    from jitkernel.session.saved.rows import SymbolNumbers
+    from jitkernel.session.saved.tables import Key
+    from jitkernel.session.session import Session
+
+__all__ = ["Restored", "Rows", "ago", "header", "restore"]
+
+Rows = Mapping[str, list[tuple["Key", str, bytes]]]
+_loads = json.JSONDecoder().decode
+
+
+@dataclass(slots=True)
+class Restored:
+    """What came back: how many cells, when they were saved (seconds since 1970), and what the user
+    is to know of it."""
+
+    cells: int
+    saved: float
+    words: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        first = f"{self.cells} cell{'s' * (self.cells != 1)}, saved {ago(self.saved)}"
+        return "; ".join([first, *self.words])
+
+
+def ago(moment: float) -> str:
+    """`3 minutes ago`."""
+    seconds = max(0, int(time.time() - moment))
+    for size, word in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {word}{'s' * (count != 1)} ago"
+    return "just now" if seconds < 5 else f"{seconds} seconds ago"
+
+
+def header(rows: Rows, path: str) -> dict[str, Any]:
+    """What a file says of its session as a whole.  Raises Damaged."""
+    for key, body, _ in rows["facts"]:
+        if key == "session":
+            found: dict[str, Any] = _loads(body)
+            return found
+    raise Damaged(f"{path} has the sources of cells, but no session that was saved")
+
+
+def saved_at(rows: Rows) -> float:
+    """When the file was last written, in seconds since 1970."""
+    return next((float(body) for key, body, _ in rows["facts"] if key == "saved"), 0.0)
+
+
+def restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
+    """Fill a session that has just begun, at the base that the file says.
+
+    Raises Damaged where the rows do not make a session; the session is of no use then.
+    """
+    collects = gc.isenabled()
+    gc.disable()  # nothing of what is made here is garbage, and there is much of it
+    try:
+        return _restore(session, rows, path, numbers)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, JitError) as error:
+        if isinstance(error, Damaged):
+            raise
+        raise Damaged(f"{path} does not hold a whole session: {error!r}") from error
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
+    program, linker = session.program, session.program.linker
+    arena = linker.arena
+    head = header(rows, path)
+    if (arena.base, arena.capacity) != (head["settings"]["base"], head["settings"]["capacity"]):
+        raise Damaged(f"{path} was saved at another base")
+    blocks = Blocks()
+    symbols: dict[int, Symbol] = {}
+    owners: list[tuple[Symbol, int]] = []
+    for key, body, _ in rows["symbols"]:
+        assert isinstance(key, int)
+        symbol, cell, ghost = read_symbol(_loads(body), blocks.extents)
+        symbols[key] = symbol
+        numbers.give(symbol, key)
+        if cell:
+            owners.append((symbol, cell))
+        if not ghost:
+            linker.symbols[symbol.name] = symbol
+    for key, body, content in rows["cells"]:
+        assert isinstance(key, int)
+        read_cell(program, arena, key, _loads(body), content, symbols, blocks)
+    for symbol, cell in owners:
+        symbol.image = program.cells[cell].image
+    _lay_out(arena, blocks.extents, rows["pages"])
+    words = _find_libraries(session, head["libraries"])
+    shared: dict[bytes, int] = {}
+    for key, body, _ in rows["facts"]:
+        kind, _, name = str(key).partition(" ")
+        if kind == "type":
+            program.types[_loads(name)] = _loads(body)
+        elif kind == "declared" and (info := info_of(_loads(body))) is not None:
+            program.declared[_loads(name)] = info
+        elif kind == "unwind":
+            shared = {bytes.fromhex(content): at for content, at in _loads(body)}
+    linker.unwind.restore(shared)
+    lost = _bind(linker, symbols.values())
+    if lost:
+        some = ", ".join("@" + name for name in lost[:5])
+        words.append(f"{len(lost)} functions of libraries are missing now: {some}")
+    if stale := far_words(arena):
+        words.append(
+            f"{stale} word{'s' * (stale != 1)} in globals may point into the process that ended: "
+            "what was in its heap is gone"
+        )
+    session.number = max([head["number"], *program.cells])
+    _read_results(session, rows, head["order"])
+    return Restored(len(program.cells), saved_at(rows), words)
+
+
+def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str, bytes]]) -> None:
+    """The books of the arena, and the bytes of constants and globals."""
+    ends: dict[str, int] = {}
+    for zone, start, size in extents:
+        if start + size > ends.get(zone, 0):
+            ends[zone] = start + size
+    put_back(arena, [(int(number), content) for number, _, content in pages], ends)
+    arena.reserve_all(extents)
+
+
+def _bind(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
+    """Write what leads to every symbol, wherever that is now; names that no library has any more.
+
+    The code of a cell is in the file as it was when the cell was placed; symbols that it uses may
+    have moved since, and their stubs are in no row.
+    """
+    bind, fixed = linker.bind, linker.table.fixed
+    for symbol in symbols:
+        was = bind.held_value(symbol.definition, symbol.stub)
+        if symbol.state is SymbolState.FIXED and symbol.image is None:
+            symbol.address = fixed(symbol.name) or symbol.address
+        if symbol.far_slot:
+            bind.write_far_slot(symbol)
+        if symbol.users or symbol.stub or symbol.slot:
+            bind.rebind(symbol, was)
+    return linker.renew_far()
+
+
+def _find_libraries(session: Session, paths: Iterable[str]) -> list[str]:
+    """Load the libraries that the program had loaded."""
+    words: list[str] = []
+    for library in paths:
+        try:
+            session.engine.executor.library(library)
+        except OSError as error:
+            words.append(f"{library} cannot be loaded: {error}")
+    return words
+
+
+def _read_results(session: Session, rows: Rows, order: list[int]) -> None:
+    layouts = session.host(lambda block: None, lambda outcome: JitError("")).layout
+    found = {
+        int(key): TypedValue(parse_type(body), content, layouts)
+        for key, body, content in rows["results"]
+    }
+    session.last = found.pop(LAST, None)
+    session.results.update({n: found[n] for n in order if n in found})
+    last = session.last
+    for value in session.results.values():
+        if last is not None and value == last:
+            session.last = value
+
+
+def same_machine(session: Session, head: Mapping[str, Any]) -> bool:
+    """Whether the file's code was made by this LLVM for this processor."""
+    return list(astuple(session.engine.pool.identity())) == list(head["identity"])

@@ -1,0 +1,273 @@
+"""What the rows of a session's file say, and how they are read again.  Start from `cell_row`.
+
+Bodies are JSON lists, in the order of the fields of the records that they become; bytes stand
+beside them.  Symbols refer to images by the number of their cell, cells to symbols by the symbols'
+own numbers, and both to blocks by their addresses.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.arena import Arena, Extent
+from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.session.cell import Cell, CellState
+from jitkernel.session.signatures import Signature, Variable, shared_signature, shared_variable
+
+if TYPE_CHECKING:
+    from jitkernel.session.program import Program
+
+__all__ = [
+    "Blocks",
+    "SymbolNumbers",
+    "cell_row",
+    "info_of",
+    "info_row",
+    "read_cell",
+    "read_symbol",
+    "symbol_body",
+]
+
+_dump = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_KINDS, _STATES = tuple(SymbolKind), tuple(SymbolState)
+
+Info = Signature | Variable | None
+
+
+class SymbolNumbers:
+    """The number that each symbol has in the file; ghosts share their names with others."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Symbol, int] = {}
+        self._next = 1
+
+    def of(self, symbol: Symbol) -> int:
+        """Its number, a new one where it has none."""
+        number = self._numbers.get(symbol)
+        if number is None:
+            number = self._numbers[symbol] = self._next
+            self._next += 1
+        return number
+
+    def give(self, symbol: Symbol, number: int) -> None:
+        """It has this number."""
+        self._numbers[symbol] = number
+        self._next = max(self._next, number + 1)
+
+    def pop(self, symbol: Symbol) -> int | None:
+        """The number of a symbol that is gone, None where it had none."""
+        return self._numbers.pop(symbol, None)
+
+
+class Blocks:
+    """Blocks by address, each once however many hold it; `extents` is all that is in the arena."""
+
+    def __init__(self) -> None:
+        self.extents: list[Extent] = []
+        self._found: dict[int, Block] = {}
+
+    def hold(self, row: tuple[str, int, int]) -> Block:
+        """The block at an address, with one holder more."""
+        block = self._found.get(row[1])
+        if block is None:
+            extent = Extent(*row)
+            self.extents.append(extent)
+            block = self._found[row[1]] = Block(extent)
+        else:
+            block.holders += 1
+        return block
+
+
+# -- symbols -------------------------------------------------------------------------------------
+
+
+def info_row(info: Info) -> list[Any] | None:
+    """A type as a list."""
+    return None if info is None else ["fv"[isinstance(info, Variable)], *info]
+
+
+def info_of(row: list[Any] | None) -> Info:
+    """The inverse of `info_row`."""
+    if row is None:
+        return None
+    return shared_signature(*row[1:]) if row[0] == "f" else shared_variable(*row[1:])
+
+
+def symbol_body(symbol: Symbol, ghost: bool) -> str:
+    """All of a symbol but its users, which are in the rows of their cells."""
+    image = symbol.image
+    return _dump(
+        [
+            symbol.name, int(symbol.kind), int(symbol.state), symbol.address, symbol.size,
+            image.cell if image is not None else 0, symbol.stub, symbol.slot, symbol.far_slot,
+            symbol.why, info_row(symbol.info), int(ghost),
+        ]
+    )  # fmt: skip
+
+
+def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, bool]:
+    """A symbol, the number of the cell that defines it, and whether it is a ghost."""
+    name, kind, state, address, size, cell, stub, slot, far_slot, why, info, ghost = row
+    symbol = Symbol(name, _KINDS[kind])
+    symbol.state, symbol.address, symbol.size = _STATES[state], address, size
+    symbol.stub, symbol.slot, symbol.far_slot = stub, slot, far_slot
+    symbol.why, symbol.info = why, info_of(info)
+    if stub:
+        extents.append(Extent("text", stub, 16))
+    if slot:
+        extents.append(Extent("rodata", slot, 8))
+    if far_slot:
+        extents.append(Extent("rodata", far_slot, 8))
+    return symbol, cell, bool(ghost)
+
+
+# -- cells ---------------------------------------------------------------------------------------
+
+
+def cell_row(
+    program: Program, cell: Cell, arena: Arena, numbers: SymbolNumbers
+) -> tuple[int, str, bytes]:
+    """A live cell: number, body, and the bytes of its code, unwind records, and sites."""
+    image = cell.image
+    pieces: list[bytes] = []
+    body = [
+        cell.cell_id,
+        cell.options,
+        cell.state.value,
+        [block.extent for block in cell.strings],
+        [(name, address, size, block.extent) for name, address, size, block in cell.extras],
+        [(name, info_row(signature)) for name, signature in cell.libraries],
+        cell.times,
+        program.handles.get(cell.number, ()),
+        None if image is None else _image(program, image, arena, numbers, pieces),
+    ]
+    return cell.number, _dump(body), b"".join(pieces)
+
+
+def _image(
+    program: Program, image: Image, arena: Arena, numbers: SymbolNumbers, pieces: list[bytes]
+) -> list[Any]:
+    bounds = [e for e in (image.text, image.unwind, *image.extra) if e is not None]
+    pieces += [arena.read(e.start, e.size) for e in bounds]
+    refs: list[tuple[int, int]] = []
+    for symbol in image.refs:
+        packed = (symbol.users or {}).get(image, b"")
+        refs.append((numbers.of(symbol), len(packed)))
+        pieces.append(packed)
+    groups = program.linker.groups
+    return [
+        image.text, image.unwind, image.extra,
+        image.rodata and image.rodata.extent, image.data and image.data.extent,
+        [block.extent for block in image.adopted],
+        [(numbers.of(symbol), address, size) for symbol, address, size in image.exports],
+        refs, image.init, image.fini, image.dso, image.pins,
+        [(name, int(groups.get(name) is image)) for name in image.groups],
+        image.copies,
+    ]  # fmt: skip
+
+
+def read_cell(
+    program: Program,
+    arena: Arena,
+    number: int,
+    row: list[Any],
+    content: bytes,
+    symbols: dict[int, Symbol],
+    blocks: Blocks,
+) -> Cell:
+    """A cell as it was, filed with the program; its code is written to where it was."""
+    cell_id, options, state, strings, extras, libraries, times, handles, image = row
+    cell = Cell(number, cell_id, options)
+    cell.state, cell.times = CellState(state), tuple(times)
+    hold = blocks.hold
+    if image is not None:
+        cell.image = _read_image(program, arena, number, image, content, symbols, blocks)
+    if strings:
+        cell.strings = tuple([hold(extent) for extent in strings])
+    if extras:
+        cell.extras = tuple([(name, at, size, hold(extent)) for name, at, size, extent in extras])
+        for _, _, _, block in cell.extras:
+            block.holders -= 1  # the image's hold is the only one
+    if libraries:
+        found = [(name, info_of(info)) for name, info in libraries]
+        cell.libraries = tuple([(n, s) for n, s in found if isinstance(s, Signature)])
+        program.libraries.add(cell)
+    if handles:
+        program.handles[number] = tuple(handles)
+    if cell_id is not None:
+        program.by_id[cell_id] = number  # of several, the last one's
+    program.cells[number] = cell
+    return cell
+
+
+def _read_image(
+    program: Program,
+    arena: Arena,
+    number: int,
+    row: list[Any],
+    content: bytes,
+    symbols: dict[int, Symbol],
+    blocks: Blocks,
+) -> Image:
+    (
+        text,
+        unwind,
+        extra,
+        rodata,
+        data,
+        adopted,
+        exports,
+        refs,
+        init,
+        fini,
+        dso,
+        pins,
+        groups,
+        copies,
+    ) = row
+    image = Image(number)
+    hold, extents, at = blocks.hold, blocks.extents, 0
+    base, view = arena.base, arena.view
+    for bounds in (text, unwind, *extra):
+        if bounds is not None:
+            extent = Extent(*bounds)
+            _, start, size = extent
+            view[start - base : start - base + size] = content[at : at + size]
+            at += size
+            extents.append(extent)
+    image.text = Extent(*text) if text is not None else None
+    image.unwind = Extent(*unwind) if unwind is not None else None
+    if extra:
+        image.extra = tuple([Extent(*bounds) for bounds in extra])
+    if rodata is not None:
+        image.rodata = hold(rodata)
+    if data is not None:
+        image.data = hold(data)
+    if adopted:
+        image.adopted = tuple([hold(extent) for extent in adopted])
+    image.exports = tuple([(symbols[n], address, size) for n, address, size in exports])
+    if refs:
+        used: list[Symbol] = []
+        for n, length in refs:
+            symbol = symbols[n]
+            used.append(symbol)
+            if symbol.users is None:
+                symbol.users = {}
+            symbol.users[image] = content[at : at + length]
+            at += length
+        image.refs = tuple(used)
+    if init or fini or dso:
+        image.init, image.fini, image.dso = tuple(init), tuple(fini), dso
+    if pins:
+        image.pins = tuple([(name, address) for name, address in pins])
+    if groups:
+        image.groups = tuple([name for name, _ in groups])
+        for name, provides in groups:
+            if provides:
+                program.linker.groups[name] = image
+    if copies:
+        image.copies = tuple(copies)
+        for name in copies:
+            program.linker.copies.setdefault(name, []).append(image)
+    return image

@@ -1,0 +1,287 @@
+"""The tables of a session's file, and how its rows are proved.  Start from `Tables`.
+
+Every row carries a checksum of its table, its key and its content.  The one row of `seal` has, for
+each table, how many rows there are and the sum of their checksums: so that a row that was lost,
+doubled or put back from yesterday shows as well as a flipped bit, and a change of one row costs
+no more than that row.  This is against damage, not against forgery: a session's file is a program,
+and who may write it decides what the session runs.
+
+| table | a row is |
+| --- | --- |
+| records | a cell's source, the text that was compiled, its options and its object |
+| cells | a live cell: its image, its code, its sites |
+| symbols | a name: type, definition, canonical entry, slots |
+| pages | 4096 bytes of constants or globals, zeros at the end left out |
+| results | a value that `_5` names |
+| facts | all else: settings, named types, declarations |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+from jitkernel.errors import UsageError
+
+__all__ = [
+    "APPLICATION",
+    "PARTS",
+    "SCHEMA",
+    "UNREADABLE",
+    "Damaged",
+    "Tables",
+    "checksum",
+    "connect",
+    "create",
+    "identify",
+    "refusal",
+    "transaction",
+    "upgrade",
+]
+
+SCHEMA = 2
+#: `JKS` and a 1: what SQLite's header says of whose file it is.
+APPLICATION = 0x4A4B_5331
+
+_PART = "CREATE TABLE {} (id integer primary key, body text, bytes blob, checksum blob)"
+_LAYOUT = {
+    "records": "CREATE TABLE records (number integer primary key, source blob, module blob,"
+    " first_line integer, options text, object blob, nobuiltin text, checksum blob)",
+    **{name: _PART.format(name) for name in ("cells", "symbols", "pages", "results")},
+    "facts": "CREATE TABLE facts (id text primary key, body text, bytes blob, checksum blob)"
+    " without rowid",
+    "seal": "CREATE TABLE seal (id integer primary key, body text, checksum blob)",
+}
+#: The tables whose rows are `(id, body, bytes, checksum)`.
+PARTS = ("cells", "symbols", "pages", "results", "facts")
+_SEALED = ("records", *PARTS)
+_KEY = {name: "number" if name == "records" else "id" for name in _SEALED}
+_MODULO = 1 << 128
+
+Key = int | str
+
+#: What SQLite raises for a file that is damaged: its words may be no text any more.
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+
+
+class Damaged(UsageError):
+    """A file that is not what was written."""
+
+
+def checksum(table: str, key: Key, *fields: str | bytes | int) -> bytes:
+    """Sixteen bytes that any change of a row, of its key or of its table changes."""
+    pieces = [f"{table} {key}".encode()]
+    for field in fields:
+        data = field if isinstance(field, bytes) else str(field).encode("utf-8", "surrogatepass")
+        kind = b"b" if data is field else b"s" if isinstance(field, str) else b"i"
+        pieces += (b"\0%s%d " % (kind, len(data)), data)
+    return blake2b(b"".join(pieces), digest_size=16).digest()
+
+
+def create(db: sqlite3.Connection, schema: str = "main") -> None:
+    """Make the tables of an empty file."""
+    for statement in _LAYOUT.values():
+        db.execute(statement.replace("CREATE TABLE ", f"CREATE TABLE {schema}.", 1))
+    db.execute(f"pragma {schema}.user_version = {SCHEMA}")
+    db.execute(f"pragma {schema}.application_id = {APPLICATION}")
+
+
+def upgrade(db: sqlite3.Connection, path: str) -> None:
+    """Make the tables what this version knows, from what an older one left.
+
+    Each step leads from one schema to the next, in one transaction.  Raises UsageError for a file
+    that is no session's, or that a newer version wrote.
+    """
+    try:
+        version = db.execute("pragma user_version").fetchone()[0]
+        names = {name for (name,) in db.execute("select name from sqlite_master")}
+        if version > SCHEMA:
+            raise UsageError(
+                f"{path} was written by a newer jitkernel: schema {version}, this one knows "
+                f"{SCHEMA}"
+            )
+        if version == 1 and names == {"cells"}:
+            with transaction(db):
+                _from_1(db)
+            version = 2
+        found = dict(db.execute("select name, sql from sqlite_master where sql is not null"))
+    except UNREADABLE as error:
+        raise refusal(path, error) from None
+    if version != SCHEMA or found != _LAYOUT:
+        raise Damaged(f"{path} is not a session's file")
+
+
+def _from_1(db: sqlite3.Connection) -> None:
+    """Schema 1 had `cells` with what `records` has, and nothing else."""
+    db.execute("alter table cells rename to old")
+    create(db)
+    fields = "number, source, module, first_line, options, object, nobuiltin"
+    rows = db.execute(f"select {fields} from old").fetchall()
+    db.executemany(
+        "insert into records values (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*row, checksum("records", *row)) for row in rows],
+    )
+    db.execute("drop table old")
+    Tables(db).seal_all()
+
+
+def identify(db: sqlite3.Connection, path: str) -> None:
+    """Raise UsageError unless a file is a session's, as far as its header tells."""
+    try:
+        who = db.execute("pragma application_id").fetchone()[0]
+        version = db.execute("pragma user_version").fetchone()[0]
+    except UNREADABLE as error:
+        raise refusal(path, error) from None
+    if who != APPLICATION and (who, version) != (0, 1):
+        raise Damaged(f"{path} is not a session's file")
+
+
+def refusal(path: str, error: Exception) -> UsageError:
+    """What is said for what SQLite says."""
+    if "locked" in str(error):
+        return UsageError(
+            f"{path} is in use by another session, which saves to it; there, %save writes a copy"
+        )
+    if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
+        return UsageError(f"{path} cannot be opened: {error}")
+    return Damaged(f"{path} is not a session's file, or is damaged: {error}")
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing."""
+    db.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            db.execute("rollback")
+        raise
+    db.execute("commit")
+
+
+class Tables:
+    """Rows of one database (`schema`: main or an attached one), and the sums that seal them."""
+
+    def __init__(self, db: sqlite3.Connection, schema: str = "main"):
+        self.db, self.schema = db, schema
+        self.counts = dict.fromkeys(_SEALED, 0)
+        self.sums = dict.fromkeys(_SEALED, 0)
+
+    # -- writing, inside a transaction -----------------------------------------------------------
+
+    def put(self, table: str, rows: Iterable[tuple[Key, str, bytes]], fresh: bool = False) -> None:
+        """Write rows of one of `PARTS`; `fresh` says that none of the keys is there."""
+        found = [(key, body, data, checksum(table, key, body, data)) for key, body, data in rows]
+        if not fresh:
+            self._subtract(table, [row[0] for row in found])
+        self.db.executemany(
+            f"insert or replace into {self.schema}.{table} values (?, ?, ?, ?)", found
+        )
+        self._add(table, [row[3] for row in found])
+
+    def drop(self, table: str, keys: Iterable[Key]) -> None:
+        """Delete rows, those that are there."""
+        found = list(keys)
+        self._subtract(table, found)
+        key = _KEY[table]
+        self.db.executemany(
+            f"delete from {self.schema}.{table} where {key} = ?", [(k,) for k in found]
+        )
+
+    def clear(self, tables: Iterable[str]) -> None:
+        """Delete all rows of some tables."""
+        for table in tables:
+            self.db.execute(f"delete from {self.schema}.{table}")
+            self.counts[table] = self.sums[table] = 0
+
+    def put_records(self, rows: Iterable[tuple[int | str | bytes, ...]]) -> None:
+        """Write rows of `records`, without their checksums, which are added here."""
+        found = [(*row, checksum("records", row[0], *row[1:])) for row in rows]  # type: ignore[arg-type]
+        self._subtract("records", [row[0] for row in found])  # type: ignore[misc]
+        self.db.executemany(
+            f"insert or replace into {self.schema}.records values (?, ?, ?, ?, ?, ?, ?, ?)", found
+        )
+        self._add("records", [row[-1] for row in found])  # type: ignore[misc]
+
+    def seal(self) -> None:
+        """Write the counts and sums: the last thing before a transaction ends."""
+        body = json.dumps({t: [self.counts[t], f"{self.sums[t]:032x}"] for t in _SEALED})
+        self.db.execute(
+            f"insert or replace into {self.schema}.seal values (1, ?, ?)",
+            (body, checksum("seal", 1, body)),
+        )
+
+    def seal_all(self) -> None:
+        """Count what is there, and seal it."""
+        for table in _SEALED:
+            rows = self.db.execute(f"select checksum from {self.schema}.{table}").fetchall()
+            self.counts[table], self.sums[table] = 0, 0
+            self._add(table, [row[0] for row in rows])
+        self.seal()
+
+    def _add(self, table: str, checksums: list[bytes]) -> None:
+        self.counts[table] += len(checksums)
+        total = sum(int.from_bytes(c, "little") for c in checksums)
+        self.sums[table] = (self.sums[table] + total) % _MODULO
+
+    def _subtract(self, table: str, keys: list[Key]) -> None:
+        key = _KEY[table]
+        query = f"select checksum from {self.schema}.{table} where {key} = ?"
+        for k in keys:
+            row = self.db.execute(query, (k,)).fetchone()
+            if row is not None:
+                self.counts[table] -= 1
+                self.sums[table] = (self.sums[table] - int.from_bytes(row[0], "little")) % _MODULO
+
+    # -- proving ---------------------------------------------------------------------------------
+
+    def prove(self, path: str) -> dict[str, list[tuple[Key, str, bytes]]]:
+        """The rows of `PARTS`, by table; raises Damaged where any row of the file is not as it was
+        written.  Remembers the sums, so that what is written next is sealed rightly."""
+        found: dict[str, list[tuple[Key, str, bytes]]] = {}
+        try:
+            # The checksums prove rows; this proves that a row is found where it is looked for.
+            state = self.db.execute(f"pragma {self.schema}.quick_check(1)").fetchone()
+            if state != ("ok",):
+                raise Damaged(f"{path} is damaged: {state and state[0]}")
+            seal = self.db.execute("select body, checksum from seal where id = 1").fetchone()
+            if seal is None or checksum("seal", 1, seal[0]) != seal[1]:
+                raise Damaged(f"{path} is damaged: its seal is broken")
+            wanted = {t: (n, int(s, 16)) for t, (n, s) in json.loads(seal[0]).items()}
+            for table in _SEALED:
+                rows = self.db.execute(f"select * from {self.schema}.{table}").fetchall()
+                self.counts[table], self.sums[table] = 0, 0
+                for row in rows:
+                    if checksum(table, row[0], *row[1:-1]) != row[-1]:
+                        raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
+                self._add(table, [row[-1] for row in rows])
+                if (self.counts[table], self.sums[table]) != wanted[table]:
+                    raise Damaged(f"{path} is damaged: rows of {table} are missing or old")
+                if table != "records":
+                    found[table] = [row[:3] for row in rows]
+        except UNREADABLE as error:
+            raise refusal(path, error) from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise Damaged(f"{path} is damaged: {error}") from None
+        return found
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Open a file of ours.  Raises UsageError where there is none, or another has it."""
+    try:
+        if os.path.getsize(path) == 0:
+            raise Damaged(f"{path} is empty")
+        uri = f"file:{path.replace('%', '%25').replace('?', '%3f').replace('#', '%23')}?mode=rw"
+        db = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        db.execute("pragma trusted_schema = off")
+        db.execute("pragma cell_size_check = on")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UNREADABLE as error:
+        raise refusal(path, error) from None
+    return db

@@ -1,0 +1,216 @@
+"""A session's state as rows: all of it, or what changed since.  Start from `Writer` and `save`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import UsageError
+from jitkernel.languages.llvm import TypedValue
+from jitkernel.linker import Symbol, SymbolState
+from jitkernel.linker.journal import Journal
+from jitkernel.session.saved.pages import Pages
+from jitkernel.session.saved.rows import SymbolNumbers, cell_row, info_row, symbol_body
+from jitkernel.session.saved.tables import (
+    Tables,
+    connect,
+    create,
+    identify,
+    refusal,
+    transaction,
+)
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["SETTINGS", "Writer", "save"]
+
+#: The settings that come back with a session, unless it is restored with others.
+SETTINGS = (
+    "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "context", "prelude",
+    "stack_size",
+)  # fmt: skip
+LAST = 0  # the key of the last result, which may be of a cell that is gone
+
+
+class Writer:
+    """Writes a session into tables, and remembers what they have."""
+
+    def __init__(self, session: Session, tables: Tables):
+        self._session, self._tables = session, tables
+        self.numbers = SymbolNumbers()
+        self.pages = Pages(session.engine.arena)
+        self.results: dict[int, TypedValue] = {}
+        self.facts: dict[str, str] = {}
+
+    def everything(self) -> None:
+        """All of the session, into empty tables; inside a transaction."""
+        program = self._session.program
+        symbols = dict.fromkeys(program.linker.symbols.values())
+        for cell in program.cells.values():
+            if cell.image is not None:
+                symbols.update(dict.fromkeys(cell.image.refs))
+        self._write(symbols, program.cells, fresh=True)
+
+    def changes(self, journal: Journal) -> bool:
+        """What changed since the last call, inside a transaction; whether anything did."""
+        symbols, cells = journal.take()
+        return self._write(symbols, cells, fresh=False)
+
+    def _write(self, symbols: Iterable[Symbol], cells: Iterable[int], fresh: bool) -> bool:
+        program, tables, numbers = self._session.program, self._tables, self.numbers
+        there, gone = [], []
+        for symbol in symbols:
+            ghost = program.linker.symbols.get(symbol.name) is not symbol
+            if _lasts(symbol, ghost):
+                there.append((numbers.of(symbol), symbol_body(symbol, ghost), b""))
+            elif (number := numbers.pop(symbol)) is not None:
+                gone.append(number)
+        tables.put("symbols", there, fresh)
+        tables.drop("symbols", gone)
+        arena = program.linker.arena
+        live = [program.cells[number] for number in cells if number in program.cells]
+        tables.put("cells", [cell_row(program, c, arena, numbers) for c in live], fresh)
+        if not fresh:
+            tables.drop("cells", [number for number in cells if number not in program.cells])
+        pages, emptied = self.pages.changes()
+        tables.put("pages", [(number, "", content) for number, content in pages], fresh)
+        tables.drop("pages", emptied)
+        changed = bool(there or gone or cells or pages or emptied)
+        changed |= self._write_results()
+        changed |= self._write_facts()
+        if changed:
+            tables.put("facts", [("saved", repr(time.time()), b"")])
+        return changed
+
+    def _write_results(self) -> bool:
+        session = self._session
+        now = dict(session.results)
+        if session.last is not None:
+            now[LAST] = session.last
+        old, self.results = self.results, now
+        new = [(n, v) for n, v in now.items() if old.get(n) is not v]
+        self._tables.put("results", [(n, str(v.type), v.data) for n, v in new])
+        gone = [n for n in old if n not in now]
+        self._tables.drop("results", gone)
+        return bool(new or gone)
+
+    def _write_facts(self) -> bool:
+        now = dict(_facts(self._session))
+        old, self.facts = self.facts, now
+        new = [(k, v, b"") for k, v in now.items() if old.get(k) != v]
+        gone = [k for k in old if k not in now]
+        self._tables.put("facts", new)
+        self._tables.drop("facts", gone)
+        return bool(new or gone)
+
+
+def _lasts(symbol: Symbol, ghost: bool) -> bool:
+    """Whether a symbol is there for more than thunks and what can be undone."""
+    if not symbol.name:
+        return False
+    if not ghost and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
+        return True
+    return any(image.cell for image in symbol.users or ())
+
+
+def _facts(session: Session) -> Iterator[tuple[str, str]]:
+    program, engine = session.program, session.engine
+    arena, settings = engine.arena, asdict(session.settings)
+    facts: dict[str, Any] = {
+        "number": session.number,
+        "settings": {name: settings[name] for name in SETTINGS}
+        | {"base": arena.base, "capacity": arena.capacity},
+        "identity": astuple(engine.pool.identity()),
+        "libraries": engine.executor.libraries,
+        "order": list(session.results),
+    }
+    yield "session", json.dumps(facts)
+    shared = [[content.hex(), at] for content, at in program.linker.unwind.shared.items()]
+    yield "unwind", json.dumps(shared)
+    for name, body in program.types.items():
+        yield f"type {json.dumps(name)}", json.dumps(body)
+    for name, info in program.declared.items():
+        yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
+
+
+def save(session: Session, path: str) -> int:
+    """Write a session to a file that is there whole or as it was before; its size in bytes.
+
+    Raises UsageError where another session saves to it, or where it is something else.
+    """
+    path = os.path.abspath(path)
+    _take(path)
+    store, program = session.store, session.program
+    store.flush()
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+    db = store.tables.db
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        db.execute("attach ? as target", (temporary,))
+        try:
+            db.execute("pragma target.journal_mode = off")
+            db.execute("pragma target.synchronous = off")
+            with transaction(db):
+                create(db, "target")
+                tables = Tables(db, "target")
+                Writer(session, tables).everything()
+                numbers = [(number,) for number in program.cells]
+                db.executemany(
+                    "insert into target.records select * from main.records where number = ?",
+                    numbers,
+                )
+                tables.seal_all()
+        finally:
+            db.execute("detach target")
+        fd = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+            size = os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        _sync(folder)
+    except sqlite3.Error as error:
+        raise UsageError(f"{path} cannot be written: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    return size
+
+
+def _take(path: str) -> None:
+    """Make sure that a file may be replaced, and that nothing of its log stays."""
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return
+    with contextlib.closing(connect(path)) as db:
+        identify(db, path)
+        try:
+            db.execute("begin immediate")
+            db.execute("rollback")
+            db.execute("pragma journal_mode = delete")
+        except sqlite3.DatabaseError as error:
+            if "locked" in str(error):
+                raise refusal(path, error) from None
+    for suffix in ("-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+
+
+def _sync(folder: str) -> None:
+    """Make a rename last through a power failure."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,58 @@
+"""A session that was saved comes back as it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pictures import picture
+from scenarios import ROUNDS
+
+from jitkernel import Session
+
+SIZE = 16 << 20
+
+
+def killed(path: Path) -> Path:
+    """The file as a kill at this moment would leave it, under another name."""
+    copy = path.with_name("killed.jks")
+    for suffix in ("", "-wal"):
+        if (found := Path(f"{path}{suffix}")).exists():
+            shutil.copy(found, f"{copy}{suffix}")
+        else:
+            Path(f"{copy}{suffix}").unlink(missing_ok=True)
+    return copy
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_restored_equals(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jks"
+    with Session(capacity=SIZE, spare=False) as s:
+        for step in ROUNDS[name]:
+            step(s)
+        s.save(str(path))
+        before = picture(s)
+    with Session.restore(str(path), spare=False) as s:
+        after = picture(s)
+        for part in before:
+            assert after[part] == before[part], part
+        s.check()
+        for cell in s.cells:
+            if cell.number in s.program.cells:
+                s.evict(cell, cascade=True)
+        s.check()
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_each_cell_is_saved(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jks"
+    with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
+        for step in ROUNDS[name]:
+            step(s)
+        before = picture(s)
+        with Session.restore(str(killed(path)), spare=False) as copy:
+            after = picture(copy)
+            for part in before:
+                assert after[part] == before[part], part
+            copy.check()

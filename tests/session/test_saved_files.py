@@ -1,0 +1,358 @@
+"""Files that are not what was written: damaged, cut off, of another time, machine, or owner."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pictures import picture
+from programs import SQ, caller, constant
+
+from jitkernel import Session
+from jitkernel.errors import JitError, UsageError
+from jitkernel.session.saved.tables import PARTS, SCHEMA, Tables, transaction
+from jitkernel.session.store import Store
+
+SIZE = 16 << 20
+CELLS = [
+    SQ,
+    constant("b", 7),
+    "@g = global [600 x i64] zeroinitializer\n@p = global ptr @b",
+    "declare i32 @b()\n" + caller("c", "b", 1),
+    "@sq(5)",
+    '@s = ptr "text"',
+    "store i64 77, ptr @g",
+]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "s.jks"
+    with Session(capacity=SIZE, spare=False) as s:
+        for cell in CELLS:
+            s.run(cell)
+        s.save(str(path))
+    return path
+
+
+def rows(path: Path) -> dict[str, list[Any]]:
+    """What a session would be made from; raises UsageError where the file is refused."""
+    store = Store(copy_of=str(path))
+    try:
+        found: dict[str, list[Any]] = dict(store.tables.prove(str(path)))
+        assert store.saved
+        found["records"] = [store.get(n) for n in store.numbers()]
+        return found
+    finally:
+        store.close()
+
+
+def refused(path: Path, words: str, **options: Any) -> None:
+    with pytest.raises(UsageError, match=words):
+        Session.restore(str(path), spare=False, **options).close()
+
+
+# -- damage --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flipped_bit_is_found_or_harmless(saved: Path, tmp_path: Path, seed: int) -> None:
+    original, chance = saved.read_bytes(), random.Random(seed)
+    content = [at for at, byte in enumerate(original) if byte]  # most of a page is empty
+    wanted = rows(saved)
+    refusals = 0
+    copy = tmp_path / "flipped.jks"
+    for count in range(200):
+        data = bytearray(original)
+        at = chance.choice(content) if count % 2 else chance.randrange(len(data))
+        data[at] ^= 1 << chance.randrange(8)
+        copy.write_bytes(data)
+        try:
+            found = rows(copy)
+        except UsageError as error:
+            refusals += 1
+            assert str(copy) in str(error)
+        else:
+            assert found == wanted, f"byte {at}"
+    assert refusals > 50
+
+
+def test_a_file_that_ends_early_is_refused(saved: Path, tmp_path: Path) -> None:
+    data = saved.read_bytes()
+    copy = tmp_path / "short.jks"
+    for size in (0, 1, 50, 100, 4096, len(data) // 2, len(data) - 4096, len(data) - 1):
+        copy.write_bytes(data[:size])
+        with pytest.raises(UsageError, match=r"short\.jks"):
+            rows(copy)
+
+
+@pytest.mark.parametrize("table", ["records", *PARTS])
+def test_a_lost_row_is_found(saved: Path, tmp_path: Path, table: str) -> None:
+    copy = tmp_path / "lost.jks"
+    copy.write_bytes(saved.read_bytes())
+    with contextlib.closing(sqlite3.connect(copy)) as db, db:
+        key = "number" if table == "records" else "id"
+        db.execute(f"delete from {table} where {key} = (select min({key}) from {table})")
+    refused(copy, "missing or old|damaged")
+
+
+def test_rows_put_back_from_another_moment_are_found(saved: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "mixed.jks"
+    copy.write_bytes(saved.read_bytes())
+    with Session.restore(str(saved), spare=False) as s:
+        s["g"].value = [5] * 600
+        s.save(str(tmp_path / "later.jks"))
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute("attach ? as later", (str(tmp_path / "later.jks"),))
+        with db:
+            db.execute("insert or replace into pages select * from later.pages")
+    refused(copy, "missing or old")
+
+
+@pytest.mark.parametrize("content", [b"", b"some text\n" * 50, b"\0" * 9000, b"SQLite format 3\0"])
+def test_what_is_no_session_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    refused(path, "notes.txt")
+    if content:
+        with Session(capacity=SIZE, spare=False) as s, pytest.raises(UsageError, match=r"notes\.txt"):
+            s.save(str(path))
+        with pytest.raises(UsageError, match=r"notes\.txt"):
+            Session(capacity=SIZE, spare=False, store_path=str(path)).close()
+    assert path.read_bytes() == content
+
+
+def test_no_file_and_no_folder(tmp_path: Path) -> None:
+    refused(tmp_path / "none.jks", "No such file")
+    with Session(capacity=SIZE, spare=False) as s, pytest.raises(UsageError, match="cannot be"):
+        s.save(str(tmp_path / "no folder" / "s.jks"))
+    with pytest.raises(UsageError, match="cannot be"):
+        Session(store_path=str(tmp_path / "no folder" / "s.jks"))
+
+
+def test_a_damaged_file_is_built_again_from_source(saved: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged.jks"
+    copy.write_bytes(saved.read_bytes())
+    with contextlib.closing(sqlite3.connect(copy)) as db, db:
+        db.execute("update symbols set body = replace(body, 'sq', 'qs')")
+        db.execute("update records set source = x'00' where number = 2")
+    refused(copy, "damaged: ")
+    with Session.restore(str(copy), rebuild=True, capacity=SIZE, spare=False) as s:
+        assert s.call("sq", 6) == 36
+        assert "b" not in s
+        assert s.restored is not None
+        words = str(s.restored)
+        assert "built again from source" in words and "1 cells could not be read" in words
+        s.check()
+
+
+# -- another schema, another machine -------------------------------------------------------------
+
+
+def _old_file(path: Path) -> None:
+    """What the first version of the store wrote."""
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("pragma user_version = 1")
+        db.execute(
+            "create table if not exists cells (number integer primary key, source text,"
+            " module text, first_line integer, options text, object blob, nobuiltin text)"
+        )
+        options = json.dumps([2, "native", "static", "small", 0, 0, 0])
+        with Session(capacity=SIZE, spare=False) as s:
+            for number, source in enumerate((SQ, constant("b", 7)), 1):
+                object = s.compile(source).compiled.object
+                pack = zlib.compress
+                db.execute(
+                    "insert into cells values (?, ?, ?, ?, ?, ?, ?)",
+                    (number, pack(source.encode()), pack(b""), 1, options, pack(object), ""),
+                )
+
+
+def test_a_file_of_the_first_schema_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "old.jks"
+    _old_file(path)
+    refused(path, "no session was saved")
+    with Session.restore(str(path), rebuild=True, capacity=SIZE, spare=False) as s:
+        assert (s.call("sq", 6), s.call("b")) == (36, 7)
+        assert s.source(1) == SQ
+    store = Store(str(path))
+    record = store.get(2)
+    assert record is not None and record.source == constant("b", 7) == record.module
+    store.tables.prove(str(path))
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("pragma user_version").fetchone() == (SCHEMA,)
+
+
+def test_a_newer_schema_is_refused(saved: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "new.jks"
+    copy.write_bytes(saved.read_bytes())
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute(f"pragma user_version = {SCHEMA + 1}")
+    refused(copy, f"newer jitkernel: schema {SCHEMA + 1}")
+
+
+@contextlib.contextmanager
+def _changed_fact(path: Path) -> Iterator[dict[str, Any]]:
+    """The fact `session`, to be changed; the file is sealed again."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        head = json.loads(db.execute("select body from facts where id = 'session'").fetchone()[0])
+        yield head
+        tables = Tables(db)
+        with transaction(db):
+            tables.put("facts", [("session", json.dumps(head), b"")])
+            tables.seal_all()
+
+
+@pytest.mark.parametrize("part", [0, 3, 4])
+def test_code_of_another_machine_is_compiled_again(saved: Path, tmp_path: Path, part: int) -> None:
+    """Part 0 of who compiled is LLVM's version, 3 the processor, 4 its features."""
+    copy = tmp_path / "foreign.jks"
+    copy.write_bytes(saved.read_bytes())
+    with _changed_fact(copy) as head:
+        head["identity"][part] = {0: "7.0.0", 3: "unheard-of", 4: "+avx9"}[part]
+    with Session.restore(str(copy), spare=False) as s:
+        assert "cells compiled again: the file is of LLVM" in str(s.restored)
+        assert (s.call("sq", 6), s.call("c")) == (36, 8)
+        assert s["g"].value[0] == 77
+        assert s.run("%f = load ptr, ptr @p\n%r = call i32 %f()").value == 7
+        s.check()
+
+
+def test_code_for_a_named_processor_is_kept_on_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "plain.jks"
+    with Session(capacity=SIZE, spare=False, cpu="x86-64-v2") as s:
+        s.run(SQ)
+        s.save(str(path))
+        text = s.cells[0].image.text
+    with _changed_fact(path) as head:
+        head["identity"][3:] = ["unheard-of", "+avx9"]
+    with Session.restore(str(path), spare=False) as s:
+        assert "0 cells compiled again" in str(s.restored) or s.restored.words == []
+        assert s.cells[0].image.text == text and s.call("sq", 3) == 9
+
+
+def test_a_library_that_is_gone_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "lib.jks"
+    with Session(capacity=SIZE, spare=False) as s:
+        s.load("libz.so.1")
+        s.run("declare ptr @zlibVersion()\ndefine i32 @f() {\n  %v = call ptr @zlibVersion()\n"
+              "  ret i32 1\n}\n@f()")  # fmt: skip
+        s.save(str(path))
+    with Session.restore(str(path), spare=False) as s:
+        assert s.call("f") == 1
+    with _changed_fact(path) as head:
+        head["libraries"] = ["/no/such/library.so"]
+    with Session.restore(str(path), spare=False) as s:
+        assert "/no/such/library.so cannot be loaded" in str(s.restored)
+        assert "1 functions of libraries are missing now: @zlibVersion" in str(s.restored)
+        with pytest.raises(JitError, match="zlibVersion"):
+            s.call("f")
+        s.load("libz.so.1")
+        assert s.call("f") == 1
+        s.check()
+
+
+def test_words_that_point_into_the_heap_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "heap.jks"
+    with Session(capacity=SIZE, spare=False) as s:
+        s.run("@h = global ptr null\n@k = global i64 5")
+        s.run("%p = call ptr @malloc(i64 64)\nstore ptr %p, ptr @h")
+        s.save(str(path))
+    with Session.restore(str(path), spare=False) as s:
+        assert "1 word in globals may point into the process that ended" in str(s.restored)
+
+
+# -- owners --------------------------------------------------------------------------------------
+
+
+def test_a_file_belongs_to_one_session(tmp_path: Path) -> None:
+    path = str(tmp_path / "own.jks")
+    with Session(capacity=SIZE, spare=False, store_path=path, autosave=True) as s:
+        s.run(SQ)
+        with pytest.raises(UsageError, match="in use by another session"):
+            Session(capacity=SIZE, spare=False, store_path=path, autosave=True)
+        refused(Path(path), "in use by another session")
+        with Session(capacity=SIZE, spare=False) as other:
+            with pytest.raises(UsageError, match="in use by another session"):
+                other.save(path)
+        s.save(str(tmp_path / "copy.jks"))
+        s.run(constant("b", 7))
+    with Session(store_path=path, autosave=True, spare=False) as s:
+        assert (s.call("sq", 3), s.call("b")) == (9, 7)
+    with Session.restore(str(tmp_path / "copy.jks"), spare=False) as s:
+        assert "b" not in s and s.call("sq", 3) == 9
+    assert sorted(os.listdir(tmp_path)) == ["copy.jks", "own.jks"]
+
+
+def test_the_file_of_another_process_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "own.jks")
+    program = (
+        "import sys\nfrom jitkernel import Session\n"
+        f"s = Session(capacity={SIZE}, spare=False, store_path={path!r}, autosave=True)\n"
+        "s.run('define i32 @a() {\\n  ret i32 4\\n}')\nprint('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        refused(Path(path), "in use by another session")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    with Session.restore(path, spare=False) as s:  # a lock goes with its process
+        assert s.call("a") == 4
+
+
+def test_a_session_goes_on_in_its_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "own.jks")
+    with Session(capacity=SIZE, spare=False, store_path=path) as s:
+        s.run("@n = global i32 1\n" + SQ)
+        base = s.arena.base
+    for _ in range(2):
+        with Session(spare=False, store_path=path) as s:
+            assert s.program is not None and s.arena.base == base and s.arena.capacity == SIZE
+            s["n"].value += 1
+            before = picture(s)
+    with Session.restore(path, spare=False) as s:
+        assert s["n"].value == 3 and picture(s) == before
+
+
+def test_settings_come_back_unless_others_are_given(tmp_path: Path) -> None:
+    path = str(tmp_path / "set.jks")
+    with Session(capacity=SIZE, spare=False, opt_level=0, results_kept=7) as s:
+        s.run(SQ)
+        s.save(path)
+    with Session.restore(path, spare=False, results_kept=9) as s:
+        assert (s.settings.opt_level, s.settings.results_kept) == (0, 9)
+
+
+def test_a_disk_that_is_full_is_told_and_made_up_for(tmp_path: Path) -> None:
+    path = tmp_path / "own.jks"
+    with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
+        s.run(SQ)
+        db = s.store.tables.db
+        pages = db.execute("pragma page_count").fetchone()[0]
+        db.execute(f"pragma max_page_count = {pages}")
+        s.run("@big = global [90000 x i8] zeroinitializer\n@g = global i32 3")
+        s.run("call ptr @memset(ptr @big, i32 1, i64 90000)")
+        assert any("was not saved" in n for n in s.engine.notices)
+        db.execute("pragma max_page_count = 1000000")
+        s.run(constant("b", 7))
+        before = picture(s)
+    with Session.restore(str(path), spare=False) as s:
+        assert picture(s) == before
