@@ -66,8 +66,10 @@ class Options:
     @staticmethod
     def of(row: list[Any]) -> Options:
         """The inverse of `row`."""
-        level, cpu, reloc, model, closed, ignore, internal, passes = row
-        return Options(level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), passes)
+        level, cpu, reloc, model, closed, ignore, internal, *passes = row  # none in older files
+        return Options(
+            level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), *passes
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["hibernate", "stays"]
+__all__ = ["asleep", "hibernate", "stays"]
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
 
@@ -63,6 +63,18 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
             linker.redefine(symbol, (SymbolState.DEFINED, at, size, image, symbol.kind, ""))
     linker.release_code(image)
     linker.take_code(image, stubs)
+    linker.changed(image)
+    return found
+
+
+def asleep(linker: Linker, image: Image) -> dict[int, str]:
+    """What `hibernate` has said of an image whose code is away; its stubs are written again."""
+    text = image.text
+    if text is None:
+        return {}
+    found = {at: symbol.name for symbol, at, _ in image.exports if text.start <= at < text.stop}
+    for at in found:
+        linker.arena.write(at, raise_stub(at, linker.fixed["jk_wake"]))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError
-from jitkernel.linker.hibernation import hibernate, stays
+from jitkernel.linker.hibernation import asleep, hibernate, stays
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
 
@@ -45,6 +45,14 @@ class Residency:
         self._sorted = 0  # when it was made
         self._asleep: dict[int, tuple[int, str]] = {}  # by stub: cell, function
         engine.executor.on_wake = self._wake
+
+    def remember(self, cells: Iterable[Cell]) -> None:
+        """Cells of a session that was saved: some were hibernated then."""
+        for cell in cells:
+            self.clock = max(self.clock, cell.used)
+            if cell.state is CellState.HIBERNATED and cell.image is not None:
+                for stub, name in asleep(self._program.linker, cell.image).items():
+                    self._asleep[stub] = cell.number, name
 
     def failed(self) -> JitError | None:
         """Why the code that was called last did not come back; None where it did."""

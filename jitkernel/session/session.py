@@ -145,6 +145,7 @@ class Session:
                 self._program, self.graves, self.engine.executor.locate, self.engine.is_thunk
             )
             self._residency = Residency(self._program, self.engine, self.settings.budget)
+            self._residency.remember(self._program.cells.values())
         return self._program
 
     @property
@@ -445,6 +446,7 @@ class Session:
             cells = [cell for one in which for cell in self.find(one)]
             for cell in cells:
                 cell.kept = on
+                self.program.note(cell)
                 if on:
                     self.residency.bring_back(cell)
             return cells
@@ -508,8 +510,7 @@ class Session:
 
         Raises UsageError where the file is another session's, or something else.
         """
-        with self.lock, self.engine.run():
-            self._open()
+        with self._turn():
             return save(self, path)
 
     @classmethod

@@ -146,7 +146,7 @@ class Store:
         if number in self._pending:
             record = self._pending[number]
             return None if record is None else record.object
-        row = self._db.execute("select object from cells where number = ?", (number,)).fetchone()
+        row = self._db.execute("select object from records where number = ?", (number,)).fetchone()
         return None if row is None else zlib.decompress(row[0])
 
     def drop(self, number: int) -> None:

@@ -38,6 +38,11 @@ def _as(cell_id: str, source: str, **options: object) -> Callable[[Session], obj
 _scenario(
     "functions", SQ, "declare i32 @b()\n" + caller("a", "b"), constant("b", 7), "@sq(9)", "@a()",
 )  # fmt: skip
+_scenario(
+    "hibernated", SQ, constant("b", 7), "@p = global ptr @b", "declare i32 @b()\n" + caller("c", "b"),
+    lambda s: setattr(s, "budget", 1), constant("d", 1), "@c()", lambda s: s.keep("sq"),
+    "%f = load ptr, ptr @p\n%r = call i32 %f()",
+)  # fmt: skip
 _scenario("globals", "@g = global [3 x i64] [i64 1, i64 2, i64 3]", "store i64 9, ptr @g", "@g")
 _scenario(
     "redefined", _as("x", SQ),

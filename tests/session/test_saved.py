@@ -10,6 +10,7 @@ from pictures import picture
 from scenarios import ROUNDS
 
 from jitkernel import Session
+from jitkernel.session.cell import CellState
 
 SIZE = 16 << 20
 
@@ -38,6 +39,9 @@ def test_restored_equals(name: str, tmp_path: Path) -> None:
         for part in before:
             assert after[part] == before[part], part
         s.check()
+        if name == "hibernated":
+            assert any(c.state is CellState.HIBERNATED for c in s.cells)
+            assert (s.call("c"), s.call("sq", 4), s["p"].value) == (7, 16, s["p"].value)
         for cell in s.cells:
             if cell.number in s.program.cells:
                 s.evict(cell, cascade=True)

@@ -19,6 +19,7 @@ from jitkernel.errors import JitError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
+from jitkernel.session.host import SessionHost
 from jitkernel.session.saved.pages import put_back
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
@@ -181,7 +182,10 @@ def _find_libraries(session: Session, paths: Iterable[str]) -> list[str]:
 
 
 def _read_results(session: Session, rows: Rows, order: list[int]) -> None:
-    layouts = session.host(lambda block: None, lambda outcome: JitError("")).layout
+    layouts = SessionHost(
+        session.engine, session.program, session.find_result, lambda block: None,
+        lambda outcome: JitError(""), session.settings.prelude,
+    ).layout  # fmt: skip
     found = {
         int(key): TypedValue(parse_type(body), content, layouts)
         for key, body, content in rows["results"]

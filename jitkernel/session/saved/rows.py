@@ -138,7 +138,7 @@ def cell_row(
         [block.extent for block in cell.strings],
         [(name, address, size, block.extent) for name, address, size, block in cell.extras],
         [(name, info_row(signature)) for name, signature in cell.libraries],
-        cell.times,
+        [cell.times, cell.ran, cell.used, int(cell.kept)],
         program.handles.get(cell.number, ()),
         None if image is None else _image(program, image, arena, numbers, pieces),
     ]
@@ -179,7 +179,8 @@ def read_cell(
     """A cell as it was, filed with the program; its code is written to where it was."""
     cell_id, options, state, strings, extras, libraries, times, handles, image = row
     cell = Cell(number, cell_id, options)
-    cell.state, cell.times = CellState(state), tuple(times)
+    cell.state = CellState(state)
+    cell.times, cell.ran, cell.used, cell.kept = tuple(times[0]), times[1], times[2], bool(times[3])
     hold = blocks.hold
     if image is not None:
         cell.image = _read_image(program, arena, number, image, content, symbols, blocks)
@@ -236,7 +237,7 @@ def _read_image(
             view[start - base : start - base + size] = content[at : at + size]
             at += size
             extents.append(extent)
-    image.text = Extent(*text) if text is not None else None
+    program.linker.take_code(image, Extent(*text) if text is not None else None)
     image.unwind = Extent(*unwind) if unwind is not None else None
     if extra:
         image.extra = tuple([Extent(*bounds) for bounds in extra])

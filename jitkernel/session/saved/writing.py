@@ -34,7 +34,7 @@ __all__ = ["SETTINGS", "Writer", "save"]
 #: The settings that come back with a session, unless it is restored with others.
 SETTINGS = (
     "capacity", "base", "undo_depth", "results_kept", "opt_level", "cpu", "context", "prelude",
-    "stack_size",
+    "stack_size", "budget",
 )  # fmt: skip
 LAST = 0  # the key of the last result, which may be of a cell that is gone
 
