@@ -101,7 +101,7 @@ def _parts(triple: str) -> tuple[str, str, str]:
     system = rest[0] if rest else ""
     environment = rest[1] if len(rest) > 1 else ""
     return (
-        architecture,
+        "" if architecture == "unknown" else architecture,  # as llvmlite.ir writes it
         "" if system == "unknown" else system.rstrip("0123456789."),
         "" if environment in ("unknown", "elf") else environment,
     )
@@ -127,7 +127,7 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
             ):
                 message = f"this IR is for {value}; this session runs on {triple}"
                 raise CompileError([_at(source, begin, first_line, message)])
-        elif value != layout:
+        elif value and value != layout:
             message = f"this data layout is not this machine's: replaced by {layout}"
             ready.warnings.append(_at(source, begin, first_line, message, "note"))
         return " " * len(match[0])

@@ -90,6 +90,7 @@ def test_not_text(pool: CompilerPool) -> None:
         ("x86_64-pc-windows-msvc", False),
         ("x86_64-unknown-linux-musl", False),
         ("wasm32", False),
+        ("unknown-unknown-unknown", True),  # what llvmlite.ir writes
     ],
 )
 def test_target_triples(pool: CompilerPool, triple: str, accepted: bool) -> None:
@@ -104,6 +105,7 @@ def test_target_triples(pool: CompilerPool, triple: str, accepted: bool) -> None
 
 
 def test_another_data_layout_is_replaced(pool: CompilerPool) -> None:
+    assert not pool.compile(Request('target datalayout = ""\n@g = global i64 0')).warnings
     compiled = pool.compile(Request('\ntarget datalayout = "e-m:e-i64:32"\n@g = global i64 0'))
     (note,) = compiled.warnings
     assert (note.line, note.severity) == (2, "note") and "replaced" in note.message

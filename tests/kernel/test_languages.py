@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.kernel.install import KERNELS, kernelspec_source
-from tests.kernel.conftest import Kernel
+from tests.kernel.conftest import ROOT, Kernel
 
 FIB = "def fib(x)\n  if x < 3 then 1 else fib(x-1)+fib(x-2)"
 IR = "define double @half(double %x) {\n  %y = fmul double %x, 0.5\n  ret double %y\n}"
@@ -183,6 +183,15 @@ def test_a_default_language_that_is_not_there() -> None:
 
     with pytest.raises(TraitError, match="did you mean kaleidoscope"):
         JITKernelSettings(default_language="kaleidoskop")
+
+
+def test_the_notebook_that_adds_a_language() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jitkernel", "tour", "notebooks/write_your_own_language.ipynb"],
+        cwd=ROOT, capture_output=True, text=True, timeout=150,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "4 expected errors, 0 unexpected" in done.stdout
 
 
 def test_pygments_knows_it() -> None:
