@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 from benchmarks.cells import Stamp
 from benchmarks.harness import Figure, Scale, compare
+from benchmarks.processes import account
 from benchmarks.programs import tiny
 from benchmarks.rivals import LLJIT
 from jitkernel import Session
 
-__all__ = ["link_only"]
+__all__ = ["link_among_many", "link_only"]
 
 
 def link_only(scale: Scale) -> Iterator[Figure]:
@@ -68,6 +70,45 @@ def link_only(scale: Scale) -> Iterator[Figure]:
     yield Figure(
         "link: jitkernel / LLJIT, JITLink", took.median("few") / other.median("jitlink"), "x"
     )
+
+
+def link_among_many(scale: Scale) -> Iterator[Figure]:
+    """The same with 100,000 live cells, and what those occupy."""
+    few, many = scale.pick(100, 1_000), scale.pick(2_000, 100_000)
+    with Session(spare=False) as b:
+        large = Stamp(b)
+        large.place(range(1))
+        b.idle()
+        gc.collect()
+        before = account(b)
+        large.place(range(1, many))
+        b.idle()
+        gc.collect()
+        after = account(b)
+        yield Figure(
+            f"{many:,} live cells, all processes, above the empty session",
+            after.total - before.total, "bytes", 250e6 * many / 100_000,
+            note=f"kernel process {(after.kernel - before.kernel) / 1e6:.0f} MB, slab "
+            f"{(after.slab - before.slab) / 1e6:.0f} MB; placed through the session",
+        )  # fmt: skip
+        with Session(spare=False) as a:
+            small = Stamp(a)
+            small.place(range(few))
+            base = 10_000_000
+            objects = {i: small.object(i) for i in range(base, base + _count(scale))}
+
+            def link(s: Session, i: int) -> None:
+                s.program.linker.place(objects[base + i], 9, weak=frozenset(), kinds={})
+
+            took = compare(
+                {"few": lambda i: link(a, i), "many": lambda i: link(b, i)},
+                scale.blocks * 2,
+                scale.block,
+            )
+    yield Figure(
+        f"link, {many:,} live / {few:,} live, alternately", took.ratio("many", "few"), "x", 1.3,
+        note=took.spread("many", "few"),
+    )  # fmt: skip
 
 
 def _count(scale: Scale, sides: int = 4) -> int:
