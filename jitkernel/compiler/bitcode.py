@@ -15,7 +15,6 @@ from jitkernel.compiler.binding import LLVMError, lib
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError
 
 __all__ = ["optimised", "sealed", "unsealed"]
@@ -66,15 +65,14 @@ def unsealed(bitcode: bytes) -> str:
 
 def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_line: int) -> str:
     """The module of a cell as its passes leave it.  Raises CompileError."""
+    printed: list[str] = []
 
-    def use(module: int) -> str:
-        target = pipeline.machine(options)
-        weaken = not options.closed
-        summarise(module, source, (), target.features, first_line, weaken, nobuiltin, {})
-        target.dispose(target.optimise(module))
-        return binding.print_module(module)
+    def watch(stage: str, module: int) -> None:
+        if stage == "emit":
+            printed.append(binding.print_module(module))
 
-    return _with_module(source, options, first_line, use)
+    pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)
+    return printed[-1]
 
 
 def _with_module(source: str, options: Options, first_line: int, use: Any) -> Any:

@@ -25,7 +25,7 @@ from jitkernel.linker import Block
 from jitkernel.session.definer import CellOptions
 from jitkernel.session.runner import Runner
 from jitkernel.session.signatures import Signature
-from jitkernel.views.names import written
+from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def check(
     """
     if isinstance(exercise, str):
         exercise = find_exercise(exercise, folder)
-    name = (function or exercise.function).removeprefix("@")
+    name = bare(function or exercise.function)
     with session.lock, session.engine.run():
         _check_type(session, exercise, name)
         with linked(session, exercise) as address, _limited(session) as limit:
@@ -241,7 +241,7 @@ class _Trial:
         if _same(expected.value, found.value, exercise.tolerance):
             words = f"expected to leave {_arrays_told(expected)}, left {_arrays_told(found)}"
         else:
-            words = f"expected {expected.value}, got {found.value}"
+            words = f"expected {_told(expected)}, got {_told(found)}"
         return "\n".join([words, *_said(printed)])
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
@@ -343,6 +343,8 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def _told(answer: _Answer) -> str:
+    if isinstance(answer.value, bool):
+        return str(answer.value).lower()  # as i1 values are typed
     return str(answer.value) if answer.value is not None else _arrays_told(answer)
 
 

@@ -104,7 +104,7 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
         raise UsageError(f"{name!r} cannot be the name of an exercise, which is a file's too")
     head = _read_head(source)
     names = [match[1].strip('"') for match in _DEFINE.finditer(source)]
-    function = head.get("function", names[0] if names else "").removeprefix("@")
+    function = head.get("function", names[0] if names else "").removeprefix("@").strip('"')
     if function not in names:
         raise UsageError(f"an exercise defines its function; here @{function or '...'} is not")
     plan = parse_cell(source)

@@ -13,6 +13,7 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.languages.llvm.types import FloatType, FunctionType, IntType, PointerType, Type
+from jitkernel.views.names import written
 
 __all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "written_call"]
 
@@ -192,4 +193,4 @@ def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]
             continue
         last = next(free)
         words.append(f'"{last}"' if isinstance(last, str) else str(last))
-    return f"@{function}({', '.join(words)})"
+    return f"{written(function)}({', '.join(words)})"

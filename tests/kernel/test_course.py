@@ -1,0 +1,104 @@
+"""The course: every lesson from top to bottom, every solution, and the notebooks as their source
+makes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jitkernel.grading import Exercise
+from jitkernel.kernel.client import (
+    code_cells,
+    outputs_text,
+    read_notebook,
+    run_cell,
+    running_kernel,
+)
+from tests.kernel.conftest import ROOT
+
+COURSE = ROOT / "notebooks" / "course"
+LESSONS = sorted(p.name for p in COURSE.glob("*.ipynb") if p.name != "index.ipynb")
+SOLUTIONS = sorted(p.name for p in (COURSE / "solutions").glob("*.ipynb"))
+
+
+def _maker() -> Any:
+    spec = importlib.util.spec_from_file_location("make_course", ROOT / "tools" / "make_course.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_course"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A copy: lessons may write into their folder."""
+    return Path(shutil.copytree(COURSE, tmp_path / "course"))
+
+
+def run(path: Path) -> list[tuple[dict[str, Any], dict[str, Any], list[str]]]:
+    """Each code cell of a notebook with its reply and what it showed."""
+    found = []
+    with running_kernel(path.parent) as client:
+        for cell in code_cells(read_notebook(path)):
+            reply, outputs = run_cell(client, cell["source"], cell_id=cell["id"], timeout=100)
+            found.append((cell, reply, outputs_text(outputs)))
+    return found
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str) -> None:
+    for cell, reply, shown in run(course / name):
+        tags = cell["metadata"].get("tags", [])
+        expected = "error" if "raises-exception" in tags else "ok"
+        assert reply["status"] == expected, (cell["source"], shown)
+        if "check" in tags:  # the stub is not the solution
+            assert reply["ename"] == "CheckFailed", shown
+        for text in shown:
+            assert "fault of jitkernel" not in text
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_solutions_pass_their_checks(course: Path, name: str) -> None:
+    checks = 0
+    for cell, reply, shown in run(course / "solutions" / name):
+        assert reply["status"] == "ok", (cell["source"], shown)
+        checks += "check" in cell["metadata"].get("tags", [])
+    assert checks
+
+
+def test_the_notebooks_are_what_their_source_makes(tmp_path: Path) -> None:
+    _maker().make(tmp_path)
+    made = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
+    kept = sorted(p.relative_to(COURSE) for p in COURSE.rglob("*") if p.is_file())
+    theirs_alone = {".ipynb_checkpoints", "my_exercises"}  # of whoever has worked there
+    assert made == [p for p in kept if not theirs_alone & set(p.parts)]
+    for path in made:
+        if path.suffix == ".json":
+            ours, theirs = Exercise.read(tmp_path / path), Exercise.read(COURSE / path)
+            assert (ours.task, ours.tries, ours.rules) == (theirs.task, theirs.tries, theirs.rules)
+        else:
+            assert (tmp_path / path).read_text() == (COURSE / path).read_text(), (
+                f"{path}: run python tools/make_course.py"
+            )
+
+
+def test_every_lesson_has_its_parts() -> None:
+    for name in LESSONS:
+        book = json.loads((COURSE / name).read_text())
+        first = book["cells"][0]["source"]
+        assert "minutes" in first and "You will be able to" in first and "Before it" in first
+        text = "\n".join(c["source"] for c in book["cells"])
+        for link in re.findall(r"\]\(([\w./]+\.ipynb)\)", text):
+            assert (COURSE / link).is_file(), f"{name}: {link}"
+    index = (COURSE / "README.md").read_text()
+    assert all(name in index for name in LESSONS)
+    svg = (COURSE / "map.svg").read_text()
+    assert 'fill="#ffffff"' in svg and "<script" not in svg and "foreignObject" not in svg

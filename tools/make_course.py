@@ -1,0 +1,300 @@
+"""Makes `notebooks/course` from `tools/course/*.md`: lessons, solutions, exercises, the map.
+
+A lesson is Markdown with a head of `key: value` lines.  Its fences say what becomes of them:
+
+    llvm                a cell that runs
+    llvm setup          the same, and the solutions' notebook needs it too
+    llvm error          a cell that is meant to fail
+    llvm vary           a cell whose output is different each time
+    llvm stub NAME      where the student works; followed by its check, which fails until solved
+    llvm solution NAME  what takes the stub's place in the solutions' notebook
+    exercise NAME       the exercise as its author writes it; goes into exercises/NAME.json
+    why                 what the solutions' notebook says about the solution above
+
+Start from `make`.  `python tools/make_course.py` writes the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "tools" / "course"
+COURSE = ROOT / "notebooks" / "course"
+METADATA = {
+    "kernelspec": {
+        "display_name": "LLVM IR (jitkernel)",
+        "language": "llvm",
+        "name": "jitkernel",
+    },
+    "language_info": {
+        "codemirror_mode": "llvm",
+        "file_extension": ".ll",
+        "mimetype": "text/x-llvm",
+        "name": "llvm",
+        "pygments_lexer": "llvm",
+    },
+}
+_FENCE = re.compile(r"^```(.*?)\n(.*?)^```$\n?", re.M | re.S)
+_TAGS = {"setup": [], "error": ["raises-exception"], "vary": ["numbers-vary"]}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a lesson: `kind` is `text` or a fence's first words, `name` the exercise's."""
+
+    kind: str
+    body: str
+    name: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass
+class Lesson:
+    """One source file.  `number` is what the map calls it: `0` to `9`, or a letter."""
+
+    stem: str
+    head: dict[str, str]
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def number(self) -> str:
+        return self.head["number"]
+
+    @property
+    def title(self) -> str:
+        return self.head["title"]
+
+    @property
+    def needs(self) -> list[str]:
+        return [n.strip() for n in self.head.get("needs", "").split(",") if n.strip()]
+
+    @property
+    def exercises(self) -> dict[str, str]:
+        return {p.name: p.body for p in self.parts if p.kind == "exercise"}
+
+
+def read(path: Path) -> Lesson:
+    """A lesson from its source."""
+    head_text, _, text = path.read_text(encoding="utf-8").partition("\n---\n")
+    head = dict(line.split(": ", 1) for line in head_text.splitlines() if line)
+    lesson = Lesson(path.stem, head)
+    at = 0
+    for match in _FENCE.finditer(text):
+        _text(lesson, text[at : match.start()])
+        words = match[1].split() or [""]
+        kind, body = words[0], match[2].rstrip("\n")
+        if kind == "llvm":
+            named = words[1:2] in (["stub"], ["solution"])
+            kind = words[1] if named else "code"
+            name = words[2] if named else ""
+            lesson.parts.append(Part(kind, body, name, tuple(words[1:])))
+        elif kind in ("exercise", "why"):
+            lesson.parts.append(Part(kind, body, words[1] if len(words) > 1 else ""))
+        else:  # a fence to be read
+            _text(lesson, match[0])
+        at = match.end()
+    _text(lesson, text[at:])
+    return lesson
+
+
+def _text(lesson: Lesson, text: str) -> None:
+    text = text.strip("\n")
+    if not text:
+        return
+    if lesson.parts and lesson.parts[-1].kind == "text":
+        text = lesson.parts.pop().body + "\n\n" + text
+    lesson.parts.append(Part("text", text))
+
+
+def lessons() -> list[Lesson]:
+    """All of them, in the map's order."""
+    return [read(p) for p in sorted(SOURCES.glob("*.md")) if p.stem != "index"]
+
+
+# -- notebooks -----------------------------------------------------------------------------------
+
+
+def notebook(cells: list[dict[str, Any]]) -> str:
+    """A notebook without outputs: what it shows is to be predicted, then measured here."""
+    for number, cell in enumerate(cells):
+        cell["id"] = f"{cell['cell_type']}-{number}"
+    book = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def markdown(text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def code(source: str, *tags: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
+    return {
+        "cell_type": "code",
+        "metadata": metadata,
+        "source": source,
+        "outputs": [],
+        "execution_count": None,
+    }
+
+
+def front(lesson: Lesson, known: dict[str, Lesson]) -> str:
+    """A lesson's first cell: what it is for, what it needs, how long it takes."""
+    label = f"Lesson {lesson.number}" if lesson.number.isdigit() else "Option"
+    needs = [f"[{known[n].title}]({known[n].stem}.ipynb)" for n in lesson.needs]
+    aims = "\n".join(f"* {aim.strip()}" for aim in lesson.head["aims"].split(";"))
+    before = ", ".join(needs) or "to have written a small program in some language"
+    return (
+        f"# {label}: {lesson.title}\n\n**{lesson.head['minutes']} minutes. Before it:** {before}. "
+        f"[Map of the course](index.ipynb)\n\n**You will be able to**\n{aims}"
+    )
+
+
+def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
+    """What students get."""
+    cells = [markdown(front(lesson, known))]
+    for part in lesson.parts:
+        match part.kind:
+            case "text":
+                cells.append(markdown(part.body))
+            case "code":
+                cells.append(code(part.body, *(t for w in part.words for t in _TAGS[w])))
+            case "stub":
+                cells.append(code(part.body, "exercise"))
+                cells.append(code(f"%check {part.name}", "check", "raises-exception"))
+    return notebook(cells)
+
+
+def solutions_notebook(lesson: Lesson) -> str:
+    """The solutions with the reasons, and what must have run before them."""
+    stem = f"../{lesson.stem}.ipynb"
+    cells = [markdown(f"# Solutions: {lesson.title}\n\nThe exercises are in [the lesson]({stem}).")]
+    for part in lesson.parts:
+        match part.kind:
+            case "text":
+                found = re.search(r"^### Exercise.*", part.body, re.M | re.S)
+                if found:
+                    cells.append(markdown(re.split(r"\n## ", found[0])[0]))
+            case "code" if "setup" in part.words:
+                cells.append(code(part.body))
+            case "solution":
+                cells.append(code(part.body, "solution"))
+                cells.append(code(f"%check {part.name}", "check"))
+            case "why":
+                cells.append(markdown(part.body))
+    return notebook(cells)
+
+
+# -- the map -------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _GAP = 220, 46, 34
+
+
+def map_svg(course: list[Lesson]) -> str:
+    """The lessons as boxes, each below what it needs."""
+    row: dict[str, int] = {}
+    for lesson in course:
+        row[lesson.number] = max((row[n] + 1 for n in lesson.needs), default=0)
+    place: dict[str, tuple[int, int]] = {}
+    rows: dict[int, list[Lesson]] = {}
+    for lesson in course:
+        rows.setdefault(row[lesson.number], []).append(lesson)
+    wide = max(map(len, rows.values()))
+    for y, found in rows.items():
+        left = (wide - len(found)) * (_WIDTH + _GAP) // 2
+        for x, lesson in enumerate(found):
+            place[lesson.number] = (10 + left + x * (_WIDTH + _GAP), 10 + y * (_HEIGHT + _GAP))
+    width = wide * (_WIDTH + _GAP) - _GAP + 20
+    height = len(rows) * (_HEIGHT + _GAP) - _GAP + 20
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        '<defs><marker id="a" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
+        '<path d="M0,0 L8,4 L0,8 z" fill="#1b1f24"/></marker></defs>',
+    ]
+    for lesson in course:
+        x, y = place[lesson.number]
+        for need in lesson.needs:
+            nx, ny = place[need]
+            start, stop = nx + _WIDTH // 2, x + _WIDTH // 2
+            bend = f"{start},{ny + _HEIGHT + 24} {stop},{y - 24}"
+            parts.append(
+                f'<path d="M{start},{ny + _HEIGHT} C{bend} {stop},{y}" fill="none" '
+                'stroke="#1b1f24" marker-end="url(#a)"/>'
+            )
+    for lesson in course:
+        x, y = place[lesson.number]
+        option = not lesson.number.isdigit()
+        fill, dash = ("#F4E3C9", ' stroke-dasharray="6 3"') if option else ("#DCEBF7", "")
+        label = escape(f"{'' if option else lesson.number + '. '}{lesson.head['short']}")
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{fill}" '
+            f'stroke="#1b1f24"{dash}/>'
+            f'<text x="{x + _WIDTH // 2}" y="{y + 20}" text-anchor="middle" '
+            f'font-family="sans-serif" font-size="14" fill="#1b1f24">{label}</text>'
+            f'<text x="{x + _WIDTH // 2}" y="{y + 38}" text-anchor="middle" '
+            f'font-family="sans-serif" font-size="12" fill="#1b1f24">'
+            f"{lesson.head['minutes']} minutes</text>"
+        )
+    return "".join([*parts, "</svg>\n"])
+
+
+def index(course: list[Lesson], links: str = "") -> str:
+    """The index page, from `index.md`: `{map}` and `{table}` are filled in."""
+    known = {lesson.number: lesson for lesson in course}
+    minutes = sum(int(lesson.head["minutes"]) for lesson in course)
+    options = sum(not lesson.number.isdigit() for lesson in course)
+    alt = (
+        f"Map of the course: {len(course) - options} lessons and {options} options, "
+        f"{minutes} minutes; an arrow leads from what is needed first."
+    )
+    rows = ["| | lesson | minutes | exercises | after |", "|---|---|---|---|---|"]
+    for lesson in course:
+        after = ", ".join(known[n].head["short"] for n in lesson.needs) or "nothing"
+        link = f"[{lesson.title}]({lesson.stem}.ipynb)"
+        rows.append(
+            f"| {lesson.number if lesson.number.isdigit() else 'option'} | {link} "
+            f"| {lesson.head['minutes']} | {', '.join(lesson.exercises) or 'none'} | {after} |"
+        )
+    text = (SOURCES / "index.md").read_text(encoding="utf-8")
+    text = text.replace("{map}", f"![{alt}](map.svg)").replace("{table}", "\n".join(rows))
+    return text.replace("{hours}", str(round(minutes / 60)))
+
+
+# -- everything ----------------------------------------------------------------------------------
+
+
+def make(folder: Path) -> None:
+    """Write the whole course into `folder`; what is not of this course there stays."""
+    sys.path.insert(0, str(ROOT))  # this tree's, installed or not
+    from jitkernel import Session
+    from jitkernel.grading import make_exercise
+
+    course = lessons()
+    known = {lesson.number: lesson for lesson in course}
+    (folder / "solutions").mkdir(parents=True, exist_ok=True)
+    for lesson in course:
+        path = folder / f"{lesson.stem}.ipynb"
+        path.write_text(lesson_notebook(lesson, known), encoding="utf-8")
+        if lesson.exercises:
+            path = folder / "solutions" / path.name
+            path.write_text(solutions_notebook(lesson), encoding="utf-8")
+    with Session(capacity=64 << 20) as session:
+        for lesson in course:
+            for name, source in lesson.exercises.items():
+                make_exercise(session, name, source).write(folder / "exercises")
+    (folder / "map.svg").write_text(map_svg(course), encoding="utf-8")
+    text = index(course)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    (folder / "index.ipynb").write_text(notebook([markdown(text)]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else COURSE)
