@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jitkernel.errors import UsageError
 from jitkernel.session.tenants import STATES, Tenant, tenants
 from jitkernel.views.arena_parts import LETTERS, Part, letter, level, parts
 from jitkernel.views.arena_picture import draw
@@ -20,47 +21,62 @@ __all__ = ["arena"]
 SINGLY = 40
 
 
-def arena(session: Session, zone: str | None = None) -> View:
+def arena(session: Session, zone: str | None = None, part: int | None = None) -> View:
     """The zones of the session's arena, up to each one's high-water mark.
 
-    With few extents each is drawn and listed; a zone with many is cut into equal parts.
+    With few extents each is drawn and listed; a zone with many is cut into equal parts.  `part` is
+    the number of such a part: what lies in it, extent by extent.  Raises UsageError where the zone
+    has no such part.
     """
-    slab = session.arena
-    everything = tenants(session)
-    found = {n: everything[n] for n in slab.zones if zone is None or n == zone}
-    strips = {n: parts(found[n], slab.zones[n].list.granule) for n in found}
+    zones = session.arena.zones
+    found = {n: rows for n, rows in tenants(session).items() if zone is None or n == zone}
+    if part is not None:
+        if zone is None:
+            raise UsageError("a part of which zone? For example: %arena text 3")
+        return _one_part(session, zone, found[zone], part)
+    strips = {n: parts(rows, zones[n].list.granule) for n, rows in found.items()}
+    many = [n for n, rows in found.items() if len(rows) > SINGLY]
+    lists = {
+        n: _parts(n, strips[n]) if n in many else _extents(session, n, rows)
+        for n, rows in found.items()
+        if rows
+    }
+    books = join([_account(session, found), _places(session, found)])
+    text = [books.text, _strips(found, strips)]
+    text += [view.text for n, view in lists.items() if zone or n not in many]
+    if zone is None:
+        text += [f"%arena {n} lists the parts of its {_content(found[n])}." for n in many]
+    elif many:
+        text.append(f"%arena {zone} NUMBER lists the extents of a part.")
+    drawn = {n: strips[n] if n in many else rows for n, rows in found.items()}
+    details = "".join(
+        f"<details><summary>{escape(view.text.splitlines()[0])}</summary>{view.html}</details>"
+        for view in lists.values()
+    )
+    return View("\n\n".join(text), _picture(found, drawn) + books.html + details)
+
+
+def _one_part(session: Session, zone: str, rows: list[Tenant], number: int) -> View:
+    """What overlaps a part of a zone."""
+    granule = session.arena.zones[zone].list.granule
+    strip = parts(rows, granule)
+    if not 0 < number <= len(strip):
+        have = f"it has {len(strip)}" if strip else "nothing was ever placed there"
+        raise UsageError(f"the {zone} zone has no part {number}: {have}")
+    low, size = strip[number - 1][:2]
+    inside = [t for t in rows if t.start < low + size and t.stop > low]
+    listed = _extents(session, f"{zone}, part {number} of {len(strip)}", inside)
+    drawn = parts(inside, granule) if len(inside) > SINGLY else inside
+    picture = _picture({zone: inside}, {zone: drawn})
+    strips = _strips({zone: inside}, {zone: parts(inside, granule)})
+    return View(f"{strips}\n\n{listed.text}", picture + listed.html)
+
+
+def _picture(found: dict[str, list[Tenant]], drawn: dict[str, list[Tenant] | list[Part]]) -> str:
     every = [tenant for rows in found.values() for tenant in rows]
     sums = {s: sum(t.size - t.padding for t in every if t.state == s) for s in STATES}
     sums["padding"] = sum(t.padding for t in every)
-    books = join([_account(session, found), _places(session, found)])
-    drawn = {n: found[n] if len(found[n]) <= SINGLY else strips[n] for n in found}
-    lists = [
-        _parts(name, strips[name]) if drawn[name] is strips[name] else _extents(session, name, rows)
-        for name, rows in found.items()
-        if rows
-    ]
-    many = [name for name in found if drawn[name] is strips[name] and strips[name]]
-    short = [
-        v
-        for name, v in zip([n for n in found if found[n]], lists, strict=True)
-        if zone or name not in many
-    ]
-    text = [books.text, _strips(found, strips)]
-    text += [view.text for view in short]
-    if many and not zone:
-        text.append(
-            "\n".join(
-                f"%arena {name} lists the parts of its {len(found[name])} extents and holes."
-                for name in many
-            )
-        )
-    details = "".join(
-        f"<details><summary>{escape(view.text.splitlines()[0])}</summary>{view.html}</details>"
-        for view in lists
-    )
-    return View(
-        "\n\n".join(text), draw(drawn, sums, _sentence(session, found, sums)) + books.html + details
-    )
+    return draw(drawn, sums, _sentence(found, sums))
 
 
 def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
@@ -132,24 +148,23 @@ def _extents(session: Session, name: str, rows: Sequence[Tenant]) -> View:
         for t in rows
     ]  # fmt: skip
     columns = ("address", "#bytes", "#padding", "state", "#cell", "what")
-    return table(
-        f"{name}: {_count(len(rows), 'extent or hole', 'extents and holes')}", columns, listed
-    )
+    return table(f"{name}: {_content(rows)}", columns, listed)
 
 
 def _parts(name: str, row: Sequence[Part]) -> View:
     states = [s for s in STATES if any(s in part.states for part in row)]
     listed = [
         (
+            number,
             f"{part.start:#x}",
             *(_digits(part.states.get(s, 0)) for s in states),
             len(part.cells) or "",
             f"{part.cells[0]} to {part.cells[-1]}" if part.cells else "",
         )
-        for part in row
+        for number, part in enumerate(row, 1)
     ]
     title = f"{name}: {len(row)} parts of {row[0].size:,} bytes, padding included"
-    return table(title, ("address", *(f"#{s}" for s in states), "#cells", "numbers"), listed)
+    return table(title, ("#part", "address", *(f"#{s}" for s in states), "#cells", "cells"), listed)
 
 
 def _names(session: Session, number: int) -> str:
@@ -160,13 +175,18 @@ def _names(session: Session, number: int) -> str:
     return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _sentence(session: Session, found: dict[str, list[Tenant]], sums: dict[str, int]) -> str:
+def _sentence(found: dict[str, list[Tenant]], sums: dict[str, int]) -> str:
     cells = {t.cell for rows in found.values() for t in rows if t.cell}
     held = ", ".join(f"{_digits(size)} bytes {state}" for state, size in sums.items() if size)
     return (
         f"Map of the arena: {_count(len(found), 'zone', 'zones')}, "
         f"{_count(len(cells), 'cell', 'cells')}" + (f"; {held}." if held else ".")
     )
+
+
+def _content(rows: Sequence[Tenant]) -> str:
+    holes = sum(t.state == "free" for t in rows)
+    return f"{_count(len(rows) - holes, 'extent', 'extents')}, {_count(holes, 'hole', 'holes')}"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import UsageError
 from jitkernel.session.tenants import Tenant
 from jitkernel.views import arena
 from jitkernel.views.arena_parts import PARTS, letter, level, parts
@@ -94,9 +95,31 @@ def test_many_extents_are_counted_in_parts(s):
     assert "%arena text lists the parts" in view.text
     assert len(view.text.splitlines()) < 60
     listed = arena(s, "text").text
-    assert len(re.findall(r"^0x", listed, re.M)) <= PARTS
-    free = sum(number(m) for m in re.findall(r"^0x\w+ .*? +(\d+) +\d+  +\d+ to", listed, re.M))
+    assert len(re.findall(r"^ *\d+  0x", listed, re.M)) <= PARTS
+    assert "%arena text NUMBER lists" in listed
+    free = sum(
+        number(m) for m in re.findall(r"^ *\d+  0x\w+ .*? +(\d+) +\d+  +\d+ to", listed, re.M)
+    )
     assert free == row(listed, "free, poisoned")[0]
+
+
+def test_a_part_is_listed_extent_by_extent(s):
+    many(s)
+    parts = re.findall(r"^ *(\d+)  (0x\w+)", arena(s, "text").text, re.M)
+    seen = []
+    for number, _ in parts:
+        view = arena(s, "text", int(number))
+        rows = re.findall(r"^(0x\w+) ", view.text, re.M)
+        assert f"text, part {number} of {len(parts)}: " in view.text and rows
+        assert "<img " in view.html and "<table>" in view.html
+        seen += rows
+    zone = s.arena.zones["text"].list
+    below = [start for start, _ in zone.holes() if start < s.arena.zones["text"].high]
+    assert {int(a, 16) for a in seen} == {*zone.live, *below}
+    with pytest.raises(UsageError, match=f"no part 99: it has {len(parts)}"):
+        arena(s, "text", 99)
+    with pytest.raises(UsageError, match="of which zone"):
+        arena(s, part=1)
 
 
 @pytest.mark.parametrize("fill", [lambda s: None, few, many], ids=["empty", "few", "many"])

@@ -22,7 +22,7 @@ def memory(frontend: Frontend, arguments: Any) -> None:
 def arena(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.arena import arena as view
 
-    frontend.display(view(frontend.session, zone=arguments.zone))
+    frontend.display(view(frontend.session, zone=arguments.zone, part=arguments.part))
 
 
 def gc(frontend: Frontend, arguments: Any) -> None:
@@ -63,7 +63,11 @@ MAGICS = (
         "arena",
         "A map of the arena: what lies where, and what is free.",
         arena,
-        (Argument("zone", "only this zone", "?", choices=("text", "rodata", "data", "unwind")),),
+        (
+            Argument("zone", "only this zone", "?", choices=("text", "rodata", "data", "unwind")),
+            Argument("part", "only this of the zone's parts, extent by extent", "?", int),
+        ),
+        example="%arena text 3",
     ),
     Magic("gc", "Free what nothing uses any more and give empty pages back.", gc),
     Magic(
