@@ -17,6 +17,7 @@ __all__ = ["assembly"]
 
 # The cell's own target is blanked out: ours stands in front of it.
 _TARGET = re.compile(r'^[ \t]*target[ \t]+(?:triple|datalayout)[ \t]*=[ \t]*"[^"\n]*"', re.M)
+_EXTERNAL, _WEAK = 0, 5  # LLVMLinkage of llvm-c/Core.h
 
 
 @cache
@@ -27,8 +28,10 @@ def _machine(triple: str, cpu: str, opt_level: int) -> Machine:
         raise CompileError(f"no such machine: {triple}: {str(error).strip()}") from None
 
 
-def assembly(source: str, triple: str, cpu: str, opt_level: int, first_line: int) -> str:
-    """The assembly of `source` for `triple`; raises CompileError."""
+def assembly(
+    source: str, triple: str, cpu: str, opt_level: int, first_line: int, as_object: bool = False
+) -> bytes:
+    """The assembly of `source` for `triple`, or its object; raises CompileError."""
     target = _machine(triple, cpu, opt_level)
     blanked = _TARGET.sub(lambda match: " " * len(match[0]), source)
     front = f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n'
@@ -37,8 +40,12 @@ def assembly(source: str, triple: str, cpu: str, opt_level: int, first_line: int
     try:
         module = binding.parse(context, (front + blanked).encode("utf-8", "surrogatepass"))
         binding.verify(module)
+        for value in (*binding.functions(module), *binding.variables(module)):
+            # As a cell's: what may be redefined is not copied into its users.
+            if not lib.IsDeclaration(value) and lib.GetLinkage(value) == _EXTERNAL:
+                lib.SetLinkage(value, _WEAK)
         target.dispose(target.optimise(module))
-        return target.emit(module, assembly=True).decode("utf-8", "replace")
+        return target.emit(module, assembly=not as_object)
     except LLVMError as error:
         if error.stage == "parse":
             raise CompileError([parse_error(error.message, source, first_line)]) from None

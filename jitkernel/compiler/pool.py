@@ -348,18 +348,22 @@ class CompilerPool:
 
         Of the request's options the level counts.  Raises CompileError.
         """
+        return self._foreign(request, triple, cpu, False).decode("utf-8", "replace")
+
+    def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
+        """The same as an object file."""
+        return self._foreign(request, triple, cpu, True)
+
+    def _foreign(self, request: Request, triple: str, cpu: str, as_object: bool) -> bytes:
         header = {
             "do": "assembly",
             "triple": triple,
             "cpu": cpu,
             "level": request.options.opt_level,
             "first": request.first_line,
+            "object": as_object,
         }
-        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
-        with self._lock:
-            answer, blob = self._ask(0, data, request.label, request)
-        refuse(answer)
-        return blob.decode()
+        return self._about(header, request)
 
     def sealed(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else

@@ -179,8 +179,9 @@ def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
                 header["cpu"],
                 header["level"],
                 header["first"],
+                header["object"],
             )
-            return {}, text.encode()
+            return {}, text
         case "sealed":
             source = blob.decode("utf-8", "surrogatepass")
             return {}, bitcode.sealed(source, header["keep"], header["called"], header["first"])

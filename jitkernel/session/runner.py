@@ -51,7 +51,7 @@ from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
 from jitkernel.session.signatures import Signature, Variable, expand
 from jitkernel.session.store import Record
-from jitkernel.session.timing import time_call
+from jitkernel.session.timing import time_beside
 
 if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost
@@ -362,9 +362,15 @@ class Runner(Definer):
 
     def time(self, expression: str, number: int, repeat: int) -> list[float]:
         """Nanoseconds per call of a call line; see `Session.time`."""
+        return self.time_beside([(expression, None)], number, repeat)[0]
+
+    def time_beside(
+        self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
+    ) -> list[list[float]]:
+        """Times of several calls; see `timing.time_beside`."""
         before, self.session.sink = self.session.sink, self
         try:
-            return time_call(self.engine, self.host(), self.error, expression, number, repeat)
+            return time_beside(self.engine, self.host(), self.error, sides, number, repeat)
         finally:
             self.session.sink = before
             for block in self.cell.strings:

@@ -218,6 +218,16 @@ class Session:
             with self._observed():
                 return runner.time(expression, number, repeat)
 
+    def time_beside(
+        self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
+    ) -> list[list[float]]:
+        """Times of several calls, taken in turns.  A side is a call line, and None or an object
+        that defines its function another way: see `timing.time_beside`."""
+        with self._turn():
+            runner = Runner(self, Collector(), CellOptions(), None, None)
+            with self._observed():
+                return runner.time_beside(sides, number, repeat)
+
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
         with self._turn():

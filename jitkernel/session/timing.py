@@ -1,65 +1,135 @@
-"""How long a call takes, measured by a loop that runs natively.  Start from `time_call`."""
+"""How long a call takes, measured by a loop that runs natively.  Start from `time_beside`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.elf import read_object
 from jitkernel.errors import UsageError
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, parse_cell
 from jitkernel.languages.llvm.expressions import Call
+from jitkernel.linker import Image
+from jitkernel.linker.layout import read_names
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.host import SessionHost
 
-__all__ = ["time_call"]
+__all__ = ["time_beside"]
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
 _WANTED, _TRUSTED = 50_000_000, 5_000_000
+_HIDDEN = "jk_timed"  # what a function is called that is placed for its time only
 
 
-def time_call(
+def time_beside(
     engine: Engine,
     host: SessionHost,
     fail: Callable[[Outcome], Exception],
-    expression: str,
+    sides: Sequence[tuple[str, bytes | None]],
     number: int,
     repeat: int,
-) -> list[float]:
-    """Nanoseconds per call, one figure for each repetition of `number` calls (0: chosen).
+) -> list[list[float]]:
+    """Nanoseconds per call of each side, one figure for each repetition of `number` calls (0:
+    chosen).  Sides take turns, so that what else the machine does disturbs all alike.
 
+    Beside its expression a side may have an object that defines the function another way.  It is
+    placed while the times are taken; whatever else it defines and refers to is the session's.
     Arguments are evaluated once.  Raises UsageError for what is not one call line, and what `fail`
     makes of an outcome that is not "ok".
     """
+    loops: list[Callable[[int], int]] = []
+    images: list[Image] = []
+    try:
+        for expression, code in sides:
+            name = _called(expression)
+            entry = 0
+            if code is not None:
+                with engine.writing():
+                    image, entry = _place(engine, code, name)
+                images.append(image)
+            loops.append(_loop(engine, host, fail, expression, name, entry))
+        counts = [number or _count(loop) for loop in loops]
+        found: list[list[float]] = [[] for _ in loops]
+        for _ in range(repeat):
+            for loop, count, times in zip(loops, counts, found, strict=True):
+                times.append(loop(count) / count)
+        return found
+    finally:
+        with engine.writing():
+            for image in images:
+                engine.linker.unlink(image)
+
+
+def _call_of(expression: str) -> tuple[Call, str]:
+    """The one call of a line, and the source that it was read from.  Raises UsageError."""
     plan = parse_cell(expression)
     action = plan.actions[0] if len(plan.actions) == 1 and not plan.entities else None
     expr = action.expr if isinstance(action, CallAction) else None
     if not isinstance(expr, Call):
         raise UsageError("what is timed is one call: @f(arguments)")
-    signature = host.full_signature(expr.name)
-    symbol = host.known(expr.name)
+    return expr, plan.source
+
+
+def _called(expression: str) -> str:
+    return _call_of(expression)[0].name
+
+
+def _place(engine: Engine, code: bytes, name: str) -> tuple[Image, int]:
+    """An object whose function `name` nobody but we can see; the function's address."""
+    obj = read_object(code)
+    names = read_names(obj)
+    hidden = names._replace(
+        exports=[e._replace(name=_HIDDEN) if e.name == name else e for e in names.exports]
+    )
+    others = frozenset(e.name for e in names.exports if e.name != name)
+    image = engine.linker.place(obj, 0, names=hidden, weak=others, missing=True)
+    for symbol, address, _ in image.exports:
+        if symbol.name == _HIDDEN:
+            engine.linker.symbols.pop(_HIDDEN, None)
+            image.exports = tuple(e for e in image.exports if e[0] is not symbol)
+            return image, address
+    engine.linker.unlink(image)
+    raise UsageError(f"@{name} is not defined there")
+
+
+def _loop(
+    engine: Engine,
+    host: SessionHost,
+    fail: Callable[[Outcome], Exception],
+    expression: str,
+    name: str,
+    entry: int,
+) -> Callable[[int], int]:
+    """A function that makes so many calls and says how many nanoseconds they took."""
+    expr, source = _call_of(expression)
+    signature = host.full_signature(name)
+    symbol = host.known(name)
     if signature is None or symbol is None:
-        raise UsageError(f"@{expr.name} is no function that this session knows")
+        raise UsageError(f"@{name} is no function that this session knows")
     values: list[TypedValue] = []
-    evaluate(expr, None, _Arguments(host, expr.name, values), plan.source)  # type: ignore[arg-type]
+    evaluate(expr, None, _Arguments(host, name, values), source)  # type: ignore[arg-type]
     types = tuple(host._type(v.type) for v in values)
     target = engine.target(signature, types, timer=True)
-    entry = host.entry(symbol)
+    code = entry or host.entry(symbol)
 
     def loop(count: int) -> int:
-        outcome, data = host.run(target, entry, values, count.to_bytes(8, "little"))
+        outcome, data = host.run(target, code, values, count.to_bytes(8, "little"))
         if outcome.kind != "ok":
             raise fail(outcome)
         return int.from_bytes(data, "little", signed=True)
 
-    if not number:
-        number = 1
-        while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
-            number *= 10 if spent < _TRUSTED // 10 else 2
-        number = max(1, int(number * _WANTED / max(spent, 1)))
-    return [loop(number) / number for _ in range(repeat)]
+    return loop
+
+
+def _count(loop: Callable[[int], int]) -> int:
+    """How many calls make a repetition worth timing."""
+    number = 1
+    while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
+        number *= 10 if spent < _TRUSTED // 10 else 2
+    return max(1, int(number * _WANTED / max(spent, 1)))
 
 
 class _Arguments:

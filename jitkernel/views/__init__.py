@@ -9,6 +9,7 @@ from jitkernel.views.arena import arena
 from jitkernel.views.asm import asm
 from jitkernel.views.callgraph import callgraph
 from jitkernel.views.cfg import cfg
+from jitkernel.views.compare import compare
 from jitkernel.views.deps import deps
 from jitkernel.views.explain import explain
 from jitkernel.views.ir import ir
@@ -30,6 +31,7 @@ __all__ = [
     "callgraph",
     "cfg",
     "cells",
+    "compare",
     "deps",
     "explain",
     "ir",

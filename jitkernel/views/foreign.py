@@ -110,6 +110,12 @@ def triple_of(target: str) -> str:
     return TARGETS.get(target, target)
 
 
+def cpu_of(target: str, cpu: str = "") -> str:
+    """The CPU that is meant where none is named: for RISC-V one that Linux runs on, since LLVM's
+    own choice cannot even multiply."""
+    return cpu or ("sifive-u74" if triple_of(target).startswith("riscv64") else "")
+
+
 def code_for(session: Session, request: Request, target: str, cpu: str = "") -> ForeignCode:
     """A module's assembly on another machine, with lines where they can be told.
 
@@ -119,6 +125,7 @@ def code_for(session: Session, request: Request, target: str, cpu: str = "") -> 
 
     from jitkernel.compiler.locations import has_locations, with_locations
 
+    cpu = cpu_of(target, cpu)
     source = request.source
     if not has_locations(source):
         source = with_locations(source, request.first_line) or source
@@ -188,7 +195,8 @@ def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, whe
     if not names:
         raise UsageError(f"{written(only) if only else where} has no machine code")
     views, used = [], set[int]()
-    on = f"{triple_of(machine)}{f', {cpu}' if cpu else ''}"
+    chosen = cpu_of(machine, cpu)
+    on = triple_of(machine) + (f", {chosen}" if chosen else "")
     for name in names:
         rows = code.functions[name]
         used |= {line for line, _, _ in rows}

@@ -47,3 +47,14 @@ def test_stack_after_a_crash(kernel: Kernel) -> None:
     text = kernel.ok("%stack")
     assert re.search(r"^#0 +@crash, cell \d+ +2 +%v = load volatile i64, ptr %p", text, re.M)
     assert "return address: what calls cells" in text
+
+
+def test_compare(kernel: Kernel) -> None:
+    kernel.ok(SQ)
+    kernel.ok(USES)
+    text = kernel.ok("%compare @twice -O0 -O2 --time 3")
+    assert text.startswith("display: @twice at -O0 | @twice at -O2")
+    assert re.search(r"^time of a call, best +[\d.]+ ns +[\d.]+ ns", text, re.M)
+    assert "@sq on riscv64" in kernel.ok("%compare @sq --target aarch64 --target riscv64")
+    assert "@sq, cell" in kernel.ok("%compare @sq @twice")
+    assert "compare what?" in kernel.fails("%compare @sq")

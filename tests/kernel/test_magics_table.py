@@ -58,6 +58,7 @@ def test_names_are_unique() -> None:
         ("run", "'a b.ll'", {"file": "a b.ll"}),
         ("config", "Compiler.opt_level = 3", {"setting": "Compiler.opt_level = 3"}),
         ("env", "A=b  c", {"setting": "A=b  c"}),
+        ("compare", "@f -O0 -O2 --time '7, 3'", {"what": ["@f"], "O": ["0", "2"], "time": "7, 3"}),
         ("history", "-n 5 -g sq", {"n": 5, "search": "sq"}),
     ],
 )

@@ -78,6 +78,22 @@ def stack(frontend: Frontend, arguments: Any) -> None:
     frontend.display(view(frontend.session))
 
 
+def compare(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.views.compare import compare as view
+
+    frontend.display(
+        view(
+            frontend.session,
+            *targets(arguments.what),
+            levels=[int(level) for level in arguments.O],
+            machines=arguments.target,
+            cpu=arguments.cpu or "",
+            arguments=arguments.time,
+            syntax=frontend.setting("JITKernel.asm_syntax"),
+        )
+    )
+
+
 def llvm(frontend: Frontend, arguments: Any) -> Any:
     return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
@@ -179,6 +195,21 @@ MAGICS = (
         "stack",
         "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
         stack,
+    ),
+    Magic(
+        "compare",
+        "Two functions, levels, machines or versions side by side, counted and timed.",
+        compare,
+        (
+            Argument(
+                "what", "two functions, or one and cells that defined it", "*", completes="symbol"
+            ),
+            Argument("-O", "a level; twice, or once against what is", "*", choices=tuple("0123")),
+            Argument("--target", "a machine; twice, or once against this one", "*"),
+            Argument("--cpu", "the machines' CPU, as LLVM calls it"),
+            Argument("--time", "time a call with these arguments: '7, 3'"),
+        ),
+        example="%compare @sum -O0 -O2 --time 100",
     ),
     Magic(
         "llvm",

@@ -27,8 +27,8 @@ Completes = Literal["", "symbol", "cell", "magic", "file", "setting", "variable"
 class Argument:
     """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
 
-    `take`: "" one value, "?" at most one, "*" any number, "flag" none, "rest" the remaining text
-    exactly as it was typed.
+    `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
+    none, "rest" the remaining text exactly as it was typed.
     """
 
     words: str
@@ -129,7 +129,10 @@ def _option(magic: Magic, values: dict[str, Any], word: str, rest: str) -> str:
         if not rest:
             raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
         value, rest = _next_word(magic, rest)
-    values[argument.dest] = _convert(magic, argument, value)
+    converted = _convert(magic, argument, value)
+    if argument.take == "*":
+        converted = [*values[argument.dest], converted]
+    values[argument.dest] = converted
     return rest
 
 

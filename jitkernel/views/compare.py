@@ -1,0 +1,215 @@
+"""Two pieces of machine code side by side, counted and timed.  Start from `compare`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.session.source_lines import request_of
+from jitkernel.views.asm import source_lines
+from jitkernel.views.names import bare, written
+from jitkernel.views.sides import Row, Side, compiled, elsewhere, placed
+from jitkernel.views.target import find
+from jitkernel.views.view import View, escape, join, table, time_text
+
+if TYPE_CHECKING:
+    from jitkernel.compiler import Request
+    from jitkernel.session import Session
+
+__all__ = ["compare"]
+
+WIDTH = 44  # columns of one side in plain text
+
+
+def compare(
+    session: Session,
+    *what: int | str,
+    levels: Sequence[int] = (),
+    machines: Sequence[str] = (),
+    cpu: str = "",
+    arguments: str | None = None,
+    syntax: str = "intel",
+) -> View:
+    """Two versions of a function side by side: instructions, bytes, and the time of a call.
+
+    `what` is one function or two; with one, two cells that defined it (or one, against the present
+    one), or two `levels` or `machines` (or one, against how it is).  `arguments` are those of the
+    calls to be timed, as in a call line: `7, 3`.  Raises UsageError, CompileError, and what stops a
+    call that is timed.
+    """
+    names = [w for w in what if isinstance(w, str)]
+    cells = [w for w in what if isinstance(w, int)]
+    if cells and not names:
+        names = [_only_function(session, cell) for cell in cells]
+        if len(names) == 2 and names[0] == names[1]:
+            names = names[:1]
+        else:
+            cells = []
+    sides = _sides(session, names, cells, levels, machines, cpu, syntax)
+    times: list[list[float]] = []
+    if arguments is not None:
+        running = [side for side in sides if side.runs]
+        times = session.time_beside(
+            [(f"{written(side.name)}({arguments})", side.code) for side in running], repeat=5
+        )
+        measured = iter(times)
+        times = [next(measured) if side.runs else [] for side in sides]
+    return _view(session, sides[0], sides[1], times, arguments)
+
+
+def _only_function(session: Session, number: int) -> str:
+    cell, names = find(session, number)
+    functions = [n for n in names if session.symbols[n].kind == "function"]
+    if len(functions) != 1:
+        raise UsageError(f"cell {cell.number} has {len(functions)} functions: name the one meant")
+    return functions[0]
+
+
+def _sides(
+    session: Session,
+    names: list[str],
+    cells: list[int],
+    levels: Sequence[int],
+    machines: Sequence[str],
+    cpu: str,
+    syntax: str,
+) -> list[Side]:
+    """The two sides that are meant."""
+    kinds = sum(map(bool, (len(names) > 1, cells, levels, machines)))
+    if not names or kinds != 1 or max(len(names), len(cells), len(levels), len(machines)) > 2:
+        raise UsageError(
+            "compare what? Two functions (@f @g), or one at two levels (@f -O0 -O2), on two "
+            "machines (@f --target aarch64 --target riscv64), of two cells (@f 2 5)"
+        )
+    if len(names) == 2:
+        return [placed(session, bare(name), syntax) for name in names]
+    name = bare(names[0])
+    if cells:
+        found = [_version(session, name, cell, syntax) for cell in cells]
+        return found if len(found) == 2 else [*found, placed(session, name, syntax)]
+    cell = find(session, name)[0].number
+    request = _request(session, cell)
+    if levels:
+        found = [
+            compiled(session, _at(request, n), name, cell, f"{written(name)} at -O{n}", syntax)
+            for n in levels
+        ]
+    else:
+        found = [elsewhere(session, request, name, cell, m, cpu) for m in machines]
+    return found if len(found) == 2 else [placed(session, name, syntax), *found]
+
+
+def _at(request: Request, level: int) -> Request:
+    return replace(request, options=replace(request.options, opt_level=level, passes=""))
+
+
+def _request(session: Session, number: int) -> Request:
+    request = request_of(session, number)
+    if request is None:
+        raise UsageError(f"cell {number} has no IR of its own")
+    return request
+
+
+def _version(session: Session, name: str, cell: int, syntax: str) -> Side:
+    """The function that a cell defines, or did until another took its place."""
+    title = f"{written(name)} of cell {cell}"
+    return compiled(session, _request(session, cell), name, cell, title, syntax)
+
+
+def _view(
+    session: Session, left: Side, right: Side, times: list[list[float]], arguments: str | None
+) -> View:
+    def row(what: str, count: Callable[[Side], int]) -> tuple[str, str, str, str]:
+        a, b = count(left), count(right)
+        ratio = f"{b / a:.2f}" if a and b else ""
+        return what, str(a) if a or b else "0", str(b), ratio
+
+    rows: list[tuple[str, ...]] = [
+        row("instructions", lambda side: side.instructions),
+        row("bytes", lambda side: side.size),
+        row("calls", lambda side: side.count(_is_call)),
+        row("jumps and branches", lambda side: side.count(_is_jump)),
+    ]
+    if not left.size or not right.size:
+        rows[1] = ("bytes", str(left.size or "not known"), str(right.size or "not known"), "")
+    note = ""
+    if times:
+        middle = [median(t) if t else 0.0 for t in times]
+        best = [min(t) if t else 0.0 for t in times]
+        for what, (a, b) in (("time of a call, median", middle), ("time of a call, best", best)):
+            ratio = f"{b / a:.2f}" if a and b else ""
+            rows.append(
+                (what, *(time_text(t) if t else "does not run here" for t in (a, b)), ratio)
+            )
+        note = f"Timed with the arguments ({arguments}), in turns, 5 times each, in a native loop."
+    elif left.runs or right.runs:
+        note = "--time '7, 3' times a call with these arguments."
+    summary = table(
+        f"{left.title} | {right.title}",
+        ("what", f"#{left.title}", f"#{right.title}", "#ratio"),
+        rows,
+        note,
+    )
+    parts = [summary, _beside(left, right)]
+    for cell in dict.fromkeys((left.cell, right.cell)):
+        used = {line for s in (left, right) if s.cell == cell for line, _, _ in s.rows} - {0}
+        if used:
+            parts.append(source_lines(session.source(cell), used, f"Lines of cell {cell}"))
+    return join(parts)
+
+
+def _is_call(mnemonic: str) -> bool:
+    return mnemonic.startswith("call") or mnemonic in ("bl", "blr", "jal", "jalr", "brasl", "basr")
+
+
+def _is_jump(mnemonic: str) -> bool:
+    if _is_call(mnemonic):
+        return False
+    return mnemonic.startswith(("j", "b.", "cb", "tb", "bn", "be", "bg", "bl")) or mnemonic == "b"
+
+
+def _beside(left: Side, right: Side) -> View:
+    """The instructions of both, what is equal on one height; marks say which are not."""
+    pairs: list[tuple[Row | None, str, Row | None]] = []
+    mine, theirs = ([text for _, text, _ in side.rows] for side in (left, right))
+    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        count = max(b - a, d - c)
+        for i in range(count):
+            one = left.rows[a + i] if a + i < b else None
+            other = right.rows[c + i] if c + i < d else None
+            mark = "=" if tag == "equal" else "|" if one and other else "<" if one else ">"
+            pairs.append((one, mark, other))
+    wide = max((len(text) for text in mine), default=0) + 2
+    numbers = max((len(str(r[0])) for side in (left, right) for r in side.rows), default=1)
+    title = "Side by side: = equal, | different, < and > only on one side"
+    plain = "\n".join(line for pair in pairs for line in _lines(pair, WIDTH - numbers - 2, numbers))
+    full = "\n".join(line for pair in pairs for line in _lines(pair, max(wide, 12), numbers))
+    head = f"<p><b>{escape(title)}</b></p>"
+    return View(f"{title}\n{plain}", f"{head}<pre>{escape(full)}</pre>")
+
+
+def _lines(pair: tuple[Row | None, str, Row | None], width: int, numbers: int) -> list[str]:
+    """One pair as lines; what is too long for its column goes on in the next."""
+    one, mark, other = pair
+    cells = [_wrapped(one, width), _wrapped(other, width)]
+    lines = []
+    for i in range(max(map(len, cells), default=1)):
+        texts = [cell[i] if i < len(cell) else "" for cell in cells]
+        heads = [f"{row[0] if row and row[0] and not i else '':>{numbers}}" for row in (one, other)]
+        line = f"{heads[0]} {texts[0]:<{width}} {mark if not i else ' '} {heads[1]} {texts[1]}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def _wrapped(row: Row | None, width: int) -> list[str]:
+    if row is None:
+        return [""]
+    _, text, is_code = row
+    return textwrap.wrap(("  " if is_code else "") + text, width, subsequent_indent="      ",
+                         drop_whitespace=True, break_long_words=True) or [""]  # fmt: skip

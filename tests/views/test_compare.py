@@ -1,0 +1,170 @@
+"""Two pieces of code side by side: what is counted, what is timed, and that nothing is disturbed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from stripped import assert_complete, words
+
+from jitkernel import Session
+from jitkernel.errors import CompileError, Fault, UsageError
+from jitkernel.views import compare
+from jitkernel.views.asm import asm
+
+SUM = """\
+@k = global i64 3
+@runs = global i64 0
+define i64 @sum(i64 %n) {
+entry:
+  br label %l
+l:
+  %i = phi i64 [ 0, %entry ], [ %j, %l ]
+  %s = phi i64 [ 0, %entry ], [ %t, %l ]
+  %v = load volatile i64, ptr @k
+  %m = mul i64 %i, %v
+  %t = add i64 %s, %m
+  %j = add i64 %i, 1
+  %c = icmp slt i64 %j, %n
+  br i1 %c, label %l, label %d
+d:
+  %x = call i64 @pass(i64 %t)
+  ret i64 %x
+}
+define i64 @pass(i64 %x) {
+  %r = load i64, ptr @runs
+  %q = add i64 %r, 1
+  store i64 %q, ptr @runs
+  ret i64 %x
+}
+"""
+BY_FORMULA = """\
+declare i64 @pass(i64)
+define i64 @sum(i64 %n) {
+  %a = sub i64 %n, 1
+  %p = mul i64 %n, %a
+  %r = call i64 @pass(i64 %p)
+  ret i64 %r
+}"""
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with Session(capacity=64 << 20) as running:
+        running.run(SUM)
+        yield running
+        running.check()
+
+
+def row(text: str, what: str) -> list[str]:
+    found = re.search(rf"^{what} +(.*)$", text, re.M)
+    assert found, text
+    return re.split(r" {2,}", found[1].strip())
+
+
+def test_two_levels(session: Session) -> None:
+    view = compare(session, "@sum", levels=[0, 2])
+    assert view.text.startswith("@sum at -O0 | @sum at -O2\n")
+    slow, fast = (int(n) for n in row(view.text, "instructions")[:2])
+    with Session(capacity=64 << 20, opt_level=0) as other:
+        other.run(SUM)
+        text = asm(other, "sum", lines=False).text
+        assert slow == len(re.findall(r"^.*\+\d+ +[0-9a-f]{2} ", text, re.M))
+        sizes = [str(s.symbols["sum"].size) for s in (other, session)]
+    text = asm(session, "sum", lines=False).text
+    assert fast == len(re.findall(r"^.*\+\d+ +[0-9a-f]{2} ", text, re.M))
+    assert row(view.text, "bytes")[:2] == sizes
+    assert row(view.text, "calls")[0] == "1"
+    assert "[rip] ; @k" in view.text and "call @pass" in view.text
+    assert re.search(r"^10    %m = mul i64 %i, %v$", view.text, re.M)
+    assert_complete(view)
+
+
+def test_how_it_is_against_another_level_and_another_machine(session: Session) -> None:
+    text = compare(session, "@sum", levels=[0]).text
+    assert text.startswith("@sum, cell 1 | @sum at -O0\n")
+    view = compare(session, "@sum", machines=["aarch64"], arguments="5")
+    assert view.text.startswith("@sum, cell 1 | @sum on aarch64\n")
+    assert row(view.text, "time of a call, best")[1] == "does not run here"
+    instructions, size = row(view.text, "instructions")[1], row(view.text, "bytes")[1]
+    assert int(size) == 4 * int(instructions)  # AArch64's are four bytes each
+    view = compare(session, "@sum", machines=["aarch64", "riscv64"])
+    assert "mul" in view.text and "__muldi3" not in view.text
+    assert_complete(view)
+
+
+def test_two_functions_and_their_times(session: Session) -> None:
+    session.run(BY_FORMULA.replace("@sum", "@formula"))
+    view = compare(session, "@sum", "@formula", arguments="1000")
+    times = row(view.text, "time of a call, best")
+    assert re.fullmatch(r"[\d.]+ (ns|us)", times[0]) and re.fullmatch(r"[\d.]+ (ns|us)", times[1])
+    assert float(times[2]) < 0.5  # a thousand steps against one formula
+    assert "the arguments (1000)" in view.text
+    assert_complete(view)
+
+
+def test_two_versions_of_a_function(session: Session) -> None:
+    session.run(BY_FORMULA)
+    for which in ((1,), (1, 2)):
+        view = compare(session, "@sum", *which, arguments="1000")
+        assert view.text.startswith("@sum of cell 1 | @sum")
+        assert float(row(view.text, "time of a call, best")[2]) < 0.5
+        assert "Lines of cell 1" in view.text and "Lines of cell 2" in view.text
+
+
+def test_what_is_timed_uses_the_session_and_leaves_it_as_it_was(session: Session) -> None:
+    """Another level's code calls the session's functions and sees its globals; nothing stays."""
+    used = {zone: numbers["used"] for zone, numbers in session.arena.usage().items()}
+    before = session["runs"].value
+    compare(session, "@sum", levels=[0, 2], arguments="10")
+    assert session["runs"].value > before  # @pass is the session's own, so is @runs
+    compare(session, "@sum", levels=[0, 2], arguments="10")
+    again = {zone: numbers["used"] for zone, numbers in session.arena.usage().items()}
+    thunk = session.engine.thunk_bytes()
+    assert again["data"] == used["data"] and again["rodata"] <= used["rodata"] + 32
+    assert again["text"] <= used["text"] + thunk + 64
+    assert "jk_timed" not in session.symbols and session.call("sum", 4) == 18
+
+
+def test_a_fault_in_what_is_timed_is_told_and_leaves_nothing(session: Session) -> None:
+    session.run("define i64 @bad(ptr %p) {\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}")
+    with pytest.raises(Fault, match="null pointer"):
+        compare(session, "@bad", levels=[0, 2], arguments="null")
+    assert session.call("sum", 4) == 18
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "words_"),
+    [
+        ((), {}, "compare what?"),
+        (("@sum",), {}, "compare what?"),
+        (("@sum",), {"levels": [0, 1, 2]}, "compare what?"),
+        (("@sum", "@pass"), {"levels": [0]}, "compare what?"),
+        (("@nobody", "@sum"), {}, "nothing of the session is called @nobody"),
+        (("@nobody",), {"levels": [0]}, "nothing of the session is called @nobody"),
+        (("@k", "@sum"), {}, "@k has no machine code"),
+        (("@sum", 9), {}, "cell 9 has no IR of its own"),
+        ((1, 9), {}, "functions"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(session, what, options, words_) -> None:
+    with pytest.raises(UsageError) as caught:
+        compare(session, *what, **options)
+    assert words_ in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_machine_that_there_is_not(session: Session) -> None:
+    with pytest.raises(CompileError, match="no such machine"):
+        compare(session, "@sum", machines=["pdp11"])
+
+
+def test_equal_code_stands_on_one_height(session: Session) -> None:
+    session.run(
+        "define i64 @a(i64 %x) {\n  %y = mul i64 %x, 77\n  %z = xor i64 %y, 5\n  ret i64 %z\n}\n"
+        "define i64 @b(i64 %x) {\n  %y = mul i64 %x, 77\n  %w = sub i64 1, %y\n  %z = xor i64 %w, 5\n  ret i64 %z\n}"
+    )
+    view = compare(session, "@a", "@b")
+    found = re.findall(r" ([=|<>]) +\d+ +(\w+)", view.text)
+    assert {("=", "xor"), ("=", "ret"), (">", "inc")} <= set(found)  # 1 - 77x is -77x + 1
+    assert "Side by side" in words(view.html)
