@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["line_finder", "lines_of", "request_of"]
 
 _KEPT = 16
+_DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")
 _MARK = re.compile(r"\s*; line (\d+)\b")
 
 
@@ -126,7 +127,8 @@ def _cell_lines(record: Record) -> Callable[[int], int]:
     """
     module = record.module.split("\n")[record.first_line - 1 :]
     if not any(_MARK.match(text) for text in module) or _MARK.search(record.source):
-        return lambda line: line
+        own = all(t.strip() in record.source for t in module if _DEFINE.match(t))
+        return lambda line: line if own else 0
     lines = [0]
     for text in module:
         mark = _MARK.match(text)

@@ -35,7 +35,7 @@
     if (stream.match(/^[us]?0x[0-9A-Fa-f]+|^-?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])/)) return "number";
     const word = stream.match(/^[A-Za-z_][\w.]*/);
     if (word) {
-      if (TYPES.test(word[0])) return "typeName";
+      if (TYPES.test(word[0])) return "variableName.standard"; // JupyterLab has no colour for types
       if (ATOMS.test(word[0])) return "atom";
       return KEYWORDS.has(word[0]) ? "keyword" : null;
     }

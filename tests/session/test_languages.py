@@ -252,6 +252,16 @@ def test_a_fault_names_the_line_of_the_cells_own_source(s: Session) -> None:
         k(s, "down(1)")
 
 
+def test_lines_beside_instructions_are_those_of_the_source(s: Session) -> None:
+    from jitkernel import views
+
+    k(s, "# three\n\ndef f(x)\n  x +\n  1")
+    text = views.asm(s, "f").text
+    assert "\n4   +0 " in text and text.endswith("\n4    x +")
+    k(s, "def g(x)\n  x")
+    assert views.asm(s, "g").text.endswith("\n1  def g(x)")
+
+
 def test_a_mistake_changes_nothing(s: Session) -> None:
     k(s, "def f(x) x")
     with pytest.raises(CompileError, match="line 2, column 10"):

@@ -54,7 +54,8 @@ def generate(
             case [Prototype() as head, body]:
                 module.define(head, body)
             case [body]:
-                module.define(Prototype(Token("NAME", entry), entry, ()), body)
+                at = Token("NAME", entry, line=body.meta.line, column=body.meta.column)
+                module.define(Prototype(at, entry, ()), body)
     text = str(module.module).partition(_HEADER)[2]
     return _POINTER.sub("ptr", _QUOTED.sub(r"\1\2", text))
 
@@ -74,6 +75,7 @@ class _Module:
 
     def define(self, head: Prototype, body: Node) -> None:
         function = _Function(self, self.function(head.name, len(head.parameters)), head.parameters)
+        function.mark(head.at)
         function.builder.ret(function.visit(body))
         if head.precedence:
             constant = ir.GlobalVariable(self.module, I32, head.name + PRECEDENCE)
