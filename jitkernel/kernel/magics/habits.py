@@ -19,7 +19,7 @@ HABITS: dict[str, str] = {
     "pdb": "a fault names the instruction; %asm @name and @name?? show the code around it",
     "prun": "%timeit @f(...) times a call natively",
     "sql": "cells are LLVM IR",
-    "python": "%language FILE.py adds it, see notebooks/write_your_own_language.ipynb; or: !python3 -c '...'",
+    "python": "notebooks/write_your_own_language.ipynb adds Python; or: !python3 -c '...'",
     "bash": "use !command, one line each",
     "sh": "use !command, one line each",
     "cpp": "cells are LLVM IR, which clang makes from C++: !clang++ -O1 -S -emit-llvm x.cpp",
