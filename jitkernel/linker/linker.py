@@ -205,6 +205,7 @@ class Linker:
 
     def take_code(self, image: Image, text: Extent | None) -> None:
         """An image's code is there from now on."""
+        self.generation += 1
         image.text = text
         if text is not None and image.cell:
             self.code += text.size

@@ -22,7 +22,7 @@ __all__ = ["STATES", "Tenant", "tenants"]
 STATES = {
     "live": "code and data of live cells",
     "superseded": "of cells all of whose definitions have been redefined",
-    "hibernated": "data of cells whose code is on disk",
+    "hibernated": "of cells whose code is on disk: data, and stubs that bring it back",
     "entry": "canonical entries, stubs, GOT slots, shared unwind records",
     "thunk": "thunks, through which functions are called",
     "undo": "kept so that undo can bring it back",

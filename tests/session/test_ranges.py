@@ -65,3 +65,18 @@ def test_a_session_follows_what_moves(s):
     entry = s.symbols["f"].entry
     assert places.stub(entry).name == "f" and places.stub(entry + 16) is None
     assert places.name(entry) == "the entry of @f"
+
+
+def test_and_what_hibernates(s):
+    cell = s.run("define i32 @f() {\n  ret i32 1\n}\n@keep = global i32 1").cell
+    name = f"@f, cell {cell.number}"
+    for _ in range(3):
+        was = s.symbols["f"].address
+        for _ in range(8):
+            assert s.places.code(was) == name
+        s.hibernate("f")
+        stub = s.symbols["f"].address
+        for _ in range(8):
+            assert s.places.code(stub) == name
+            assert stub == was or s.places.owner(was) is None
+        assert s.call("f") == 1
