@@ -106,96 +106,52 @@ class Program:
         aligned: Mapping[str, int] | None = None,
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed."""
-        linker, summary = self.linker, compiled.summary
-        symbols = linker.symbols
+        linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
         old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
-        kinds: dict[str, str] = {}
-        weak: list[str] = []
-        pins: dict[str, int] = {}
-        known: list[tuple[str, Any]] = []
-        types = summary.types
-        for f in summary.functions:
-            if not f.defined:
-                kinds[f.name] = "function"
-            elif f.linkage in _WEAK:
-                weak.append(f.name)
-            known.append((f.name, signature_of(f, types)))
-        for v in summary.variables:
-            info = variable_of(v, types)
-            known.append((v.name, info))
-            if not v.defined:
-                kinds[v.name] = "variable"
-                continue
-            if v.linkage in _WEAK:
-                weak.append(v.name)
-            symbol = symbols.get(v.name)
-            if symbol is not None and symbol.state == SymbolState.DEFINED and not info.constant:
-                was = symbol.info
-                if isinstance(was, Variable) and was.same(info) and not was.constant:
-                    # Its new users may rely on an alignment that the old place does not have.
-                    if not symbol.address % ((aligned or {}).get(v.name) or 1):
-                        pins[v.name] = symbol.address
+        kinds, weak, known = _read(summary)
         if old is not None:
-            owned = set(old.names)
-            weak = [n for n in weak if n not in owned]
+            weak = weak.difference(old.names)
+        pins = self._pins(summary, aligned or {})
         before = {
             n: (s.image.cell if s.image is not None else 0, s.info)
             for n, _ in known
             if (s := symbols.get(n)) is not None
         }
-        owned_before = {
-            number: frozenset(self.cells[number].names)
-            for number, _ in before.values()
-            if number in self.cells
-        }
+        owned = {n: frozenset(self.cells[n].names) for n, _ in before.values() if n in self.cells}
         if old is not None:
-            owned_before[old.number] = frozenset(old.names)
+            owned[old.number] = frozenset(old.names)
         arena = linker.arena
         kept = [(at, arena.read(at, symbols[n].size)) for n, at in pins.items()]
+        keep = keep_data
         try:
             image = linker.place(
-                compiled.object, cell.number, kinds=kinds,
-                weak=frozenset(weak) if known else None, pins=pins or None,
+                compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
                 takeover=frozenset(old.image.groups if old and old.image else ()),
+                pins=pins or None,
             )  # fmt: skip
         except BaseException:
-            for at, data in kept:
-                arena.write(at, data)
+            keep = True
             raise
-        if keep_data:
-            for at, data in kept:
-                arena.write(at, data)
+        finally:
+            if keep:
+                for at, data in kept:
+                    arena.write(at, data)
         cell.image = image
         self.cells[cell.number] = cell
         change.added = cell
         change.replaced = old.number if old is not None else 0
-        exported = {s.name for s, _, _ in image.exports}
         cell.libraries = self._taken_from_libraries(summary)
         self.libraries.add(cell)
         for name in retype:
-            if name not in before:
-                continue
-            give_ghost(linker, symbols[name], image, before[name], change)
-        for name, info in known:
-            symbol = symbols.get(name)
-            if symbol is None:
-                if name in kinds:  # else it is the module's own: internal or private
-                    self.declared[name] = info
-                continue
-            if name in exported:
-                change.moved[name] = before.get(name, (0, None))
-                symbol.info = info
-            elif symbol.info is None:
-                symbol.info = info
-                linker.bind.note(symbol)
-        for name in exported.difference(change.moved):
-            change.moved[name] = before.get(name, (0, None))
-        self._learn_types(types, cell, change)
+            if name in before:
+                give_ghost(linker, symbols[name], image, before[name], change)
+        self._learn(image, known, kinds, before, change)
+        self._learn_types(summary.types, cell, change)
         for number in {n for n, _ in change.moved.values()} | ({old.number} if old else set()):
             other = self.cells.get(number)
             if other is not None and other is not cell:
-                self._retire(other, cell, old, owned_before.get(number, frozenset()), change)
+                self._retire(other, cell, old, owned.get(number, frozenset()), change)
         if not image.exports and image.text is None and not image.blocks:
             # Declarations alone: they are remembered, and nothing is in memory.
             linker.unlink(image)
@@ -205,6 +161,44 @@ class Program:
         elif cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
         return image
+
+    def _pins(self, summary: Summary, aligned: Mapping[str, int]) -> dict[str, int]:
+        """Where variables are that a module defines again with the same type: they stay there."""
+        pins: dict[str, int] = {}
+        for v in summary.variables:
+            symbol = self.linker.symbols.get(v.name) if v.defined else None
+            if symbol is None or symbol.state != SymbolState.DEFINED:
+                continue
+            info, was = variable_of(v, summary.types), symbol.info
+            if isinstance(was, Variable) and was.same(info) and not (was.constant or info.constant):
+                # New users may rely on an alignment that the old place does not have.
+                if not symbol.address % (aligned.get(v.name) or 1):
+                    pins[v.name] = symbol.address
+        return pins
+
+    def _learn(
+        self,
+        image: Image,
+        known: Sequence[tuple[str, Any]],
+        kinds: Mapping[str, str],
+        before: Mapping[str, tuple[int, Any]],
+        change: Change,
+    ) -> None:
+        """Remember what a module says of its names, and which of them it has moved."""
+        symbols = self.linker.symbols
+        exported = {s.name for s, _, _ in image.exports}
+        for name, info in known:
+            symbol = symbols.get(name)
+            if symbol is None:
+                if name in kinds:  # else it is the module's own: internal or private
+                    self.declared[name] = info
+            elif name in exported:
+                symbol.info = info
+            elif symbol.info is None:
+                symbol.info = info
+                self.linker.bind.note(symbol)
+        for name in exported:
+            change.moved[name] = before.get(name, (0, None))
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
         symbols, types = self.linker.symbols, summary.types
@@ -350,3 +344,25 @@ def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
         return 0, 0, cell.number, []
     names = [s.name for s, _, _ in image.exports if s.is_function]
     return image.text.start, image.text.size, cell.number, names
+
+
+def _read(
+    summary: Summary,
+) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
+    """What a module imports, by kind; which of its definitions give way; every name's type."""
+    kinds: dict[str, str] = {}
+    weak: list[str] = []
+    known: list[tuple[str, Any]] = []
+    for f in summary.functions:
+        known.append((f.name, signature_of(f, summary.types)))
+        if not f.defined:
+            kinds[f.name] = "function"
+        elif f.linkage in _WEAK:
+            weak.append(f.name)
+    for v in summary.variables:
+        known.append((v.name, variable_of(v, summary.types)))
+        if not v.defined:
+            kinds[v.name] = "variable"
+        elif v.linkage in _WEAK:
+            weak.append(v.name)
+    return kinds, frozenset(weak), known
