@@ -11,7 +11,16 @@ import difflib
 
 from jitkernel.errors import CompileError
 
-__all__ = ["CLASSES", "IN_DEFAULT", "KNOWN", "SINGLE", "disabled_for", "name_of", "parse_passes"]
+__all__ = [
+    "CLASSES",
+    "IN_DEFAULT",
+    "KNOWN",
+    "SINGLE",
+    "canonical",
+    "disabled_for",
+    "name_of",
+    "parse_passes",
+]
 
 # Pipeline name: the middle of llvmlite's function LLVMPY_module_Add...Pass.
 SINGLE = {
@@ -173,7 +182,12 @@ def name_of(class_name: str) -> str:
 
 
 def parse_passes(text: str) -> tuple[str, ...]:
-    """The names in `instcombine,simplifycfg`; raises CompileError with the known ones."""
+    """The names in `instcombine,simplifycfg`; `none` is no pass at all.
+
+    Raises CompileError with the known ones.
+    """
+    if text.strip() == "none":
+        return ()
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     for name in names:
         if name not in KNOWN:
@@ -182,8 +196,13 @@ def parse_passes(text: str) -> tuple[str, ...]:
             listed = ", ".join(KNOWN)
             raise CompileError(f"there is no pass {name!r}{words}\nThere are: {listed}")
     if not names:
-        raise CompileError("an empty pipeline: name at least one pass, or -O0")
+        raise CompileError("an empty pipeline: name at least one pass, or none")
     return names
+
+
+def canonical(text: str) -> str:
+    """A pipeline as options carry it, checked; raises CompileError."""
+    return ",".join(parse_passes(text)) or "none"
 
 
 def disabled_for(name: str) -> str:

@@ -40,11 +40,16 @@ class Changed:
     after: dict[str, str]
 
     @property
+    def unit(self) -> str:
+        """What the pass ran on, as IR writes names."""
+        return shown_unit(self.step.unit)
+
+    @property
     def title(self) -> str:
         """`3. sroa on @sum, 12 us`."""
         spent = self.step.nanoseconds
         time = f", {time_text(spent)}" if spent >= 0 else ""
-        return f"{self.number}. {self.step.name} on {shown_unit(self.step.unit)}{time}"
+        return f"{self.number}. {self.step.name} on {self.unit}{time}"
 
 
 def look(
@@ -138,7 +143,7 @@ def _row(changed: Changed) -> tuple[object, ...]:
     minus, plus = counts(changed.lines)
     verdict = {True: "yes", False: "NO", None: "not tried"}[step.verified]
     time = time_text(step.nanoseconds) if step.nanoseconds >= 0 else ""
-    return changed.number, step.name, shown_unit(step.unit), minus, plus, time, verdict
+    return changed.number, step.name, changed.unit, minus, plus, time, verdict
 
 
 def _until(steps: list[Changed], which: str) -> Changed:

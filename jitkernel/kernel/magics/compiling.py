@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.passes import parse_passes
+from jitkernel.compiler.passes import canonical
 from jitkernel.kernel.magics.inspecting import one_of
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
@@ -109,7 +109,7 @@ def cell_options(arguments: Any) -> CellOptions:
         ignore_optnone=arguments.ignore_optnone,
         retype=arguments.retype,
         keep_data=arguments.keep_data,
-        passes=",".join(parse_passes(arguments.passes)) if arguments.passes else "",
+        passes=canonical(arguments.passes) if arguments.passes else "",
     )
 
 

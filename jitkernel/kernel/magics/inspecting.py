@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.passes import parse_passes
-from jitkernel.errors import UsageError
+from jitkernel.compiler.passes import canonical
+from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
 from jitkernel.views.view import View, escape
@@ -49,7 +49,7 @@ def pipeline(text: str) -> tuple[int | None, str]:
         if level[1:] not in ("0", "1", "2", "3"):
             raise UsageError(f"there is no level {words}; there are -O0, -O1, -O2 and -O3")
         return int(level[1:]), ""
-    return None, ",".join(parse_passes(words))
+    return None, canonical(words)
 
 
 def timeline(frontend: Frontend, arguments: Any) -> None:
@@ -83,6 +83,29 @@ def explain(frontend: Frontend, arguments: Any) -> None:
             words = f"explained in {time.monotonic() - began:.1f} s"
             frontend.live(View(words, f"<small>{escape(words)}</small>"))
         frontend.display(made)
+
+
+def own_pass(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.transform import apply_pass
+    from jitkernel.views.own_pass import own_pass as view
+
+    (target,) = targets([arguments.on]) if arguments.on else [None]
+    effect = apply_pass(
+        frontend.session,
+        arguments.body,
+        arguments.name,
+        target,
+        last=arguments.last,
+        call=arguments.time or "",
+        keep=arguments.keep,
+        timeout=arguments.timeout,
+    )
+    frontend.display(view(effect))
+    if effect.complaint:
+        raise CompileError(
+            f"the pass {effect.name} left a module that LLVM refuses; cell {effect.cell} is as "
+            f"it was\n{effect.complaint}"
+        )
 
 
 def opt(frontend: Frontend, arguments: Any) -> None:
@@ -144,6 +167,22 @@ MAGICS = (
             Argument("--final", "as it is emitted alone", "flag"),
         ),
         example="%mir @sq --regalloc",
+    ),
+    Magic(
+        "pass",
+        "A pass in Python: a function of the module (or of its `text: str`) that changes it or "
+        "returns another; its diff, LLVM's verdict, and what it did to the code.",
+        own_pass,
+        (
+            Argument("name", "the function's name, or a name for the one function there is"),
+            Argument("--on", "the cell or function to run it on; else the last cell"),
+            Argument("--last", "after LLVM's passes instead of before them", "flag"),
+            Argument("--time", "a call to compare and time with both codes: \"@f(3)\""),
+            Argument("--keep", "let the new code stay in place of the old", "flag"),
+            Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
+        ),
+        form="cell",
+        example='%%pass no-neg --on @f --time "@f(3)"',
     ),
     Magic(
         "opt",

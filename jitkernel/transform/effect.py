@@ -1,0 +1,163 @@
+"""What a pass does to code that is alive: its diff, LLVM's verdict, and figures before and after.
+
+Start from `apply_pass`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jitkernel.compiler import Options
+from jitkernel.compiler.inspection import Inspection
+from jitkernel.errors import CompileError, UsageError
+from jitkernel.session import CellOptions, Session
+from jitkernel.session.inspecting import inspect, stored_request
+from jitkernel.transform.module import Module
+from jitkernel.transform.process import Transformed, transform
+from jitkernel.views.machine_ir import stages
+from jitkernel.views.parts import parts
+from jitkernel.views.target import find
+
+__all__ = ["Effect", "Figure", "apply_pass"]
+
+_WEAK = re.compile(r'^((?:define|@(?:"[^"\n]*"|[-\w$.]+) =) )weak ((?!odr)[^\n]*)$', re.M)
+_REPEAT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure: `before` and `after` in `unit` ("instructions", "bytes", "ns" a call, "")."""
+
+    what: str
+    before: float | str
+    after: float | str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One pass on one cell.
+
+    `last` says that it ran after LLVM's passes, else before them.  `complaint` is what LLVM said of
+    the module that the pass left, "" where it is well formed.  `seen` are LLVM's own passes after
+    it.  `kept` is the number of the cell that has the new code, 0 where the old one is back.
+    """
+
+    name: str
+    cell: int
+    last: bool
+    made: Transformed
+    complaint: str
+    figures: tuple[Figure, ...] = ()
+    seen: Inspection | None = None
+    kept: int = 0
+
+
+def apply_pass(
+    session: Session,
+    code: str,
+    name: str,
+    target: int | str | None = None,
+    *,
+    last: bool = False,
+    call: str = "",
+    keep: bool = False,
+    timeout: float = 10.0,
+) -> Effect:
+    """Run the Python pass in `code` over the module of a cell, before LLVM's passes or after.
+
+    The result is verified, compiled and compared.  With a `call` (`@f(3)`) the new code takes the
+    old one's place, the call's value and time are taken before and after, and the old code comes
+    back; with `keep` the new one stays.  Raises CompileError where the pass fails, UsageError,
+    and what the call raises.
+    """
+    cell, _ = find(session, target)
+    request = stored_request(session, cell.number)
+    old = inspect(session, cell.number)
+    text = _strong(old.after, request.source) if last else request.source
+    with session.lock, session.engine.run():
+        made = transform(code, name, text, timeout, lambda: session.engine.stopping)
+    options = _options(request.options, last)
+    try:
+        compiled = session.compile(made.after, options)
+    except CompileError as error:
+        return Effect(name, cell.number, last, made, str(error))
+    new = session.engine.pool.inspector.inspect(compiled.request, "", session.settings.timeout)
+    record = session.store.get(cell.number)
+    assert record is not None
+    sizes = session.program.linker.sizes(record.object)
+    figures = [
+        Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),
+        Figure("IR, as it is emitted", _count(old.after), _count(new.after), "instructions"),
+        Figure("machine code", _machine(old), _machine(new), "instructions"),
+        Figure("machine code", sizes["text"], compiled.sizes["text"], "bytes"),
+        Figure("object", len(record.object), len(compiled.object), "bytes"),
+    ]
+    kept = 0
+    if call or keep:
+        before = _call(session, call) if call else None
+        placed = session.place(compiled)
+        try:
+            after = _call(session, call) if call else None
+        except BaseException:
+            session.undo()
+            raise
+        if before and after:
+            figures.append(Figure(f"value of {call}", before[0], after[0], ""))
+            figures.append(Figure(f"time of {call}", before[1], after[1], "ns"))
+        if keep:
+            kept = placed.cell.number if placed.cell is not None else 0
+        else:
+            session.undo()
+    return Effect(name, cell.number, last, made, "", tuple(figures), new, kept)
+
+
+def _options(options: Options, last: bool) -> CellOptions:
+    """The same options for another cell; after LLVM's passes none of them runs again."""
+    return CellOptions(
+        opt_level=options.opt_level,
+        cpu=options.cpu,
+        closed=options.closed,
+        ignore_optnone=options.ignore_optnone,
+        keep_data=True,
+        passes="none" if last else options.passes,
+    )
+
+
+def _strong(text: str, source: str) -> str:
+    """A printed module with the linkages that its source has: a compile makes strong ones weak."""
+    written = {name: body.partition("{")[0] for name, body in parts(source).items() if name}
+    lines = source.splitlines()
+
+    def restore(match: re.Match[str]) -> str:
+        found = re.search(r'@("[^"\n]*"|[-\w$.]+)', match[0])
+        name = found[0] if found else ""
+        head = written.get(name) or next((n for n in lines if n.lstrip().startswith(f"{name} ")), "")
+        return match[0] if re.search(r"\bweak\b", head) else match[1] + match[2]
+
+    return _WEAK.sub(restore, text)
+
+
+def _count(text: str) -> int:
+    return sum(len(function.instructions) for function in Module(text).functions.values())
+
+
+def _machine(seen: Inspection) -> int:
+    names = dict.fromkeys(step.unit for step in seen.machine)
+    found = [stages([s for s in seen.machine if s.unit == name]) for name in names]
+    return sum(each[-1].instructions for each in found if each)
+
+
+def _call(session: Session, call: str) -> tuple[str, float]:
+    """The value of a call line, and nanoseconds it takes, the best of several."""
+    number, last = session.number, session.last
+    try:
+        value = session.run(call).text or "nothing"
+    finally:
+        if session.number not in session.program.cells:
+            session.results.pop(session.number, None)
+            session.number, session.last = number, last
+    if not call.lstrip().startswith("@"):
+        raise UsageError("what is timed is one call: @f(arguments)")
+    return value, min(session.time(call, repeat=_REPEAT))

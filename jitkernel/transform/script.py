@@ -1,0 +1,84 @@
+"""The process that a pass runs in.  Started by `process`; start from `main`.
+
+Standard input has the pass and the module as JSON, descriptor `argv[1]` takes what came of it.
+What the pass prints goes to standard output.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import linecache
+import os
+import resource
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+_MEMORY = 4 << 30  # bytes of address space
+
+
+def main() -> None:
+    """Run one pass and end."""
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
+    from jitkernel.transform.module import Module
+
+    answer = os.fdopen(int(sys.argv[1]), "w")
+    order = json.load(sys.stdin)
+    name, code, text = order["name"], order["code"], order["module"]
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    file = f"<pass {name}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    try:
+        space: dict[str, Any] = {"__name__": "__pass__", "Module": Module}
+        exec(compile(code, file, "exec"), space)
+        function = _find(space, name, file)
+        given: Any = text if _wants_text(function) else Module(text)
+        before = str(given)
+        made = function(given)
+        after = str(given if made is None else made)
+        json.dump({"before": before, "after": after}, answer)
+    except BaseException as error:
+        json.dump({"error": _told(error, file)}, answer)
+    answer.flush()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
+    """The function that is the pass: of its name, or called `run`, or the only one."""
+    wanted = name.replace("-", "_")
+    own = {
+        key: value
+        for key, value in space.items()
+        if inspect.isfunction(value) and value.__code__.co_filename == file
+    }
+    for key in (wanted, "run"):
+        if key in own:
+            return own[key]
+    if len(own) == 1:
+        return next(iter(own.values()))
+    raise NameError(f"which function is the pass? Call it {wanted}; there are {list(own)}")
+
+
+def _wants_text(function: Callable[[Any], Any]) -> bool:
+    """Whether the pass asks for a string: by annotation, or by calling it `text`."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None:
+        raise TypeError(f"{function.__name__}() takes no module: give it one parameter")
+    return first.annotation in (str, "str") or first.name == "text"
+
+
+def _told(error: BaseException, file: str) -> str:
+    """The error with the pass's own lines alone."""
+    if isinstance(error, SyntaxError):
+        return "".join(traceback.format_exception_only(error)).strip()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    lines = [f'  line {f.lineno}, in {f.name}: {(f.line or "").strip()}' for f in frames]
+    return "\n".join([f"{type(error).__name__}: {error}", *lines])
+
+
+if __name__ == "__main__":
+    main()

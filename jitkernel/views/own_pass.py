@@ -1,0 +1,86 @@
+"""What a pass written in Python did: its diff, the verdict, figures before and after: `own_pass`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.views.changes import clip, details, difference_html, fold
+from jitkernel.views.diff import counts
+from jitkernel.views.parts import difference, parts
+from jitkernel.views.passes import changed_steps
+from jitkernel.views.view import View, escape, join, listing, table, time_text
+
+if TYPE_CHECKING:
+    from jitkernel.transform import Effect
+
+__all__ = ["own_pass"]
+
+_LINES = 400
+
+
+def own_pass(effect: Effect) -> View:
+    """One pass, as `transform.apply_pass` tells of it."""
+    made = effect.made
+    lines = difference(parts(made.before), parts(made.after))
+    gone, new = counts(lines)
+    where = "after LLVM's passes" if effect.last else "before LLVM's passes"
+    head = (
+        f"pass {effect.name} on cell {effect.cell}, {where}: -{gone} +{new} lines, "
+        f"{time_text(made.nanoseconds)} with the start of its process"
+    )
+    views = [_said(head)]
+    shown = clip(lines, _LINES, "") or ["It changed nothing."]
+    html = details("What it changed", difference_html(shown), open_=True)
+    views.append(View(fold(shown), html))
+    if made.output:
+        views.append(listing("It printed:", made.output.rstrip("\n")))
+    views.append(_said(_verdict(effect)))
+    if effect.figures:
+        rows = [
+            (f.what, _shown(f.before, f.unit), _shown(f.after, f.unit), _unit(f.unit))
+            for f in effect.figures
+        ]
+        views.append(table("Before and after", ("what", "#before", "#after", "in"), rows))
+    if effect.seen is not None:
+        views.append(_pipeline(effect, (gone, new)))
+    if effect.kept:
+        views.append(_said(f"The new code is cell {effect.kept} now; %undo brings the old back."))
+    return join(views)
+
+
+def _said(sentence: str) -> View:
+    return View(fold([sentence], 0), f"<p>{escape(sentence)}</p>")
+
+
+def _verdict(effect: Effect) -> str:
+    if effect.complaint:
+        return f"Verdict: LLVM refuses the module. {effect.complaint.partition(chr(10))[0]}"
+    return "Verdict: verified, the module is well formed."
+
+
+def _shown(value: float | str, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    return time_text(value) if unit == "ns" else str(value)
+
+
+def _unit(unit: str) -> str:
+    return "a call" if unit == "ns" else unit
+
+
+def _pipeline(effect: Effect, changed: tuple[int, int]) -> View:
+    """The pass among LLVM's own that changed something."""
+    assert effect.seen is not None
+    own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
+    rows: list[tuple[object, ...]] = []
+    for step in changed_steps(effect.seen):
+        minus, plus = counts(step.lines)
+        spent = step.step.nanoseconds
+        verdict = {True: "yes", False: "NO", None: "not tried"}[step.step.verified]
+        rows.append(
+            (step.step.name, step.unit, minus, plus, time_text(spent) if spent >= 0 else "", verdict)
+        )
+    rows = [*rows, own] if effect.last else [own, *rows]
+    numbered = [(n, *row) for n, row in enumerate(rows, 1)]
+    columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
+    return table("The pipeline with it", columns, numbered)
