@@ -51,7 +51,7 @@ from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
 from jitkernel.session.signatures import Signature, Variable, expand
 from jitkernel.session.store import Record
-from jitkernel.session.timing import time_beside
+from jitkernel.session.timing import time_beside, value_of
 
 if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost
@@ -371,6 +371,16 @@ class Runner(Definer):
         before, self.session.sink = self.session.sink, self
         try:
             return time_beside(self.engine, self.host(), self.error, sides, number, repeat)
+        finally:
+            self.session.sink = before
+            for block in self.cell.strings:
+                self.program.linker.release_block(block)
+
+    def value(self, expression: str) -> TypedValue:
+        """The value of a call line; see `Session.value`."""
+        before, self.session.sink = self.session.sink, self
+        try:
+            return value_of(self.host(), expression)
         finally:
             self.session.sink = before
             for block in self.cell.strings:

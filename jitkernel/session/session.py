@@ -228,6 +228,13 @@ class Session:
             with self._observed():
                 return runner.time_beside(sides, number, repeat)
 
+    def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
+        """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
+        with self._turn():
+            runner = Runner(self, sink or Collector(), CellOptions(), None, None)
+            with self._observed():
+                return runner.value(expression)
+
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
         with self._turn():

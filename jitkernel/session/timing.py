@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.host import SessionHost
 
-__all__ = ["time_beside"]
+__all__ = ["time_beside", "value_of"]
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
 _WANTED, _TRUSTED = 50_000_000, 5_000_000
@@ -71,6 +71,15 @@ def _call_of(expression: str) -> tuple[Call, str]:
     if not isinstance(expr, Call):
         raise UsageError("what is timed is one call: @f(arguments)")
     return expr, plan.source
+
+
+def value_of(host: SessionHost, expression: str) -> TypedValue:
+    """What one call line gives; a value of type void where it gives nothing.
+
+    It leaves no trace in the session but what it does.  Raises UsageError for anything else.
+    """
+    expr, source = _call_of(expression)
+    return evaluate(expr, None, host, source)
 
 
 def _called(expression: str) -> str:

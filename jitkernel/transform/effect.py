@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
-from jitkernel.errors import CompileError, UsageError
+from jitkernel.errors import CompileError
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.inspecting import inspect, stored_request
 from jitkernel.transform.module import Module
@@ -68,9 +68,9 @@ def apply_pass(
     """Run the Python pass in `code` over the module of a cell, before LLVM's passes or after.
 
     The result is verified, compiled and compared.  With a `call` (`@f(3)`) the new code takes the
-    old one's place, the call's value and time are taken before and after, and the old code comes
-    back; with `keep` the new one stays.  Raises CompileError where the pass fails, UsageError,
-    and what the call raises.
+    old one's place, the call's value and time are taken, and the old code and its globals come
+    back, for the same call from the same start.  With `keep` the new code stays in the end.
+    Raises CompileError where the pass fails, UsageError, and what the call raises.
     """
     cell, _ = find(session, target)
     request = stored_request(session, cell.number)
@@ -94,22 +94,18 @@ def apply_pass(
         Figure("machine code", sizes["text"], compiled.sizes["text"], "bytes"),
         Figure("object", len(record.object), len(compiled.object), "bytes"),
     ]
-    kept = 0
-    if call or keep:
-        before = _call(session, call) if call else None
-        placed = session.place(compiled)
+    if call:
+        session.place(compiled)
         try:
-            after = _call(session, call) if call else None
-        except BaseException:
+            after = _call(session, call)
+        finally:
             session.undo()
-            raise
-        if before and after:
-            figures.append(Figure(f"value of {call}", before[0], after[0], ""))
-            figures.append(Figure(f"time of {call}", before[1], after[1], "ns"))
-        if keep:
-            kept = placed.cell.number if placed.cell is not None else 0
-        else:
-            session.undo()
+        before = _call(session, call)
+        figures.append(Figure(f"value of {call}", before[0], after[0], ""))
+        figures.append(Figure(f"time of {call}", before[1], after[1], "ns"))
+    kept = 0
+    if keep and (stays := session.place(compiled).cell) is not None:
+        kept = stays.number
     return Effect(name, cell.number, last, made, "", tuple(figures), new, kept)
 
 
@@ -133,7 +129,8 @@ def _strong(text: str, source: str) -> str:
     def restore(match: re.Match[str]) -> str:
         found = re.search(r'@("[^"\n]*"|[-\w$.]+)', match[0])
         name = found[0] if found else ""
-        head = written.get(name) or next((n for n in lines if n.lstrip().startswith(f"{name} ")), "")
+        variable = (line for line in lines if line.lstrip().startswith(f"{name} "))
+        head = written.get(name) or next(variable, "")
         return match[0] if re.search(r"\bweak\b", head) else match[1] + match[2]
 
     return _WEAK.sub(restore, text)
@@ -151,13 +148,6 @@ def _machine(seen: Inspection) -> int:
 
 def _call(session: Session, call: str) -> tuple[str, float]:
     """The value of a call line, and nanoseconds it takes, the best of several."""
-    number, last = session.number, session.last
-    try:
-        value = session.run(call).text or "nothing"
-    finally:
-        if session.number not in session.program.cells:
-            session.results.pop(session.number, None)
-            session.number, session.last = number, last
-    if not call.lstrip().startswith("@"):
-        raise UsageError("what is timed is one call: @f(arguments)")
-    return value, min(session.time(call, repeat=_REPEAT))
+    value = session.value(call)
+    text = "nothing" if value.is_void else value.text(session.describe)
+    return text, min(session.time(call, repeat=_REPEAT))

@@ -105,6 +105,6 @@ def _blocks(body: str) -> list[Block]:
                 continue
             blocks[-1].instructions.append(words)
         else:  # a switch over several lines
-            blocks[-1].instructions[-1] += "\n  " + line.rstrip()
+            blocks[-1].instructions[-1] += ("\n  " if words.startswith("]") else "\n    ") + words
         depth += sum(map(quiet.count, "([{")) - sum(map(quiet.count, ")]}"))
     return [block for block in blocks if block.label or block.instructions]

@@ -6,6 +6,7 @@ What the pass prints goes to standard output.
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import linecache
@@ -14,6 +15,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 _MEMORY = 4 << 30  # bytes of address space
@@ -21,9 +23,8 @@ _MEMORY = 4 << 30  # bytes of address space
 
 def main() -> None:
     """Run one pass and end."""
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
-    from jitkernel.transform.module import Module
-
+    folder = sys.path.pop(0)  # this script's: what the pass imports is the environment's
+    Module = _module_class(folder)
     answer = os.fdopen(int(sys.argv[1]), "w")
     order = json.load(sys.stdin)
     name, code, text = order["name"], order["code"], order["module"]
@@ -37,14 +38,26 @@ def main() -> None:
         function = _find(space, name, file)
         given: Any = text if _wants_text(function) else Module(text)
         before = str(given)
+        began = perf_counter_ns()
         made = function(given)
+        spent = perf_counter_ns() - began
         after = str(given if made is None else made)
-        json.dump({"before": before, "after": after}, answer)
+        json.dump({"before": before, "after": after, "spent": spent}, answer)
     except BaseException as error:
         json.dump({"error": _told(error, file)}, answer)
     answer.flush()
     sys.stdout.flush()
     os._exit(0)
+
+
+def _module_class(folder: str) -> Any:
+    """`module.Module`, without the rest of jitkernel, which would take longer than the pass."""
+    spec = importlib.util.spec_from_file_location("jitkernel_module", f"{folder}/module.py")
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules["jitkernel_module"] = loaded  # dataclasses look there
+    spec.loader.exec_module(loaded)
+    return loaded.Module
 
 
 def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
@@ -76,7 +89,7 @@ def _told(error: BaseException, file: str) -> str:
     if isinstance(error, SyntaxError):
         return "".join(traceback.format_exception_only(error)).strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    lines = [f'  line {f.lineno}, in {f.name}: {(f.line or "").strip()}' for f in frames]
+    lines = [f"  line {f.lineno}, in {f.name}: {(f.line or '').strip()}" for f in frames]
     return "\n".join([f"{type(error).__name__}: {error}", *lines])
 
 

@@ -1,4 +1,6 @@
-"""What a pass written in Python did: its diff, the verdict, figures before and after: `own_pass`."""
+"""What a pass written in Python did: diff, verdict, figures before and after.  Start from
+`own_pass`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def own_pass(effect: Effect) -> View:
     where = "after LLVM's passes" if effect.last else "before LLVM's passes"
     head = (
         f"pass {effect.name} on cell {effect.cell}, {where}: -{gone} +{new} lines, "
-        f"{time_text(made.nanoseconds)} with the start of its process"
+        f"{time_text(made.nanoseconds)}"
     )
     views = [_said(head)]
     shown = clip(lines, _LINES, "") or ["It changed nothing."]
@@ -78,7 +80,14 @@ def _pipeline(effect: Effect, changed: tuple[int, int]) -> View:
         spent = step.step.nanoseconds
         verdict = {True: "yes", False: "NO", None: "not tried"}[step.step.verified]
         rows.append(
-            (step.step.name, step.unit, minus, plus, time_text(spent) if spent >= 0 else "", verdict)
+            (
+                step.step.name,
+                step.unit,
+                minus,
+                plus,
+                time_text(spent) if spent >= 0 else "",
+                verdict,
+            )
         )
     rows = [*rows, own] if effect.last else [own, *rows]
     numbered = [(n, *row) for n, row in enumerate(rows, 1)]

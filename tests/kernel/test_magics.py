@@ -377,3 +377,19 @@ def test_explaining_a_long_function_tells_of_its_progress_in_place(kernel: Kerne
     assert len({m["content"]["transient"]["display_id"] for m in progress}) <= 1
     assert all(b - a >= 0.4 for a, b in pairwise(seconds))
     assert "== Timeline ==" in shown[-1]["content"]["data"]["text/plain"]
+
+
+def test_a_pass_in_python(kernel: Kernel) -> None:
+    kernel.ok("define i32 @f(i32 %x) {\n  %y = mul i32 %x, 8\n  ret i32 %y\n}")
+    body = "def to_shift(text):\n    return text.replace('mul i32 %x, 8', 'shl i32 %x, 3')"
+    text = kernel.ok(f'%%pass to-shift --on @f --time "@f(3)"\n{body}')
+    assert "+   %y = shl i32 %x, 3" in text and "Verdict: verified" in text
+    assert re.search(r"^value of @f\(3\) +i32 24 +i32 24$", text, re.M)
+    assert "mul" in kernel.ok("%ir @f")
+    kernel.ok(f"%%pass to-shift --keep\n{body}")
+    assert "shl" in kernel.ok("%ir @f")
+    assert kernel.result("@f(5)") == "i32 40"
+    error = kernel.fails("%%pass bad\ndef bad(text):\n    return text.replace('i32', 'i33', 1)")
+    assert "LLVM refuses" in error and "is as it was" in error
+    assert "ZeroDivisionError" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")
+    assert "line 3, in zero" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")

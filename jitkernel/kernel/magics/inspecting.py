@@ -177,7 +177,7 @@ MAGICS = (
             Argument("name", "the function's name, or a name for the one function there is"),
             Argument("--on", "the cell or function to run it on; else the last cell"),
             Argument("--last", "after LLVM's passes instead of before them", "flag"),
-            Argument("--time", "a call to compare and time with both codes: \"@f(3)\""),
+            Argument("--time", 'a call to compare and time with both codes: "@f(3)"'),
             Argument("--keep", "let the new code stay in place of the old", "flag"),
             Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
         ),
