@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.linker.made import MadeSymbol, read_back
+from jitkernel.session.cell import CellState
 from jitkernel.session.source_lines import lines_of
 from jitkernel.views.disassembly import disassemble
 from jitkernel.views.names import bare, written
@@ -20,7 +21,7 @@ from jitkernel.views.view import View, join, listing
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
 
-__all__ = ["Code", "asm", "code_of", "describer", "source_lines"]
+__all__ = ["Code", "asm", "code_of", "describer", "source_lines", "wake"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code
     Raises UsageError where there is no machine code.
     """
     cell, names = find(session, target)
-    session.wake(cell)
+    wake(session, cell)
     found = [
         Code(s.name, s.type, s.address, s.size, s.cell)
         for s in map(session.symbols.__getitem__, names)
@@ -83,6 +84,16 @@ def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no machine code")
     return cell, sorted(found, key=lambda code: code.address)
+
+
+def wake(session: Session, cell: Cell) -> None:
+    """Bring a cell's code back to be looked at.  Raises UsageError where it cannot stay."""
+    session.wake(cell)
+    if cell.state is CellState.HIBERNATED:
+        raise UsageError(
+            f"cell {cell.number} is hibernated, and the budget has no room for its code: "
+            "%budget says how much there is"
+        )
 
 
 def _own(session: Session, cell: Cell) -> list[MadeSymbol]:

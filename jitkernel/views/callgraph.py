@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.linker import Symbol, SymbolState
+from jitkernel.session.cell import CellState
 from jitkernel.views.asm import Code, code_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.disassembly import decode
@@ -44,6 +45,8 @@ def callgraph(session: Session, target: int | str | None = None) -> View:
 
     Raises UsageError where nothing is defined.
     """
+    if target is not None:
+        code_of(session, target)  # in memory from now on, or an error
     functions = _functions(session)
     if target is None and not functions:
         raise UsageError("no function is defined yet")
@@ -67,11 +70,13 @@ def callgraph(session: Session, target: int | str | None = None) -> View:
 
 
 def _functions(session: Session) -> dict[str, _Function]:
-    """Every function that has code, by name; local ones are called `name, cell 3`."""
+    """Every function that has code in memory, by name; local ones are called `name, cell 3`."""
     linker = session.program.linker
     starts: dict[int, str] = {}
     codes: list[tuple[str, Code]] = []
     for cell in session.cells[-_CELLS:]:
+        if cell.state is CellState.HIBERNATED:
+            continue
         try:
             _, found = code_of(session, cell.number)
         except UsageError:
@@ -146,7 +151,7 @@ def _view(
         for used, count in functions[name].calls.items() if used in inside
     )  # fmt: skip
     title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
-    said = f"{len(shown)} functions, {calls_in_all} call{'s' * (calls_in_all != 1)}"
+    said = f"{_count(len(shown), 'function')}, {_count(calls_in_all, 'call')}"
     if len(shown) > ROWS:
         said += f"; {ROWS} functions are listed"
     columns = ("function", "where", "calls", "takes the address of", "called by")
@@ -170,6 +175,10 @@ def _view(
     return View(text.text, f"{image}<p>{escape(words)}</p>{text.html}")
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> str:
     """A paragraph for each function: nothing is cut short, however many it calls."""
     lines = [title]
@@ -191,6 +200,8 @@ def _where(symbol: Symbol | None) -> str:
         return ""
     if symbol.state is SymbolState.FAR:
         return "library"
+    if symbol.state is SymbolState.DEFINED and symbol.image is not None:
+        return f"cell {symbol.image.cell}, on disk"
     return "nobody's" if symbol.state is SymbolState.MISSING else "runtime"
 
 

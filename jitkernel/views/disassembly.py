@@ -7,6 +7,7 @@ Knows no session: bytes at an address, and a function that names addresses.  Sta
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -94,9 +95,13 @@ def disassemble(
     wide = max((min(len(i.code), _ROW) for i in found), default=1)
     mark = max((len(i.label) for i in found), default=0)
     first = max((len(text) for _, text in markers), default=0) if markers is not None else 0
+    starts = [start for start, _ in markers or ()]
     for instruction in found:
         here = instruction.address
-        lead = f"{_marker(markers, here):>{first}}  " if markers is not None else ""
+        lead = ""
+        if markers is not None:
+            at = bisect_right(starts, here) - 1
+            lead = f"{markers[at][1] if at >= 0 else '':>{first}}  "
         head = f"{lead}{instruction.label:<{mark}} +{here - address:<4d}  "
         line = (
             f"{head}{instruction.code[:_ROW].hex(' '):<{3 * wide}} "
@@ -106,16 +111,6 @@ def disassemble(
         yield (f"{line:<{64 + len(lead)}} ; {comment}" if comment else line).rstrip()
         if instruction.code[_ROW:]:
             yield f"{'':<{len(head)}}{instruction.code[_ROW:].hex(' ')}"
-
-
-def _marker(markers: Sequence[tuple[int, str]], address: int) -> str:
-    """The marker of the stretch of code that an address is in."""
-    text = ""
-    for start, marker in markers:
-        if start > address:
-            break
-        text = marker
-    return text
 
 
 def _refers_to(

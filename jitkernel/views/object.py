@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.made import MadeRelocation, MadeSymbol, ReadBack, read_back
+from jitkernel.views.asm import wake
 from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, table
@@ -28,7 +29,7 @@ def object(session: Session, target: int | str | None = None) -> View:
     A name stands for the cell that defines it.  Raises UsageError where a cell has no object.
     """
     cell, _ = find(session, target)
-    session.wake(cell)
+    wake(session, cell)
     made, size = _read(session, cell)
     parts = [_sections(made, cell, size), _symbols(session, made, cell)]
     loaded = [s for s in made.sections if s.zone]

@@ -6,7 +6,8 @@ Start from `Side` and `placed`, `compiled`, `elsewhere`: what `%compare` puts si
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,12 +63,7 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     for i in decode(content, code.address, describer(session, cell), syntax):
         if i.label:
             rows.append((0, f"{i.label}:", False))
-        line = 0
-        for at, number in lines:
-            if at > i.address:
-                break
-            line = number
-        rows.append((line, _text(i.mnemonic, i.operands, i.refers), True))
+        rows.append((_line(lines, i.address), _text(i.mnemonic, i.operands, i.refers), True))
     title = f"{written(name)}, cell {cell.number}"
     return Side(title, name, cell.number, tuple(rows), code.size, True)
 
@@ -105,12 +101,7 @@ def compiled(
         if i.label:
             rows.append((0, f"{i.label}:", False))
         refers = next((written(names[o]) for o in range(at, at + len(i.code)) if o in names), "")
-        line = 0
-        for start, number in table:
-            if start > at:
-                break
-            line = number
-        rows.append((line, _text(i.mnemonic, i.operands, refers or i.refers), True))
+        rows.append((_line(table, at), _text(i.mnemonic, i.operands, refers or i.refers), True))
     return Side(title, name, cell, tuple(rows), size, True, data)
 
 
@@ -133,6 +124,12 @@ def elsewhere(
         pass  # an object of another kind than the reader knows: its size stays unknown
     rows = tuple((line, " ".join(text.split()), c) for line, text, c in code.functions[name])
     return Side(f"{written(name)} on {machine}", name, cell, rows, size, False)
+
+
+def _line(table: Sequence[tuple[int, int]], address: int) -> int:
+    """The line of an address: that of the last row of the table which is not behind it."""
+    at = bisect_right(table, (address, 1 << 62)) - 1
+    return table[at][1] if at >= 0 else 0
 
 
 def _text(mnemonic: str, operands: str, refers: str) -> str:

@@ -20,6 +20,7 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.linker import SymbolState
 from jitkernel.linker.made import MadeRelocation, ReadBack, read_back
 from jitkernel.linker.x86_64 import TABLE
+from jitkernel.views import callgraph, compare
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.disassembly import Instruction, decode
 from jitkernel.views.object import object as object_view
@@ -223,3 +224,23 @@ def test_cells_without_code_answer_with_one_line(session: Session, view) -> None
         with pytest.raises(UsageError) as caught:
             view(session, target)
         assert "\n" not in str(caught.value)
+
+
+def test_hibernated_cells_come_back_to_be_looked_at() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run("define i64 @f(i64 %x) {\n  %y = mul i64 %x, 3\n  ret i64 %y\n}")
+        s.run(
+            "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n  %z = add i64 %y, 1\n  ret i64 %z\n}"
+        )
+        for view in (asm, object_view, callgraph):
+            s.hibernate("f")
+            assert "@f (cell 1, on disk) is called by @g" in callgraph(s, "g").text
+            assert "@f" in view(s, "f").text
+            assert s.cells[0].state.value == "live"
+        s.hibernate("f")
+        assert "@f at -O0 | @f at -O2" in compare(s, "@f", levels=[0, 2]).text
+        s.budget = 1  # nothing can stay
+        for view in (asm, object_view, callgraph):
+            with pytest.raises(UsageError, match="hibernated, and the budget") as caught:
+                view(s, "f")
+            assert "\n" not in str(caught.value)
