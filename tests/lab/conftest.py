@@ -50,8 +50,10 @@ class Lab:
         (self.folder / name).write_text(json.dumps(content))
         page = self.page(f"/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content", timeout=90_000)
+        # The indicator says idle before there is a kernel, too.
         page.wait_for_function(
-            "()=>document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status==='idle'",
+            "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
+            "return k?.connectionStatus==='connected' && k.status==='idle'}",
             timeout=60_000,
         )
         return page
