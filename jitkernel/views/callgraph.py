@@ -158,7 +158,8 @@ def _view(
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
-    if len(shown) > DRAWN:
+    linked = {end for arrow in arrows for end in (arrow.start, arrow.stop)}
+    if len(linked) > DRAWN:
         words = f"For a picture there are too many; {DRAWN} can be drawn: %callgraph @name."
         return View(f"{text.text}\n{words}", f"{text.html}<p>{escape(words)}</p>")
     nodes = [
@@ -169,9 +170,12 @@ def _view(
             "entry" if name in here else "" if name in functions else _kind(symbols.get(name)),
         )
         for name in shown
+        if name in linked
     ]
     image = diagram(nodes, arrows, f"{title}: {said}.")
     words = "Numbers say how many calls there are; dotted: its address is taken."
+    if len(linked) < len(shown):
+        words += " What neither calls nor is called is not drawn."
     return View(text.text, f"{image}<p>{escape(words)}</p>{text.html}")
 
 
