@@ -35,6 +35,8 @@ ROWS: tuple[Row, ...] = (
     Row("cache-hit", "Object cache: one look-up", "cache:look_up"),
     Row("cache-start", "Object cache: start of a session", "cache:start"),
     Row("cache-kernel", "Object cache: warm cells through Jupyter", "cache:through_jupyter"),
+    Row("save", "A session in a file: save and restore", "save:save_and_restore"),
+    Row("autosave", "A session in a file: saved after each cell", "save:autosave"),
     Row("contexts", "LLVM contexts: thrown away, shared, kept", "contexts:named_types"),
     Row("explain", "Explain a function from source to bytes", "explain:panels"),
     Row("faults", "Recovery from faults", "recovery:faults"),

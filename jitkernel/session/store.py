@@ -98,6 +98,7 @@ class Store:
                 identify(db, path)
             db.execute("pragma journal_mode = wal")
             db.execute("pragma synchronous = normal")
+            db.execute("pragma wal_autocheckpoint = 4000")  # pages: 16 MB of log at most
         if new:
             with transaction(db):
                 create(db)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.kernel.conftest import Kernel, gone_within
 
 COUNT = """@n = global i32 0

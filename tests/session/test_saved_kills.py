@@ -26,7 +26,7 @@ def _run_and_kill(path: Path, seed: int, victim: int, delay: float) -> list[dict
     """What a session said until it ended, a process of it being killed `delay` seconds on."""
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(path), str(seed)],
-        stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE, bufsize=0, start_new_session=True, env={**os.environ, "PYTHONPATH": ROOT},
     )  # fmt: skip
     assert process.stdout is not None
     first = json.loads(process.stdout.readline())

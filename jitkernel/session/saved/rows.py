@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Blocks",
+    "Info",
     "SymbolNumbers",
     "cell_row",
     "info_of",

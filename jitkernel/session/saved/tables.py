@@ -177,6 +177,8 @@ class Tables:
     def put(self, table: str, rows: Iterable[tuple[Key, str, bytes]], fresh: bool = False) -> None:
         """Write rows of one of `PARTS`; `fresh` says that none of the keys is there."""
         found = [(key, body, data, checksum(table, key, body, data)) for key, body, data in rows]
+        if not found:
+            return
         if not fresh:
             self._subtract(table, [row[0] for row in found])
         self.db.executemany(
@@ -187,6 +189,8 @@ class Tables:
     def drop(self, table: str, keys: Iterable[Key]) -> None:
         """Delete rows, those that are there."""
         found = list(keys)
+        if not found:
+            return
         self._subtract(table, found)
         key = _KEY[table]
         self.db.executemany(
@@ -202,6 +206,8 @@ class Tables:
     def put_records(self, rows: Iterable[tuple[int | str | bytes, ...]]) -> None:
         """Write rows of `records`, without their checksums, which are added here."""
         found = [(*row, checksum("records", row[0], *row[1:])) for row in rows]  # type: ignore[arg-type]
+        if not found:
+            return
         self._subtract("records", [row[0] for row in found])  # type: ignore[misc]
         self.db.executemany(
             f"insert or replace into {self.schema}.records values (?, ?, ?, ?, ?, ?, ?, ?)", found

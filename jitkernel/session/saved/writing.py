@@ -7,8 +7,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, astuple
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
@@ -16,7 +15,7 @@ from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.journal import Journal
 from jitkernel.session.saved.pages import Pages
-from jitkernel.session.saved.rows import SymbolNumbers, cell_row, info_row, symbol_body
+from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row, symbol_body
 from jitkernel.session.saved.tables import (
     Tables,
     connect,
@@ -48,6 +47,7 @@ class Writer:
         self.pages = Pages(session.engine.arena)
         self.results: dict[int, TypedValue] = {}
         self.facts: dict[str, str] = {}
+        self._names: tuple[Any, ...] = ()
 
     def everything(self) -> None:
         """All of the session, into empty tables; inside a transaction."""
@@ -102,7 +102,15 @@ class Writer:
         return bool(new or gone)
 
     def _write_facts(self) -> bool:
-        now = dict(_facts(self._session))
+        program = self._session.program
+        now = {"session": _head(self._session)}
+        # Dictionaries are compared, not written out: few cells change them.
+        names = (dict(program.types), dict(program.declared), program.linker.unwind.shared)
+        if names == self._names:
+            now |= {k: v for k, v in self.facts.items() if k != "session"}
+        else:
+            self._names = names
+            now |= dict(_names(*names))
         old, self.facts = self.facts, now
         new = [(k, v, b"") for k, v in now.items() if old.get(k) != v]
         gone = [k for k in old if k not in now]
@@ -120,23 +128,30 @@ def _lasts(symbol: Symbol, ghost: bool) -> bool:
     return any(image.cell for image in symbol.users or ())
 
 
-def _facts(session: Session) -> Iterator[tuple[str, str]]:
-    program, engine = session.program, session.engine
-    arena, settings = engine.arena, asdict(session.settings)
-    facts: dict[str, Any] = {
-        "number": session.number,
-        "settings": {name: settings[name] for name in SETTINGS}
-        | {"base": arena.base, "capacity": arena.capacity},
-        "identity": astuple(engine.pool.identity()),
-        "libraries": engine.executor.libraries,
-        "order": list(session.results),
-    }
-    yield "session", json.dumps(facts)
-    shared = [[content.hex(), at] for content, at in program.linker.unwind.shared.items()]
-    yield "unwind", json.dumps(shared)
-    for name, body in program.types.items():
+def _head(session: Session) -> str:
+    """What concerns the session as a whole."""
+    engine, settings = session.engine, session.settings
+    who = engine.pool.identity()
+    chosen = {name: getattr(settings, name) for name in SETTINGS}
+    return json.dumps(
+        {
+            "number": session.number,
+            "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
+            "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
+            "libraries": engine.executor.libraries,
+            "order": list(session.results),
+        }
+    )
+
+
+def _names(
+    types: Mapping[str, str], declared: Mapping[str, Info], shared: Mapping[bytes, int]
+) -> Iterator[tuple[str, str]]:
+    """Named types, what cells declared and did not use, and the unwind records all share."""
+    yield "unwind", json.dumps([[content.hex(), at] for content, at in shared.items()])
+    for name, body in types.items():
         yield f"type {json.dumps(name)}", json.dumps(body)
-    for name, info in program.declared.items():
+    for name, info in declared.items():
         yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
 
 
