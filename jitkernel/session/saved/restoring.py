@@ -39,15 +39,17 @@ _loads = json.JSONDecoder().decode
 
 @dataclass(slots=True)
 class Restored:
-    """What came back: how many cells, when they were saved (seconds since 1970), and what the user
-    is to know of it."""
+    """What came back: how many cells, when they were saved (seconds since 1970, 0: not known), and
+    what the user is to know of it."""
 
     cells: int
     saved: float
     words: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        first = f"{self.cells} cell{'s' * (self.cells != 1)}, saved {ago(self.saved)}"
+        first = f"{self.cells} cell{'s' * (self.cells != 1)}"
+        if self.saved:
+            first += f", saved {ago(self.saved)}"
         return "; ".join([first, *self.words])
 
 
