@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.views.graph import ADVICE, picture
+from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, table
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["deps"]
 
-SHOWN = 200  # rows
+SHOWN, DRAWN = 200, 60  # rows; cells in the picture
 
 
 class _Links:
@@ -70,18 +70,28 @@ def deps(session: Session, target: int | str | None = None) -> View:
     if len(numbers) > SHOWN:
         note += f" {len(numbers) - SHOWN} more cells are not shown; name one."
     view = table(title, ("#cell", "defines", "uses", "used by cells"), rows, note.strip())
-    label = {n: f"{n}: {links.label(n)}" for n in numbers}
-    kind = {label[n]: "here" if n == here else "breaks" if n in breaks else "" for n in numbers}
-    edges = [(label[n], label[u]) for n in numbers for u in sorted(links.used[n]) if u in label]
+    edges = [Arrow(str(n), str(u)) for n in numbers for u in sorted(links.used[n]) if n != u]
+    inside = {str(n) for n in numbers}
+    edges = [edge for edge in edges if edge.stop in inside]
+    linked = {end for edge in edges for end in (edge.start, edge.stop)}
     if not edges:
         return view
-    alt = f"{title}: {len(kind)} cells, {len(edges)} uses. {note}".strip()
-    image = picture(kind, edges, alt)
-    legend = "An arrow leads from a cell to one that it uses; dashed: broken by evicting."
-    words = legend if image else ADVICE
-    return View(
-        view.text if image else f"{view.text}\n{words}", f"{view.html}{image}<p>{words}</p>"
-    )
+    if len(linked) > DRAWN:
+        words = f"For a picture there are too many cells; {DRAWN} can be drawn."
+        return View(f"{view.text}\n{words}", f"{view.html}<p>{words}</p>")
+    nodes = [
+        Node(
+            str(n),
+            f"cell {n}{' (here)' if n == here else ''}",
+            (links.label(n), *(("would break",) if n in breaks else ())),
+            "entry" if n == here else "missing" if n in breaks else "",
+        )
+        for n in numbers
+        if str(n) in linked
+    ]
+    alt = f"{title}: {len(nodes)} cells, {len(edges)} uses. {note}".strip()
+    legend = "An arrow leads from a cell to one that it uses; dashed where cells use each other."
+    return View(view.text, f"{view.html}{diagram(nodes, edges, alt)}<p>{legend}</p>")
 
 
 def _used(links: _Links, number: int) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 
 import pytest
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.views import deps, graph
+from jitkernel.views import deps
 
 
 def function(name: str, *calls: str) -> str:
@@ -37,27 +36,22 @@ def test_what_evicting_would_break(session):
 
 
 def test_the_picture_is_an_image_with_its_numbers_in_words(session):
-    pytest.importorskip("networkx")
     html = deps(session, "a").html
-    image = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)">', html)
+    image = re.search(r'<img src="data:image/svg\+xml;base64,([^"]+)" alt="([^"]+)"', html)
     assert image is not None
     assert "3 cells, 3 uses" in image[2] and "cells 2, 3" in image[2]
     svg = base64.b64decode(image[1]).decode()
-    assert svg.count("<text") == 3 and svg.count("marker-end") == 3 and "#ffffff" in svg
+    assert svg.count("marker-end") == 3 and "#ffffff" in svg
+    assert "cell 1 (here)" in svg and svg.count("would break") == 2
     assert "script" not in svg and "foreignObject" not in svg
 
 
-def test_circles_and_lone_nodes_are_drawn():
-    pytest.importorskip("networkx")
-    image = graph.picture({"x": "here", "y": "breaks", "z": ""}, [("x", "y"), ("y", "x")], "alt")
-    assert image.startswith("<img ")
-    assert graph.picture({str(i): "" for i in range(99)}, [], "too many") == ""
-
-
-def test_without_the_library_the_text_says_what_to_install(session, monkeypatch):
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    view = deps(session, "a")
-    assert "pip install 'jitkernel[graph]'" in view.text and "<img" not in view.html
+def test_many_cells_are_told_in_words():
+    with Session(capacity=64 << 20) as s:
+        s.run_many([function("f0")] + [function(f"f{i}", f"f{i - 1}") for i in range(1, 70)])
+        view = deps(s)
+        assert "60 can be drawn" in view.text and "<img" not in view.html
+        assert "<img" in deps(s, "f3").html or "60 can be drawn" in deps(s, "f3").text
 
 
 def test_an_unknown_name_is_one_clear_line(session):
