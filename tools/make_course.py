@@ -193,25 +193,20 @@ def solutions_notebook(lesson: Lesson) -> str:
 
 # -- the map -------------------------------------------------------------------------------------
 
-_WIDTH, _HEIGHT, _GAP = 220, 46, 34
+_WIDTH, _HEIGHT, _GAP, _LANE = 220, 46, 34, 24
 
 
 def map_svg(course: list[Lesson]) -> str:
-    """The lessons as boxes, each below what it needs."""
+    """The lessons as boxes, each below what it needs, in the column that its head names."""
     row: dict[str, int] = {}
     for lesson in course:
         row[lesson.number] = max((row[n] + 1 for n in lesson.needs), default=0)
-    place: dict[str, tuple[int, int]] = {}
-    rows: dict[int, list[Lesson]] = {}
-    for lesson in course:
-        rows.setdefault(row[lesson.number], []).append(lesson)
-    wide = max(map(len, rows.values()))
-    for y, found in rows.items():
-        left = (wide - len(found)) * (_WIDTH + _GAP) // 2
-        for x, lesson in enumerate(found):
-            place[lesson.number] = (10 + left + x * (_WIDTH + _GAP), 10 + y * (_HEIGHT + _GAP))
-    width = wide * (_WIDTH + _GAP) - _GAP + 20
-    height = len(rows) * (_HEIGHT + _GAP) - _GAP + 20
+    column = {lesson.number: int(lesson.head["column"]) for lesson in course}
+    place = {
+        n: (10 + _LANE + column[n] * (_WIDTH + _GAP), 10 + row[n] * (_HEIGHT + _GAP)) for n in row
+    }
+    width = 20 + _LANE + (max(column.values()) + 1) * (_WIDTH + _GAP) - _GAP
+    height = 20 + (max(row.values()) + 1) * (_HEIGHT + _GAP) - _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">',
@@ -219,16 +214,12 @@ def map_svg(course: list[Lesson]) -> str:
         '<defs><marker id="a" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#1b1f24"/></marker></defs>',
     ]
+    taken = {(column[n], row[n]) for n in row}
     for lesson in course:
-        x, y = place[lesson.number]
         for need in lesson.needs:
-            nx, ny = place[need]
-            start, stop = nx + _WIDTH // 2, x + _WIDTH // 2
-            bend = f"{start},{ny + _HEIGHT + 24} {stop},{y - 24}"
-            parts.append(
-                f'<path d="M{start},{ny + _HEIGHT} C{bend} {stop},{y}" fill="none" '
-                'stroke="#1b1f24" marker-end="url(#a)"/>'
-            )
+            above, here = row[need], row[lesson.number]
+            between = {(column[need], r) for r in range(above + 1, here)}
+            parts.append(_arrow(place[need], place[lesson.number], bool(between & taken)))
     for lesson in course:
         x, y = place[lesson.number]
         option = not lesson.number.isdigit()
@@ -246,7 +237,23 @@ def map_svg(course: list[Lesson]) -> str:
     return "".join([*parts, "</svg>\n"])
 
 
-def index(course: list[Lesson], links: str = "") -> str:
+def _arrow(start: tuple[int, int], stop: tuple[int, int], around: bool) -> str:
+    """From the foot of a box to the head of another, `around` what stands between: in the lane
+    left of the first column, right of the others."""
+    x0, y0, x1, y1 = start[0] + _WIDTH // 2, start[1] + _HEIGHT, stop[0] + _WIDTH // 2, stop[1]
+    if not around:
+        path = f"M{x0},{y0} C{x0},{y0 + 24} {x1},{y1 - 24} {x1},{y1}"
+    else:
+        lane = start[0] - _LANE // 2 if start[0] == 10 + _LANE else start[0] + _WIDTH + _GAP // 2
+        y2, y3 = y0 + _GAP, y1 - _GAP
+        path = (
+            f"M{x0},{y0} C{x0},{y0 + 24} {lane},{y2 - 24} {lane},{y2} V{y3} "
+            f"C{lane},{y3 + 24} {x1},{y1 - 24} {x1},{y1}"
+        )
+    return f'<path d="{path}" fill="none" stroke="#1b1f24" marker-end="url(#a)"/>'
+
+
+def index(course: list[Lesson]) -> str:
     """The index page, from `index.md`: `{map}` and `{table}` are filled in."""
     known = {lesson.number: lesson for lesson in course}
     minutes = sum(int(lesson.head["minutes"]) for lesson in course)
