@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
 
 __all__ = ["platform_message"]
@@ -10,8 +10,10 @@ __all__ = ["platform_message"]
 
 def platform_message() -> str:
     """Why this machine cannot run sessions; empty where it can."""
-    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
+    if sys.platform == "linux" and os.uname().machine in ("x86_64", "AMD64"):
         return ""
+    import platform
+
     return (
         f"jitkernel runs on Linux x86-64; this is {platform.system()} {platform.machine()}."
         " Use a Linux container or virtual machine (Docker, Podman, Lima), or WSL on Windows."

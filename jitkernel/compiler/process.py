@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -48,7 +47,7 @@ def packages() -> tuple[str, ...]:
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise JitError("llvmlite is not installed: pip install llvmlite")
-    return (str(Path(spec.origin).parent.parent),)
+    return (os.path.dirname(os.path.dirname(spec.origin)),)
 
 
 class WorkerProcess:
@@ -75,7 +74,7 @@ class WorkerProcess:
         try:
             os.ftruncate(self._words, _WORDS_SIZE)
             fcntl.fcntl(self._words, fcntl.F_ADD_SEALS, _SEALS)
-            script = str(Path(__file__).with_name("worker.py"))
+            script = os.path.join(os.path.dirname(__file__), "worker.py")
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", script, str(theirs.fileno()), *packages()],
                 stdin=subprocess.DEVNULL,

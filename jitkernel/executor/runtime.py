@@ -7,9 +7,9 @@ nothing but `jk_control`, and has no data of its own.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 from jitkernel.executor import control
@@ -46,12 +46,16 @@ _NAME = re.compile(r"\$([a-z]\w*)")
 
 def runtime_ir() -> str:
     """The module's text; its only external symbol is `jk_control`, the start of runtime.data."""
-    folder = Path(__file__).with_name("native")
-    assembly = re.sub("#.*", "", (folder / "entry.s").read_text("ascii"))
+    assembly = re.sub("#.*", "", _native("entry.s"))
     lines = (line.rstrip() for line in _NAME.sub(_relative, assembly).splitlines())
     entries = "\n".join(f'module asm "{line}"' for line in lines if line)
-    body = "\n".join((folder / f"{part}.ll").read_text("ascii") for part in _PARTS)
+    body = "\n".join(_native(f"{part}.ll") for part in _PARTS)
     return f"{entries}\n\n{_NAME.sub(_pointer, re.sub(';.*', '', body))}"
+
+
+def _native(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), "native", name), encoding="ascii") as file:
+        return file.read()
 
 
 def _relative(match: re.Match[str]) -> str:

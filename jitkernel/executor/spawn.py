@@ -18,7 +18,6 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from jitkernel.errors import JitError
@@ -29,7 +28,7 @@ __all__ = ["MARK", "Pipes", "Spawned"]
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
 #: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so
 #: that nothing of ours can stand in for a module of the standard library.
-_CHILD = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import child; child.main()"
+_CHILD = f"import sys; sys.path.append({os.path.dirname(__file__)!r}); import child; child.main()"
 
 #: What the process becomes when the kernel process is gone: end all that carries the mark, and
 #: the process group with itself in it.

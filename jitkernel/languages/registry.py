@@ -7,11 +7,10 @@ file (`load_file`).
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
+import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -53,7 +52,7 @@ def find(name: str) -> Language:
 
 def of_file(path: str) -> str:
     """The name of the language that a file's ending says, "" where it says none."""
-    suffix = Path(path).suffix
+    suffix = os.path.splitext(path)[1]
     known = {".ll": "llvm", ".ks": "kaleidoscope"}
     if not suffix or suffix in known:
         return known.get(suffix, "")
@@ -71,6 +70,8 @@ def _load(name: str) -> Language:
     else:
         point = installed().get(name)
         if point is None:
+            import difflib
+
             near = difflib.get_close_matches(name, names(), 1)
             known = f"did you mean {near[0]}?" if near else f"there is {', '.join(names())}"
             raise UsageError(f"there is no language {name!r}; {known}")
@@ -87,6 +88,8 @@ def _load(name: str) -> Language:
 
 def load_file(path: str) -> Language:
     """Run a Python file and add the language that it names `LANGUAGE`.  Raises UsageError."""
+    from pathlib import Path
+
     file = Path(path)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.is_file():

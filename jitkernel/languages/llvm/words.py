@@ -5,7 +5,6 @@ Start from `OPCODES`; what each word means to a reader is in `keywords`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = [
@@ -59,6 +58,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     by_lower = {n.lower(): n for n in names}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
+    import difflib
+
     found = difflib.get_close_matches(name, names, n=5, cutoff=cutoff)
     if not found and 1 < len(name) < 4:  # in a short name one letter is much of it
         alike = [n for n in names if n[:1] == name[:1] and len(n) == len(name)]

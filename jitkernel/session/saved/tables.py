@@ -23,7 +23,6 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 
 from jitkernel.errors import UsageError
 
@@ -79,6 +78,8 @@ def checksum(table: str, key: Key, *fields: str | bytes | int) -> bytes:
         data = field if isinstance(field, bytes) else str(field).encode("utf-8", "surrogatepass")
         kind = b"b" if data is field else b"s" if isinstance(field, str) else b"i"
         pieces += (b"\0%s%d " % (kind, len(data)), data)
+    from hashlib import blake2b  # it loads OpenSSL
+
     return blake2b(b"".join(pieces), digest_size=16).digest()
 
 
