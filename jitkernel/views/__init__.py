@@ -1,36 +1,43 @@
 """What a user sees of a session: assembly, IR, tables, the arena's map.
 
-Each function returns a `View`: complete as plain text and as HTML without styling.
+Each function returns a `View`: complete as plain text and as HTML without styling.  A function's
+module is imported when the function is first asked for: a kernel starts without any of them.
 """
 
 from __future__ import annotations
 
-from jitkernel.views.arena import arena
-from jitkernel.views.asm import asm
-from jitkernel.views.callgraph import callgraph
-from jitkernel.views.cfg import cfg
-from jitkernel.views.compare import compare
-from jitkernel.views.deps import deps
-from jitkernel.views.explain import explain
-from jitkernel.views.ir import ir
-from jitkernel.views.memory import memory
-from jitkernel.views.mir import mir
-from jitkernel.views.object import object
-from jitkernel.views.passes import passes
-from jitkernel.views.residency import residency
-from jitkernel.views.stack import stack
-from jitkernel.views.tables import cells, symbols
-from jitkernel.views.timeline import timeline
-from jitkernel.views.view import View
-from jitkernel.views.watch import watch
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jitkernel.views.arena import arena
+    from jitkernel.views.asm import asm
+    from jitkernel.views.callgraph import callgraph
+    from jitkernel.views.cfg import cfg
+    from jitkernel.views.compare import compare
+    from jitkernel.views.deps import deps
+    from jitkernel.views.explain import explain
+    from jitkernel.views.ir import ir
+    from jitkernel.views.memory import memory
+    from jitkernel.views.mir import mir
+    from jitkernel.views.object import object
+    from jitkernel.views.passes import passes
+    from jitkernel.views.residency import residency
+    from jitkernel.views.stack import stack
+    from jitkernel.views.tables import cells, symbols
+    from jitkernel.views.timeline import timeline
+    from jitkernel.views.view import View
+    from jitkernel.views.watch import watch
 
 __all__ = [
     "View",
     "arena",
     "asm",
     "callgraph",
-    "cfg",
     "cells",
+    "cfg",
     "compare",
     "deps",
     "explain",
@@ -45,3 +52,24 @@ __all__ = [
     "timeline",
     "watch",
 ]
+
+#: Functions that are not in a module of their own name.
+_ELSEWHERE = {"cells": "tables", "symbols": "tables", "View": "view"}
+
+
+class _Views(ModuleType):
+    """A package most of whose functions have the names of the modules that they are in."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, name)}"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An import sets the module it has imported; what has its name here is the function in it.
+        if isinstance(value, ModuleType) and name in __all__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Views
