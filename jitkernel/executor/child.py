@@ -1,4 +1,5 @@
-"""The program that the executor's process runs, with a socket's number and a stack's size.
+"""The program that the executor's process runs; its arguments are a socket's number, a stack's
+size, and where the arena begins and ends.
 
 It maps the arena, opens the C library, fills in the control block, and then stays in the native
 loop `jk_serve`, which comes back only for rare requests: looking up symbols, loading libraries.
@@ -30,6 +31,7 @@ F_DUPFD_CLOEXEC = 1030
 LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
 SIG_DFL = 0
+QUERY, FIXED_ADDRESSES = 0xFFFFFFFF, 0x40000  # personality(2)
 #: glibc picks these by CPU at load time; their names are not where their code is.
 BY_CPU = (
     "memchr memcmp memcpy memmove mempcpy memrchr memset rawmemchr stpcpy stpncpy strcasecmp "
@@ -234,6 +236,26 @@ def declare() -> None:
     libc.on_exit.argtypes = [pointer, pointer]
 
 
+def start_again() -> NoReturn:
+    """Execute this program once more, with what was set for it."""
+    os.execv(sys.executable, sys.orig_argv)
+
+
+def make_room(start: int, stop: int) -> None:
+    """Start again where the heap lies in the arena's range, with the heap where it begins.
+
+    A Python that is not position independent has its heap at a random place below 1 GiB; with
+    addresses that are not random it follows the program (personality(2)).
+    """
+    with open("/proc/self/maps") as maps:
+        spans = [[int(x, 16) for x in line.split(None, 1)[0].split("-")] for line in maps]
+    kind = libc.personality(QUERY)
+    if any(low < stop and start < high for low, high in spans) and not kind & FIXED_ADDRESSES:
+        libc.personality(kind | FIXED_ADDRESSES)
+        start_again()
+    libc.personality(kind & ~FIXED_ADDRESSES)  # for the programs that cells start
+
+
 def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
     global control_socket, fields, entry
@@ -242,8 +264,8 @@ def main() -> NoReturn:
     if stack_size != current(RLIMIT_STACK):
         limit(RLIMIT_STACK, stack_size)
         if stack_size > LARGE_STACK and current(RLIMIT_STACK) == stack_size:
-            # Where mappings begin was decided when this program started: start it again.
-            os.execv(sys.executable, sys.orig_argv)
+            start_again()  # where mappings begin was decided when this program started
+    make_room(int(sys.argv[3]), int(sys.argv[4]))
     setup = marshal.loads(os.read(first, 1 << 20))
     fields, entry = setup["fields"], setup["entry"]
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)

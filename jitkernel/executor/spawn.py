@@ -120,11 +120,12 @@ class Spawned:
         passed = [_clear(fd) for fd in (theirs.detach(), os.pidfd_open(os.getpid()))]
         passed.append(fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, 3))
         end, lifeline, slab = passed
+        span = [str(setup["base"]), str(max(stop for _, stop, _ in setup["regions"]))]
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
         arguments = [sys.executable, "-I", "-S", "-c", reaper]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD, str(end), str(stack_size)],
+                [sys.executable, "-I", "-S", "-c", _CHILD, str(end), str(stack_size), *span],
                 stdin=pipes.stdin_read,
                 stdout=pipes.stdout_write,
                 stderr=pipes.stderr_write,
