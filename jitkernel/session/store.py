@@ -12,6 +12,7 @@ import os
 import sqlite3
 import tempfile
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
@@ -55,6 +56,9 @@ class Store:
     `path` empty: a temporary file that leaves with it.  A file at `path` belongs to one session at
     a time; what it has is kept, and one of an older schema is made new.  Raises UsageError where
     it is another session's, or no session's file.
+
+    What is written to a file that stays is one transaction up to `commit`: records and the state of
+    the session that they belong to are never apart in it.
     """
 
     def __init__(self, path: str = "", copy_of: str = ""):
@@ -83,6 +87,9 @@ class Store:
         self.tables = Tables(self._db)
         self._pending: dict[int, Record | None] = {}
         self._bytes = 0
+        self.commits_often = False  # what is not committed yet is worth being kept in memory
+        self._written: dict[int, Record | None] = {}  # that
+        self._sums = self.tables.sealed()  # of what is committed
 
     def _settle(self, path: str, new: bool) -> None:
         """The settings of the connection, then the tables of this version."""
@@ -102,7 +109,8 @@ class Store:
         if new:
             with transaction(db):
                 create(db)
-                Tables(db).seal()
+                if not self._temporary:
+                    Tables(db).seal()
         else:
             upgrade(db, path)
         if not self._temporary:
@@ -127,6 +135,15 @@ class Store:
     def clear_state(self) -> None:
         """Forget all but the records: of a copy whose session lives on elsewhere."""
         self.tables.clear(PARTS)
+
+    def rows(self, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        """The rows of some cells as they are in the file."""
+        self.flush()
+        for number in numbers:
+            query = "select * from records where number = ?"
+            row = self._db.execute(query, (number,)).fetchone()
+            if row is not None:
+                yield row
 
     def put(self, record: Record) -> None:
         """Keep a record."""
@@ -161,23 +178,47 @@ class Store:
 
     def flush(self) -> None:
         """Write what was collected."""
-        if self._pending:
+        if not self._pending:
+            return
+        if self._temporary:
             with transaction(self._db):
-                self.write()
-                if not self._temporary:
-                    self.tables.seal()
+                self._write()
+        else:
+            self.begin()
+            self._write()
 
-    def write(self) -> None:
-        """Write what was collected, as part of a transaction."""
+    def begin(self) -> None:
+        """Go on with the transaction, or begin one."""
+        if not self._db.in_transaction:
+            self._sums = self.tables.sealed()
+            self._db.execute("begin immediate")
+
+    def commit(self) -> None:
+        """From now on the file has all that was written since the last time."""
+        if self._pending:
+            self._write()
+        self.tables.seal()
+        self._db.execute("commit")
+        self._written.clear()
+
+    def rollback(self) -> None:
+        """The file stays as it was committed; what was written since is collected again."""
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self.tables.unseal(self._sums)
+        self._pending = {**self._written, **self._pending}
+        self._written.clear()
+
+    def _write(self) -> None:
         pending, self._pending, self._bytes = self._pending, {}, 0
+        if self.commits_often:
+            self._written.update(pending)
         self.tables.put_records([_row(r) for r in pending.values() if r is not None])
         self.tables.drop("records", [n for n, r in pending.items() if r is None])
 
     def close(self) -> None:
-        """Write and close."""
+        """Close; what was not committed is gone."""
         with contextlib.suppress(sqlite3.ProgrammingError):  # closed before
-            if not self._temporary:
-                self.flush()
             self._db.close()
 
 

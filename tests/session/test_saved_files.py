@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pictures import picture
 from programs import SQ, caller, constant
+from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
@@ -357,5 +358,41 @@ def test_a_disk_that_is_full_is_told_and_made_up_for(tmp_path: Path) -> None:
         db.execute("pragma max_page_count = 1000000")
         s.run(constant("b", 7))
         before = picture(s)
+        assert all(before["sources"].values())
     with Session.restore(str(path), spare=False) as s:
         assert picture(s) == before
+
+
+def test_a_file_is_as_it_was_until_the_session_ends(tmp_path: Path) -> None:
+    path = tmp_path / "own.jks"
+    with Session(capacity=SIZE, spare=False, store_path=str(path)) as s:
+        s.run("@n = global i32 1\n" + constant("a", 1))
+    with Session(spare=False, store_path=str(path)) as s:
+        s.run("@n = 2")
+        s.run(constant("a", 2))
+        s.run_many([constant(f"f{i}", i) for i in range(300)])
+        s.reset()
+        s.idle()
+        with Session.restore(str(killed(path)), spare=False) as copy:
+            assert (copy["n"].value, copy.call("a"), len(copy.cells)) == (1, 1, 1)
+            assert copy.source(1).startswith("@n")
+
+
+def test_many_cells_of_one_run_are_saved_together(tmp_path: Path) -> None:
+    path = tmp_path / "own.jks"
+    with Session(
+        capacity=SIZE, spare=False, store_path=str(path), autosave=True, undo_depth=0
+    ) as s:
+        s.run(constant("a", 1))
+        flush, seen = s.store.flush, []
+
+        def flushed() -> None:
+            flush()
+            with Session.restore(str(killed(path)), spare=False) as copy:
+                seen.append((copy.call("a"), len(copy.cells), copy.source(1)))
+
+        s.store.flush = flushed  # type: ignore[method-assign]
+        s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(300)]])
+        assert seen and set(seen) == {(1, 1, constant("a", 1))}
+        with Session.restore(str(killed(path)), spare=False) as copy:
+            assert (copy.call("a"), len(copy.cells)) == (2, 301)

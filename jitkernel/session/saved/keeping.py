@@ -11,7 +11,7 @@ from jitkernel.linker.journal import Journal
 from jitkernel.session.saved.rebuilding import recompile
 from jitkernel.session.saved.restoring import Rows, header, restore, same_machine
 from jitkernel.session.saved.rows import SymbolNumbers
-from jitkernel.session.saved.tables import PARTS, transaction
+from jitkernel.session.saved.tables import PARTS
 from jitkernel.session.saved.writing import SETTINGS, Writer
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Keeper:
         keeps = store.durable and session.settings.autosave
         if keeps:
             program.linker.bind.journal = self._journal
+            store.commits_often = True
         if rows is None:
             self._ready = True
             return
@@ -95,15 +96,15 @@ class Keeper:
         session = self._session
         store = session.store
         try:
-            with transaction(store.tables.db):
-                store.write()
-                if self._writer is None or self._whole:
-                    self._write_whole()
-                else:
-                    self._writer.changes(self._journal)
-                store.tables.seal()
+            store.begin()
+            if self._writer is None or self._whole:
+                self._write_whole()
+            else:
+                self._writer.changes(self._journal)
+            store.commit()
             self._whole = not session.settings.autosave
         except (sqlite3.Error, OSError) as error:
+            store.rollback()
             if not self._whole:
                 session.engine.notices.append(
                     f"the session was not saved: {store.name}: {error}; "

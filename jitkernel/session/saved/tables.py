@@ -23,6 +23,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from jitkernel.errors import UsageError
 
@@ -62,6 +63,7 @@ _KEY = {name: "number" if name == "records" else "id" for name in _SEALED}
 _MODULO = 1 << 128
 
 Key = int | str
+Sums = tuple[dict[str, int], dict[str, int]]
 
 #: What SQLite raises for a file that is damaged: its words may be no text any more.
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
@@ -83,12 +85,12 @@ def checksum(table: str, key: Key, *fields: str | bytes | int) -> bytes:
     return blake2b(b"".join(pieces), digest_size=16).digest()
 
 
-def create(db: sqlite3.Connection, schema: str = "main") -> None:
+def create(db: sqlite3.Connection) -> None:
     """Make the tables of an empty file."""
     for statement in _LAYOUT.values():
-        db.execute(statement.replace("CREATE TABLE ", f"CREATE TABLE {schema}.", 1))
-    db.execute(f"pragma {schema}.user_version = {SCHEMA}")
-    db.execute(f"pragma {schema}.application_id = {APPLICATION}")
+        db.execute(statement)
+    db.execute(f"pragma user_version = {SCHEMA}")
+    db.execute(f"pragma application_id = {APPLICATION}")
 
 
 def upgrade(db: sqlite3.Connection, path: str) -> None:
@@ -166,10 +168,10 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 class Tables:
-    """Rows of one database (`schema`: main or an attached one), and the sums that seal them."""
+    """Rows of one file, and the sums that seal them."""
 
-    def __init__(self, db: sqlite3.Connection, schema: str = "main"):
-        self.db, self.schema = db, schema
+    def __init__(self, db: sqlite3.Connection):
+        self.db = db
         self.counts = dict.fromkeys(_SEALED, 0)
         self.sums = dict.fromkeys(_SEALED, 0)
 
@@ -182,9 +184,7 @@ class Tables:
             return
         if not fresh:
             self._subtract(table, [row[0] for row in found])
-        self.db.executemany(
-            f"insert or replace into {self.schema}.{table} values (?, ?, ?, ?)", found
-        )
+        self.db.executemany(f"insert or replace into {table} values (?, ?, ?, ?)", found)
         self._add(table, [row[3] for row in found])
 
     def drop(self, table: str, keys: Iterable[Key]) -> None:
@@ -194,14 +194,12 @@ class Tables:
             return
         self._subtract(table, found)
         key = _KEY[table]
-        self.db.executemany(
-            f"delete from {self.schema}.{table} where {key} = ?", [(k,) for k in found]
-        )
+        self.db.executemany(f"delete from {table} where {key} = ?", [(k,) for k in found])
 
     def clear(self, tables: Iterable[str]) -> None:
         """Delete all rows of some tables."""
         for table in tables:
-            self.db.execute(f"delete from {self.schema}.{table}")
+            self.db.execute(f"delete from {table}")
             self.counts[table] = self.sums[table] = 0
 
     def put_records(self, rows: Iterable[tuple[int | str | bytes, ...]]) -> None:
@@ -210,23 +208,35 @@ class Tables:
         if not found:
             return
         self._subtract("records", [row[0] for row in found])  # type: ignore[misc]
-        self.db.executemany(
-            f"insert or replace into {self.schema}.records values (?, ?, ?, ?, ?, ?, ?, ?)", found
-        )
+        self.db.executemany("insert or replace into records values (?, ?, ?, ?, ?, ?, ?, ?)", found)
         self._add("records", [row[-1] for row in found])  # type: ignore[misc]
 
     def seal(self) -> None:
         """Write the counts and sums: the last thing before a transaction ends."""
         body = json.dumps({t: [self.counts[t], f"{self.sums[t]:032x}"] for t in _SEALED})
         self.db.execute(
-            f"insert or replace into {self.schema}.seal values (1, ?, ?)",
+            "insert or replace into seal values (1, ?, ?)",
             (body, checksum("seal", 1, body)),
         )
+
+    def copy_records(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Write rows of another file's `records`, checksums and all, where none is."""
+        found = list(rows)
+        self.db.executemany("insert into records values (?, ?, ?, ?, ?, ?, ?, ?)", found)
+        self._add("records", [row[-1] for row in found])
+
+    def sealed(self) -> Sums:
+        """The counts and sums as they are."""
+        return dict(self.counts), dict(self.sums)
+
+    def unseal(self, was: Sums) -> None:
+        """They are again what they were: what was written since was taken back."""
+        self.counts, self.sums = dict(was[0]), dict(was[1])
 
     def seal_all(self) -> None:
         """Count what is there, and seal it."""
         for table in _SEALED:
-            rows = self.db.execute(f"select checksum from {self.schema}.{table}").fetchall()
+            rows = self.db.execute(f"select checksum from {table}").fetchall()
             self.counts[table], self.sums[table] = 0, 0
             self._add(table, [row[0] for row in rows])
         self.seal()
@@ -238,7 +248,7 @@ class Tables:
 
     def _subtract(self, table: str, keys: list[Key]) -> None:
         key = _KEY[table]
-        query = f"select checksum from {self.schema}.{table} where {key} = ?"
+        query = f"select checksum from {table} where {key} = ?"
         for k in keys:
             row = self.db.execute(query, (k,)).fetchone()
             if row is not None:
@@ -253,7 +263,7 @@ class Tables:
         found: dict[str, list[tuple[Key, str, bytes]]] = {}
         try:
             # The checksums prove rows; this proves that a row is found where it is looked for.
-            state = self.db.execute(f"pragma {self.schema}.quick_check(1)").fetchone()
+            state = self.db.execute("pragma quick_check(1)").fetchone()
             if state != ("ok",):
                 raise Damaged(f"{path} is damaged: {state and state[0]}")
             seal = self.db.execute("select body, checksum from seal where id = 1").fetchone()
@@ -261,7 +271,7 @@ class Tables:
                 raise Damaged(f"{path} is damaged: its seal is broken")
             wanted = {t: (n, int(s, 16)) for t, (n, s) in json.loads(seal[0]).items()}
             for table in _SEALED:
-                rows = self.db.execute(f"select * from {self.schema}.{table}").fetchall()
+                rows = self.db.execute(f"select * from {table}").fetchall()
                 self.counts[table], self.sums[table] = 0, 0
                 for row in rows:
                     if checksum(table, row[0], *row[1:-1]) != row[-1]:

@@ -162,30 +162,20 @@ def save(session: Session, path: str) -> int:
     """
     path = os.path.abspath(path)
     _take(path)
-    store, program = session.store, session.program
-    store.flush()
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}")
-    db = store.tables.db
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        db.execute("attach ? as target", (temporary,))
-        try:
-            db.execute("pragma target.journal_mode = off")
-            db.execute("pragma target.synchronous = off")
+        with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as db:
+            db.execute("pragma journal_mode = off")
+            db.execute("pragma synchronous = off")
             with transaction(db):
-                create(db, "target")
-                tables = Tables(db, "target")
+                create(db)
+                tables = Tables(db)
                 Writer(session, tables).everything()
-                numbers = [(number,) for number in program.cells]
-                db.executemany(
-                    "insert into target.records select * from main.records where number = ?",
-                    numbers,
-                )
-                tables.seal_all()
-        finally:
-            db.execute("detach target")
+                tables.copy_records(session.store.rows(session.program.cells))
+                tables.seal()
         fd = os.open(temporary, os.O_RDONLY)
         try:
             os.fsync(fd)
