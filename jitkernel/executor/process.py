@@ -17,6 +17,7 @@ from typing import Any
 from jitkernel.errors import JitError
 from jitkernel.executor import control
 from jitkernel.executor.conversation import HEAD, Conversation
+from jitkernel.executor.peek import peek
 from jitkernel.executor.records import (
     ExecutorSettings,
     FaultRecord,
@@ -329,6 +330,10 @@ class Executor:
         message = HEAD.pack(_CHECK, self._seq, 0, 0, 0, 0, 0, 0)
         answer = self._talk.ask(self._running(), message, self._seq, time.monotonic() + _HEALTH)
         return answer is not None and not answer[3]
+
+    def peek(self) -> FaultRecord:
+        """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
+        return peek(self.pid, self._get("saved_rsp"), self.generation)
 
     def interrupt(self) -> bool:
         """Stop the call in progress; False where there is none.

@@ -40,7 +40,7 @@ from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.snapshot import DataShadow
 from jitkernel.session.source_lines import line_finder
-from jitkernel.session.stopped import Stopped
+from jitkernel.session.stopped import Stopped, running
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
 from jitkernel.session.undo import UndoHistory
@@ -113,7 +113,8 @@ class Session:
         self._places: Places | None = None
         self._residency: Residency | None = None
         self.graves = Graves()
-        self.stopped: Stopped | None = None  # where a cell was last stopped, for looking at
+        self.stopped: Stopped | None = None  # where a cell was last stopped or looked at
+        self._wanted: tuple[float, Callable[[Stopped], object]] | None = None
         self.line_tables: dict[object, LineTable] = {}
         # For hints: values and private symbols that other cells cannot see, with their cell.
         self.ended_locals: dict[str, int] = {}
@@ -367,16 +368,43 @@ class Session:
                 self.watches.observer = call
             if every is not None:
                 self.watches.every = every
-            if self.watches:
-                self.engine.executor.on_wait = self.watches.look
+            self._wire()
             return self.watches.now()
 
     def unwatch(self, *names: str) -> None:
         """Look at these no more; without names, at none.  Raises UsageError."""
         with self.lock:
             self.watches.remove([n.removeprefix("@") for n in names] or self.watches.names)
-            if not self.watches and self.engine.started:
-                self.engine.executor.on_wait = None
+            self._wire()
+
+    def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
+        """When code has run for so long, this cell's or a later one's, call `call` once with where
+        it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
+        """
+        with self.lock:
+            self._wanted = (seconds, call)
+            self._wire()
+
+    def _wire(self) -> None:
+        """Let the executor call `_look` while code runs, where anybody wants to look."""
+        if self.engine.started or self.watches or self._wanted:
+            anybody = self.watches or self._wanted is not None
+            self.engine.executor.on_wait = self._look if anybody else None
+
+    def _look(self, seconds: float) -> None:
+        if self.watches:
+            self.watches.look(seconds)
+        if self._wanted is not None and seconds >= self._wanted[0]:
+            (_, call), self._wanted = self._wanted, None
+            executor = self.engine.executor
+            self._wire()
+            try:
+                record = executor.peek()
+            except UsageError as error:  # not the program's fault: it goes on
+                self.sink.note(f"%stack: {error}")
+                return
+            self.stopped = running(record, seconds, executor.pid, self.places, self.program.linker)
+            call(self.stopped)
 
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""

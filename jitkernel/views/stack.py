@@ -1,4 +1,4 @@
-"""The stack where a cell was stopped last: its frames and what lies in them.  Start from `stack`.
+"""The stack where a cell was stopped last, or is: frames and what lies in them: `stack`.
 
 Words are named by what the session has now; a copy of the stack up to 32 KiB is looked at.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.executor.procfs import Region, regions
 from jitkernel.session.source_lines import line_finder
+from jitkernel.session.stopped import in_file
 from jitkernel.views.asm import describer
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, listing, size_text, table
@@ -33,12 +34,16 @@ _KEPT = ("rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15")
 
 
 def stack(session: Session) -> View:
-    """Registers, frames and words of the stack where a cell was last stopped: by a fault, by an
-    interrupt, by a call of what is not there.  Raises UsageError where none was."""
+    """Registers, frames and words of the stack where a cell was last stopped, by a fault, by an
+    interrupt, by a call of what is not there, or looked at while it ran (`Session.look_after`).
+
+    Raises UsageError where none was.
+    """
     stopped = session.stopped
     if stopped is None:
         raise UsageError(
-            "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at"
+            "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at, "
+            "and %stack --after 2 looks at one that runs"
         )
     frames = stopped.frames
     name = _namer(session, stopped)
@@ -60,7 +65,7 @@ def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
 def _frames(session: Session, stopped: Stopped) -> View:
     line_of = line_finder(session)
     rows: list[tuple[object, ...]] = []
-    number = 0
+    number, live = 0, stopped.kind == "running"
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
         same = list(run)
         first = same[0]
@@ -76,7 +81,7 @@ def _frames(session: Session, stopped: Stopped) -> View:
         rows.append((span, where, line, text, size or "", f"{frame.start:#x}", how))
         number += len(same)
     columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
-    title = f"Stack where a cell was stopped: {stopped.message}"
+    title = f"Stack where a cell {'is' if live else 'was stopped'}: {stopped.message}"
     note = f"{number} frame{'s' * (number != 1)}, innermost first; the stack grows downwards."
     if number >= 255:
         note += " There are more."
@@ -158,6 +163,8 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
         if region is None:
             return ""
         if region.name.startswith("/"):
+            if stopped.kind == "running":  # the process has no time for questions
+                return in_file(maps, value)
             return session.engine.executor.locate([value], record.generation)[0] or region.name
         if region.name == "[stack]":
             return "the process's own stack"

@@ -44,6 +44,7 @@ def test_stack_after_a_crash(kernel: Kernel) -> None:
     kernel.fails(
         "define i64 @crash(ptr %p) uwtable {\n  %v = load volatile i64, ptr %p\n  ret i64 %v\n}\n@crash(null)"
     )
+    assert "--after takes seconds" in kernel.fails("%stack --after 0")
     text = kernel.ok("%stack")
     assert re.search(r"^#0 +@crash, cell \d+ +2 +%v = load volatile i64, ptr %p", text, re.M)
     assert "return address: what calls cells" in text

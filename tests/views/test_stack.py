@@ -193,3 +193,50 @@ def test_before_anything_was_stopped_and_after_a_reset() -> None:
         s.reset()
         with pytest.raises(UsageError):
             stack(s)
+
+
+def test_a_cell_that_runs_is_looked_at_and_goes_on() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run(PROGRAM)
+        s.run(
+            "@stop = global i64 0\n@steps = global i64 0\ndefine i64 @work(i64 %k) uwtable {\n  br label %l\nl:\n"
+            "  %s = load volatile i64, ptr @steps\n  %t = add i64 %s, 1\n  store volatile i64 %t, ptr @steps\n"
+            "  %v = load volatile i64, ptr @stop\n  %c = icmp eq i64 %v, 0\n  br i1 %c, label %l, label %d\nd:\n"
+            "  ret i64 %k\n}\ndefine i64 @outer2(i64 %k) uwtable {\n  %v = call i64 @work(i64 %k)\n  %w = mul i64 %v, 3\n  ret i64 %w\n}"
+        )
+        texts: list[str] = []
+        steps: list[int] = []
+
+        def look(stopped) -> None:
+            texts.append(stack(s).text)
+            steps.append(s["steps"].value)
+            s["stop"].value = 1
+
+        s.look_after(0.05, look)
+        assert s.run("@outer2(14)").value == 42
+        assert len(texts) == 1 and s["steps"].value >= steps[0]
+        assert texts[0].startswith("Stack where a cell is: it runs, for ")
+        assert re.search(r"^#0 +@work(\+\d+)?, cell 2 ", texts[0], re.M)
+        assert re.search(r"^#1 +@outer2\+\d+, cell 2 ", texts[0], re.M)
+        assert "return address: @outer2+" in texts[0]
+
+
+def test_a_cell_that_waits_in_a_library_is_looked_at_and_goes_on_waiting() -> None:
+    with Session(capacity=64 << 20) as s:
+        texts: list[str] = []
+        s.look_after(0.05, lambda stopped: texts.append(stack(s).text))
+        assert s.run("declare i32 @usleep(i32)\n%x = call i32 @usleep(i32 400000)").value == 0
+        assert len(texts) == 1 and "libc" in texts[0] and re.search(r"cell 1 ", texts[0])
+
+
+def test_a_system_that_lets_nobody_look_does_not_stop_the_cell(monkeypatch) -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run("declare i32 @usleep(i32)")
+
+        def refuse() -> None:
+            raise UsageError("not permitted")
+
+        monkeypatch.setattr(s.engine.executor, "peek", refuse)
+        s.look_after(0.01, lambda stopped: pytest.fail("there is nothing to see"))
+        result = s.run("%x = call i32 @usleep(i32 300000)")
+        assert result.value == 0 and any("not permitted" in note for note in result.notes)

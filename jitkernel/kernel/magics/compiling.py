@@ -73,9 +73,16 @@ def callgraph(frontend: Frontend, arguments: Any) -> None:
 
 
 def stack(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.errors import UsageError
     from jitkernel.views.stack import stack as view
 
-    frontend.display(view(frontend.session))
+    session = frontend.session
+    if arguments.after is None:
+        frontend.display(view(session))
+        return
+    if not arguments.after > 0:
+        raise UsageError("%stack: --after takes seconds, more than 0")
+    session.look_after(arguments.after, lambda stopped: frontend.display(view(session)))
 
 
 def compare(frontend: Frontend, arguments: Any) -> None:
@@ -195,6 +202,12 @@ MAGICS = (
         "stack",
         "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
         stack,
+        (
+            Argument(
+                "--after", "show it when code has run for so many seconds, and go on", "", float
+            ),
+        ),
+        example="%stack --after 2",
     ),
     Magic(
         "compare",
