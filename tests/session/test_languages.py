@@ -14,6 +14,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jitkernel import Session
 from jitkernel.errors import (
@@ -369,3 +371,33 @@ def test_a_file_adds_one(s: Session, forget: None, tmp_path: Path) -> None:
 def test_a_language_that_is_not_there(s: Session) -> None:
     with pytest.raises(UsageError, match="did you mean kaleidoscope"):
         s.run("1", "kaleidoskope")
+
+
+# -- against Python ----------------------------------------------------------------------------
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> str:
+    """Chains of numbers, parentheses and operators that Python reads alike (one `<` at most)."""
+    parts = [str(draw(st.integers(0, 9)))]
+    for _ in range(draw(st.integers(0, 6))):
+        operand = str(draw(st.integers(0, 9)))
+        if draw(st.booleans()):
+            inner = draw(st.sampled_from("+-*<")), draw(st.integers(0, 9))
+            operand = f"({operand} {inner[0]} {inner[1]})"
+        parts += [draw(st.sampled_from("+-*")), operand]
+    if draw(st.booleans()) and len(parts) > 1:
+        parts[2 * draw(st.integers(0, len(parts) // 2 - 1)) + 1] = "<"
+    return " ".join(parts)
+
+
+@given(st.lists(expressions(), min_size=1, max_size=8))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_values_are_pythons(shared: Session, sources: list[str]) -> None:
+    """All values of a cell: a function for each expression, and one call of each."""
+    shared.reset()
+    cell = "".join(f"def f{i}(x) {source};\n" for i, source in enumerate(sources))
+    k(shared, cell)
+    for i, source in enumerate(sources):
+        assert shared[f"f{i}"](0.0) == float(eval(source)), source
+        assert k(shared, source).value == float(eval(source)), source
