@@ -105,9 +105,10 @@ def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
 
 
 def test_a_compile_that_takes_too_long() -> None:
-    with CompilerPool(timeout=0.3) as pool:
+    with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
+        pool.timeout = 0.3
         began = time.monotonic()
         with pytest.raises(CompileError, match=r"longer than 0\.3 s"):
             pool.compile(Request(slow()))
