@@ -1,0 +1,85 @@
+"""The tour and the course in JupyterLab: run by its own menu, looked at in two widths."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import ROOT, Lab
+
+NOTEBOOKS = ROOT / "notebooks"
+LESSONS = sorted(f"course/{path.name}" for path in (NOTEBOOKS / "course").glob("*.ipynb"))
+# One lesson each time; all of them take a minute or two.
+NAMES = [
+    "tour.ipynb",
+    *(n if n == LESSONS[0] else pytest.param(n, marks=pytest.mark.slow) for n in LESSONS),
+]
+IDLE = (
+    "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
+    "return k?.connectionStatus==='connected' && k.status==='idle'}"
+)
+NUMBERED = (
+    "n=>[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+    ".filter(e=>/\\[\\d+\\]/.test(e.textContent)).length>=n"
+)
+# Outputs and texts that are wider than the place they are shown in, without scrolling of their own.
+CLIPPED = (
+    "()=>[...document.querySelectorAll('.jp-RenderedHTMLCommon, .jp-RenderedText')]"
+    ".filter(e=>e.scrollWidth>e.clientWidth+2 && "
+    "![...e.querySelectorAll('*'), e, e.parentElement]"
+    ".some(c=>/auto|scroll/.test(getComputedStyle(c).overflowX)))"
+    ".map(e=>e.innerText.slice(0, 80))"
+)
+PICTURES = (
+    "()=>[...document.querySelectorAll('.jp-Notebook img')]"
+    ".map(e=>[e.naturalWidth>0, /\\d/.test(e.alt)])"
+)
+FAILED = (
+    "()=>[...document.querySelectorAll('.jp-CodeCell')].map((c,i)=>[i, "
+    "[...c.querySelectorAll('.jp-OutputArea-output')].some(o=>"
+    "o.dataset.mimeType==='application/vnd.jupyter.stderr' && "
+    "o.querySelector('pre')?.textContent.match(/^[A-Z]\\w+: /))])"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(lab: Lab) -> Path:
+    for name in ("course", "tour.ipynb", "arena.svg"):
+        source, target = NOTEBOOKS / name, lab.folder / name
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            shutil.copy(source, target)
+    return lab.folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_and_nothing_is_clipped(lab: Lab, folder: Path, name: str) -> None:
+    cells = json.loads((folder / name).read_text())["cells"]
+    code = [c for c in cells if c["cell_type"] == "code"]
+    page = lab.page(f"/lab/tree/{name}?reset")
+    try:
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+        if code:
+            page.wait_for_function(IDLE, timeout=60_000)
+            page.evaluate("()=>{window.jupyterapp.commands.execute('notebook:run-all-cells')}")
+            page.wait_for_function(NUMBERED, arg=len(code), timeout=100_000)
+            page.wait_for_function(IDLE, timeout=60_000)
+        for width in (1280, 800):
+            page.set_viewport_size({"width": width, "height": 1000})
+            page.wait_for_timeout(300)
+            assert page.evaluate(CLIPPED) == [], width
+        assert all(loaded and told for loaded, told in page.evaluate(PICTURES))
+        _fails_where_it_means_to(page, code)
+    finally:
+        page.evaluate("()=>window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        page.close()
+
+
+def _fails_where_it_means_to(page: Any, code: list[dict[str, Any]]) -> None:
+    meant = [i for i, c in enumerate(code) if "raises-exception" in c["metadata"].get("tags", ())]
+    assert [i for i, failed in page.evaluate(FAILED) if failed] == meant
