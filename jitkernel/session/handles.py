@@ -59,6 +59,9 @@ class FunctionHandle:
             raise UsageError(f"@{self.name} is not defined any more")
         return self._session.program.linker.canonical(symbol)
 
+    def __index__(self) -> int:
+        return self.address
+
     def __repr__(self) -> str:
         symbol = self._session.program.symbol(self.name)
         return f"<@{self.name} {symbol.info if symbol else 'gone'}>"
@@ -99,6 +102,9 @@ class VariableHandle:
     def address(self) -> int:
         """Where it is, in the executor."""
         return self._place()[1]
+
+    def __index__(self) -> int:
+        return self.address
 
     def __repr__(self) -> str:
         return f"<@{self.name} {self.typed.text()}>"

@@ -273,6 +273,17 @@ def test_the_thunks_of_many_signatures_do_not_pile_up(s, monkeypatch):
     assert s.call("w3", 2) == 2
 
 
+def test_handles_are_pointers_for_calls_from_python(s):
+    s.run("define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@n = global i32 6")
+    s.run(
+        "define i32 @apply(ptr %f, ptr %p) {\n  %v = load i32, ptr %p\n"
+        "  %r = call i32 %f(i32 %v)\n  ret i32 %r\n}"
+    )
+    assert s.call("apply", s["sq"], s["n"]) == 36
+    s.hibernate("sq")
+    assert s.call("apply", s["sq"], s["n"]) == 36
+
+
 def test_the_kernel_process_never_loads_llvm():
     import subprocess
     import sys

@@ -18,7 +18,7 @@ def from_python(
 ) -> TypedValue:
     """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
 
-    bool, int and float for numbers; None, int, str and bytes for pointers (text is copied with a
+    bool, int and float for numbers; None, int, str, bytes and handles for pointers (text is copied with a
     NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
     """
     if isinstance(thing, TypedValue):
@@ -45,6 +45,8 @@ def from_python(
             thing = thing.encode("utf-8", "surrogateescape") + b"\0"
         if isinstance(thing, (bytes, bytearray, memoryview)):
             thing = host.allocate(bytes(thing), 16)
+        elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
+            thing = thing.__index__()
         if isinstance(thing, int) and 0 <= thing < 1 << 64:
             return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
     if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
