@@ -139,6 +139,7 @@ def test_every_cell_is_kaleidoscope_there(tile: Kernel) -> None:
     assert tile.result("%%llvm\n@fib(4.0)") == "double 3.0"
     assert "fib" in tile.ok("%who")
     assert "5.0" in tile.ok("%time fib(5)")
+    assert "a call" in tile.ok("%timeit -n 10 -r 2 fib(10)")
 
 
 def test_what_editors_are_told(tile: Kernel, kernel: Kernel) -> None:
