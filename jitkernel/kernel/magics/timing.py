@@ -42,7 +42,7 @@ def timeit(frontend: Frontend, arguments: Any) -> Any:
     if not code:
         raise UsageError("%timeit needs a call: %timeit @sq(7)")
     if frontend.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():
-        code = "@" + code  # a plain call of another language, `fib(20)`, is a call line but for that
+        code = "@" + code  # `fib(20)` lacks no more than that to be a call line
     calls = frontend.session.time(
         code, number=arguments.n or 0, repeat=arguments.r or 7, sink=frontend
     )
