@@ -37,6 +37,7 @@ ROWS: tuple[Row, ...] = (
     Row("cache-kernel", "Object cache: warm cells through Jupyter", "cache:through_jupyter"),
     Row("save", "A session in a file: save and restore", "save:save_and_restore"),
     Row("autosave", "A session in a file: saved after each cell", "save:autosave"),
+    Row("watch", "Looking at globals while code runs", "watching:watched"),
     Row("contexts", "LLVM contexts: thrown away, shared, kept", "contexts:named_types"),
     Row("explain", "Explain a function from source to bytes", "explain:panels"),
     Row("faults", "Recovery from faults", "recovery:faults"),
