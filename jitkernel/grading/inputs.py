@@ -104,7 +104,7 @@ def draw(kinds: tuple[Kind, ...], chance: random.Random) -> tuple[Any, ...]:
 def _draw(kind: Kind, chance: random.Random) -> Any:
     match kind.name:
         case "int":
-            return _integer(kind, chance)
+            return chance.random() < 0.5 if kind.bits == 1 else _integer(kind, chance)
         case "float":
             if kind.low is not None and kind.high is not None:
                 return _rounded(chance.uniform(kind.low, kind.high), kind.bits)
@@ -156,6 +156,9 @@ def smaller(kinds: tuple[Kind, ...], values: tuple[Any, ...]) -> Iterator[tuple[
 
 def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
     match kind.name:
+        case "int" if kind.bits == 1:
+            if value:
+                yield False
         case "int":
             low, high = kind.bounds
             positive = [-value] if value < 0 else []
@@ -192,5 +195,8 @@ def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]
             words.append(str(len(last)))
             continue
         last = next(free)
-        words.append(f'"{last}"' if isinstance(last, str) else str(last))
+        if isinstance(last, bool):
+            words.append(str(last).lower())  # as i1 values are typed
+        else:
+            words.append(f'"{last}"' if isinstance(last, str) else str(last))
     return f"{written(function)}({', '.join(words)})"

@@ -117,6 +117,30 @@ def test_a_counterexample_is_made_simpler(s: Session) -> None:
     assert lines[0] == "@clz(1001): expected 22, got 99"
 
 
+def test_all_calls_together_are_limited(s: Session) -> None:
+    exercise = grading.make_exercise(s, "clz", CLZ)
+    before = s.engine.executor.settings
+    s.engine.executor.settings = type(before)(cell_timeout=0.3)
+    text = (
+        "  call i32 @usleep(i32 40000)\n  %r = call i32 @llvm.ctlz.i32(i32 %x, i1 false)\n"
+        "  ret i32 %r"
+    )
+    rest = "\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i32 @usleep(i32)"
+    lines = failure(s, exercise, body(text) + rest)
+    s.engine.executor.settings = before
+    assert lines[0].startswith("@clz is too slow: ") and lines[0].endswith(" inputs took 3 s")
+
+
+def test_truth_values_and_small_integers(s: Session) -> None:
+    source = "define i8 @pick(i1 %c, i8 %a) {\n  %r = select i1 %c, i8 %a, i8 0\n  ret i8 %r\n}"
+    exercise = grading.make_exercise(s, "pick", source)
+    s.run(source.replace("i8 %a)", "i8 signext %a)").replace("define i8", "define signext i8"))
+    assert grading.check(s, exercise).inputs == 200
+    wrong = source.replace("i8 %a, i8 0", "i8 0, i8 0").replace("i8 %a)", "i8 signext %a)")
+    lines = failure(s, exercise, wrong.replace("define i8", "define signext i8"))
+    assert lines[0] == "@pick(true, 1): expected 1, got 0"
+
+
 def test_what_it_printed_is_told(s: Session) -> None:
     source = body("  call i32 @puts(ptr @m)\n  ret i32 31") + '\n@m = constant [3 x i8] c"hi\\00"'
     lines = failure(s, grading.make_exercise(s, "clz", CLZ), source)

@@ -23,4 +23,6 @@ def test_an_exercise_is_made_listed_and_graded(kernel, tmp_path: Path) -> None:
     )
     kernel.ok("define i32 @twice(i32 %x) {\n  %r = add i32 %x, %x\n  ret i32 %r\n}")
     assert "202 inputs" in kernel.ok(f"%check twice --folder {folder}")
+    both = "define i32 @twice(i32 %x) {\n  %r = shl i32 %x, 1\n  ret i32 %r\n}\n"
+    assert "202 inputs" in kernel.ok(f"{both}%check twice --folder {folder}")
     assert "there is no exercise" in kernel.fails(f"%check thrice --folder {folder}")
