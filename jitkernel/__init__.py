@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from jitkernel._version import __version__
 
 if TYPE_CHECKING:
-    from jitkernel import views
+    from jitkernel import grading, views
     from jitkernel.arena import Arena
     from jitkernel.session import Session
 
-__all__ = ["Arena", "Session", "__version__", "errors", "views"]
+__all__ = ["Arena", "Session", "__version__", "errors", "grading", "views"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
         from jitkernel.arena import Arena
 
         return Arena
-    if name in ("views", "errors"):
+    if name in ("views", "errors", "grading"):
         import importlib
 
         return importlib.import_module(f"jitkernel.{name}")
