@@ -18,8 +18,8 @@ def from_python(
 ) -> TypedValue:
     """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
 
-    bool, int and float for numbers; None, int, str, bytes and handles for pointers (text is copied with a
-    NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
+    bool, int and float for numbers; None, int, str, bytes and handles for pointers (text is copied
+    with a NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
     """
     if isinstance(thing, TypedValue):
         if type is not None and thing.type != type:
