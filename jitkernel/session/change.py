@@ -1,64 +1,120 @@
 """What one run or eviction did to the program, so that it can be taken back.  Start from `Change`.
 
-Records only: who makes and reverts them is `program.Program`, who keeps them `undo.UndoHistory`.
+Records only: `program.Program` makes them, `reverting` takes them back, `undo.UndoHistory` keeps
+them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jitkernel.linker import Block, Symbol
 from jitkernel.session.cell import Cell
 
-__all__ = ["Change", "Removed"]
+__all__ = ["Change", "Effects", "Removed", "title"]
 
 
 @dataclass(slots=True)
 class Removed:
-    """A cell that left memory, with what is needed to bring it back at the same addresses."""
+    """A cell that left memory, with what is needed to bring it back at the same addresses.
+
+    `exports` are where what it defined began and ended, and the names.
+    """
 
     cell: Cell
     owned: frozenset[str]
     names: tuple[str, ...]
     rodata: Block | None
     data: Block | None
+    adopted: tuple[Block, ...]
     pins: tuple[tuple[str, int], ...]
     held: tuple[Block, ...]
-    cell_id: str | None
     text: tuple[int, int, int, list[str]]
     linked: bool
     ghosts: tuple[Symbol, ...] = ()
+    exports: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a run did that taking it back leaves: bytes it printed, the names that its statements
+    mention (see `effects.lasting`), the cells whose constructors and destructors ran."""
+
+    printed: int = 0
+    names: frozenset[str] = frozenset()
+    constructed: int = 0
+    destroyed: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Change:
     """What one run or eviction did to the program, so that it can be taken back.
 
+    `cell` is the number of the run that it is or was (0: an eviction, a collection).  `added` is
+    the cell that the run made, `back` are cells that an undo brought back: both leave when the
+    change is reverted, and those in `removed` return.
+
     `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
-    what was known of its type.  `replaced` is the cell that had the notebook cell's id before (0:
-    none).  `ghosts` stand for symbols of another type, see `_retype`.  `pages` are bytes of the
-    data zone as they were before.
+    what was known of its type; `whys` has what calls of a missing one said.  `ids` maps a notebook
+    cell's id to the number of the cell that had it before (0: none), `replaced` is that of
+    `added`.  `pages` are bytes of the data zone as they were before, by address.  `results` is the
+    last result before, `values` are those of cells that left.  `effects` say what the run did that
+    is no part of the program.
+
+    `ghosts` stand for symbols of another type, see `ghosts.retype`; `haunts` are ghosts that get
+    back the cells of those numbers, and the symbol's entry where that is so.
     """
 
     title: str
+    cell: int = 0
     added: Cell | None = None
+    back: list[Cell] = field(default_factory=list)
     replaced: int = 0
     removed: list[Removed] = field(default_factory=list)
     leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    whys: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
     results: Any = None
-    pages: list[tuple[int, bytes]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    values: dict[int, Any] = field(default_factory=dict)
+    pages: dict[int, bytes] = field(default_factory=dict)
     symbols: list[Symbol] = field(default_factory=list)
     ghosts: list[Symbol] = field(default_factory=list)
+    haunts: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    effects: Effects = field(default_factory=Effects)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing of the program or its data is different since."""
         added = self.added is not None and (self.added.image is not None or self.added.strings)
         return not (
-            added or self.replaced or self.removed or self.moved or self.types or self.pages
+            added
+            or self.back
+            or self.replaced
+            or self.removed
+            or self.moved
+            or self.types
+            or self.pages
         )
+
+    @property
+    def arrived(self) -> list[Cell]:
+        """The cells that leave when the change is reverted."""
+        return [*self.back, *([self.added] if self.added is not None else ())]
+
+    def remember(self, pages: Iterable[tuple[int, bytes]]) -> None:
+        """More old bytes; where some were known, those are older and stay."""
+        for address, old in pages:
+            known = self.pages.get(address, b"")
+            if len(old) > len(known):
+                self.pages[address] = known + old[len(known) :]
+
+
+def title(number: int, source: str) -> str:
+    """What the run of a cell is called: `cell 5: @sq(7)`."""
+    first = source.strip().partition("\n")[0]
+    return f"cell {number}: {first if len(first) <= 50 else first[:47] + '...'}"

@@ -191,7 +191,7 @@ class Definer(Relay):
                 replace_object(program, other, record)
         except BaseException:
             if change.added is not None:
-                self.session.history.abandon(change)
+                self.session.history.cancel(change)
             raise
         cell.used = self.session.residency.clock
         t = compiled.times
@@ -238,6 +238,7 @@ class Definer(Relay):
         image = self.cell.image
         if image is None or not image.init:
             return
+        self.change.effects.constructed = self.cell.number
         outcome = self.engine.call_many(image.init)
         if outcome.kind != "ok":
             error = self.error(outcome)

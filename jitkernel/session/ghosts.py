@@ -13,7 +13,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.session.change import Change
 from jitkernel.session.signatures import Signature, Variable
 
-__all__ = ["bind_ghosts", "ghosts_of", "lay", "retype"]
+__all__ = ["bind_ghosts", "ghosts_of", "haunt", "lay", "retype"]
 
 
 def retype(
@@ -77,14 +77,40 @@ def bind_ghosts(linker: Linker, image: Image, ghosts: Iterable[Symbol]) -> None:
             _haunt(linker, symbol, ghost, [image])
 
 
-def lay(linker: Linker, ghost: Symbol) -> None:
-    """The symbol has the ghost's type again: its users and its entry return to it."""
+def lay(linker: Linker, ghost: Symbol) -> bool:
+    """The symbol has the ghost's type again: its users return to it, and its entry where the ghost
+    has one: whether it has."""
+    symbol = linker.symbols.get(ghost.name)
+    if symbol is None:
+        return False
+    images = list(ghost.users or ())
+    swapped = bool(ghost.stub)
+    if swapped:
+        # Who stored a pointer to the function of the other type meets what is missing.
+        fresh = _swap_entries(linker, symbol, ghost)
+        linker.rebind(symbol, fresh or symbol.address)
+    _haunt(linker, ghost, symbol, images)
+    return swapped
+
+
+def haunt(linker: Linker, ghost: Symbol, images: Iterable[Image], swap: bool) -> None:
+    """The opposite of `lay`: those images refer to the ghost again."""
     symbol = linker.symbols.get(ghost.name)
     if symbol is None:
         return
-    images = list(ghost.users or ())
-    if ghost.stub:
-        fresh, symbol.stub = symbol.stub, ghost.stub
-        ghost.stub = fresh  # of the other type's users, who are gone
-        linker.rebind(symbol, fresh or symbol.address)
-    _haunt(linker, ghost, symbol, images)
+    was = linker.bind.held_value(symbol.definition, symbol.stub)
+    if swap:
+        _swap_entries(linker, symbol, ghost)
+    _haunt(linker, symbol, ghost, images)
+    if symbol.users or symbol.slot or symbol.stub:
+        linker.rebind(symbol, was)
+
+
+def _swap_entries(linker: Linker, symbol: Symbol, ghost: Symbol) -> int:
+    """The canonical entries of the two change places; what the symbol's was."""
+    fresh, symbol.stub = symbol.stub, ghost.stub
+    ghost.stub = fresh
+    for one in (symbol, ghost):
+        if one.stub:
+            linker.bind.write_stub(one)
+    return fresh

@@ -117,6 +117,7 @@ class Program:
             for n, _ in known
             if (s := symbols.get(n)) is not None
         }
+        change.whys = {n: s.why for n in before if (s := symbols[n]).why}
         owned = {n: frozenset(self.cells[n].names) for n, _ in before.values() if n in self.cells}
         if old is not None:
             owned[old.number] = frozenset(old.names)
@@ -139,8 +140,7 @@ class Program:
                     arena.write(at, data)
         cell.image = image
         self.cells[cell.number] = cell
-        change.added = cell
-        change.replaced = old.number if old is not None else 0
+        self._arrives(cell, change)
         cell.libraries = self._taken_from_libraries(summary)
         self.libraries.add(cell)
         for name in retype:
@@ -215,7 +215,7 @@ class Program:
     @_written
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
-        change.added, change.replaced = cell, old.number
+        self._arrives(cell, change)
         self._retire(old, cell, old, frozenset(old.names), change)
 
     def adopt(self, cell: Cell, change: Change) -> None:
@@ -223,8 +223,7 @@ class Program:
         self.note(cell)
         self.cells[cell.number] = cell
         if change.added is None:
-            change.added = cell
-            change.replaced = self.by_id.get(cell.cell_id, 0) if cell.cell_id else 0
+            self._arrives(cell, change)
         if cell.cell_id:
             self.by_id[cell.cell_id] = cell.number
 
@@ -232,6 +231,13 @@ class Program:
         """A cell owns something else than it did."""
         if self.linker.bind.journal is not None:
             self.linker.bind.journal.cells[cell.number] = None
+
+    def _arrives(self, cell: Cell, change: Change) -> None:
+        change.added = cell
+        if cell.cell_id:
+            before = self.by_id.get(cell.cell_id, 0)
+            change.ids[cell.cell_id] = before
+            change.replaced = before if before in self.cells else 0
 
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
         """Remember the type that a function was declared with."""
@@ -317,9 +323,10 @@ class Program:
         change.removed.append(
             Removed(
                 cell, owned, names_of(image), image.rodata if image else None,
-                image.data if image else None, image.pins if image else (), held,
-                cell.cell_id, _text(cell), image is not None,
+                image.data if image else None, image.adopted if image else (),
+                image.pins if image else (), held, _text(cell), image is not None,
                 ghosts_of(self.linker, image),
+                tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
             )
         )  # fmt: skip
         for ghost in change.removed[-1].ghosts:
@@ -334,6 +341,7 @@ class Program:
         self.cells.pop(cell.number, None)
         self.libraries.drop(cell)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
+            change.ids.setdefault(cell.cell_id, cell.number)
             del self.by_id[cell.cell_id]
 
 

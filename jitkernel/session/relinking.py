@@ -147,7 +147,8 @@ def place_again(
 ) -> Image:
     """Link an object where it has been before; only the names it owned are its own again."""
     symbols = program.linker.symbols
-    others = {s: s.definition for n in names if n not in owned and (s := symbols.get(n))}
+    lost = {n for n in names if n not in owned}
+    others = {s: s.definition for n in lost if (s := symbols.get(n))}
     image = program.linker.place(
         object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
         write_data=write_data, takeover=takeover, text_was=text_was, missing=True,
@@ -156,4 +157,8 @@ def place_again(
         _add_extra(program, image, extra, extra[0] in owned)
     for symbol, was in others.items():
         program.linker.redefine(symbol, was)
+    for symbol, _, _ in image.exports:
+        if symbol.image is image and symbol.name in lost:  # nobody has defined it since
+            program.linker.fail(symbol, "")
+            program.linker.table.drop_if_unused(symbol)
     return image

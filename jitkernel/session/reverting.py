@@ -1,6 +1,6 @@
 """A change to the program is taken back, or what was kept for that is given up.
 
-Start from `revert`.
+Start from `revert`.  What it returns is a change too: taking that back does the first again.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import LinkError
-from jitkernel.linker import SymbolState
+from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.session.cell import CellState
 from jitkernel.session.change import Change, Removed
-from jitkernel.session.ghosts import bind_ghosts, lay
+from jitkernel.session.ghosts import bind_ghosts, haunt, lay
 from jitkernel.session.relinking import place_again
 
 if TYPE_CHECKING:
@@ -21,13 +21,48 @@ if TYPE_CHECKING:
 __all__ = ["forget", "revert"]
 
 
-def revert(program: Program, change: Change) -> None:
-    """Take a change back: what it removed returns to its addresses, what it added goes."""
+def revert(program: Program, change: Change) -> Change:
+    """Take a change back: what it removed returns to its addresses, what it added goes.
+
+    The opposite change, which holds what is needed to do the first again: give that to `forget`
+    or to `revert`.  Data is not written: see `DataShadow.restore`.
+    """
+    inverse = _opposite(program, change)
+    owned = {c.number: frozenset(c.names) for c in change.arrived}
     with program.writing():
         _bring_back(program, change.removed)
-        _move_back(program, change)
-        _take_out(program, change)
+        inverse.back = [r.cell for r in change.removed]
+        _move_back(program, change, inverse)
+        for cell in change.arrived:
+            if cell.number in program.cells:
+                program.remove(cell, CellState.EVICTED, owned[cell.number], inverse)
+        for name, why in change.whys.items():
+            symbol = program.symbol(name)
+            if symbol is not None and symbol.state is SymbolState.MISSING:
+                symbol.why = why
+                program.linker.bind.note(symbol)
+    for cell_id, number in change.ids.items():
+        if number and number in program.cells:
+            program.by_id[cell_id] = number
+        else:
+            program.by_id.pop(cell_id, None)
     forget(program, change)
+    return inverse
+
+
+def _opposite(program: Program, change: Change) -> Change:
+    """The change that leads from after the revert to what is now, as far as it is known before."""
+    inverse = Change(change.title, change.cell, effects=change.effects)
+    for name in change.moved:
+        symbol = program.symbol(name)
+        if symbol is None:
+            inverse.moved[name] = 0, None
+            continue
+        inverse.moved[name] = symbol.image.cell if symbol.image is not None else 0, symbol.info
+        inverse.whys[name] = symbol.why
+    inverse.ids = {i: program.by_id.get(i, 0) for i in change.ids}
+    inverse.types = {n: program.types.get(n) for n in change.types}
+    return inverse
 
 
 def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
@@ -40,9 +75,6 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         program.cells[cell.number] = cell
         program.note(cell)
         program.libraries.add(cell)
-        if removed.cell_id:
-            cell.cell_id = removed.cell_id
-            program.by_id[removed.cell_id] = cell.number
         if not removed.linked:
             continue
         record = program.store.get(cell.number)
@@ -55,12 +87,16 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             program, cell, record.object, cell.number, removed.names, removed.owned, removed.pins,
             at, text_was=removed.text[0],
         )  # fmt: skip
+        for block in removed.adopted:  # where its variables are, whoever had them meanwhile
+            if block not in image.blocks:
+                block.holders += 1
+                image.adopted += (block,)
         bind_ghosts(program.linker, image, removed.ghosts)
     if gone:
         program.cells = dict(sorted(program.cells.items()))
 
 
-def _move_back(program: Program, change: Change) -> None:
+def _move_back(program: Program, change: Change, inverse: Change) -> None:
     """Symbols and types mean what they meant."""
     linker, symbols = program.linker, program.linker.symbols
     for name, (owner, info) in change.moved.items():
@@ -68,18 +104,22 @@ def _move_back(program: Program, change: Change) -> None:
         if symbol is None:
             continue
         linker.bind.note(symbol)
-        if owner:
+        if owner or info is not None:
             symbol.info = info
+        if owner:
             holder = program.cells.get(owner)
             owned = holder.image if holder is not None else None
             if owned is not None and symbol.image is not owned:
-                for other, address, size in owned.exports:
-                    if other is symbol:
-                        linker.redefine(
-                            symbol, (SymbolState.DEFINED, address, size, owned, symbol.kind, "")
-                        )
+                _give_back(program, symbol, owned)
     for ghost in change.ghosts:
-        lay(linker, ghost)
+        users = tuple(i.cell for i in ghost.users or ())
+        _keep(program, ghost, inverse)
+        inverse.haunts.append((ghost, users, lay(linker, ghost)))
+    for ghost, users, swapped in change.haunts:
+        inverse.ghosts.append(ghost)
+        _keep(program, ghost, inverse)
+        cells = [program.cells[n] for n in users if n in program.cells]
+        haunt(linker, ghost, [c.image for c in cells if c.image is not None], swapped)
     for name, body in change.types.items():
         if body is None:
             program.types.pop(name, None)
@@ -87,25 +127,22 @@ def _move_back(program: Program, change: Change) -> None:
             program.types[name] = body
 
 
-def _take_out(program: Program, change: Change) -> None:
-    """The cell that the change added leaves for good."""
-    linker = program.linker
-    added = change.added
-    if added is not None and added.number in program.cells:
-        program.note(added)
-        if added.image is not None:
-            linker.unlink(added.image)
-        for block in added.strings:
-            linker.release_block(block)
-        added.strings = ()
-        added.extras = ()
-        added.image, added.state = None, CellState.EVICTED
-        program.cells.pop(added.number, None)
-        program.libraries.drop(added)
-        if added.cell_id and program.by_id.get(added.cell_id) == added.number:
-            del program.by_id[added.cell_id]
-    if added is not None and added.cell_id and change.replaced in program.cells:
-        program.by_id[added.cell_id] = change.replaced
+def _give_back(program: Program, symbol: Symbol, image: Image) -> None:
+    """An image defines a symbol again."""
+    for at, (other, address, size) in enumerate(image.exports):
+        if other.name == symbol.name:
+            if other is not symbol:  # it was forgotten meanwhile
+                exports = list(image.exports)
+                exports[at] = symbol, address, size
+                image.exports = tuple(exports)
+                program.note(program.cells[image.cell])
+            kind = other.kind
+            program.linker.redefine(symbol, (SymbolState.DEFINED, address, size, image, kind, ""))
+
+
+def _keep(program: Program, ghost: Symbol, inverse: Change) -> None:
+    program.linker.hold(ghost)
+    inverse.symbols.append(ghost)
 
 
 def forget(program: Program, change: Change) -> None:
@@ -113,7 +150,7 @@ def forget(program: Program, change: Change) -> None:
     for removed in change.removed:
         for block in removed.held:
             program.linker.release_block(block)
-        if removed.cell.image is None:
+        if removed.cell.image is None and removed.cell.number not in program.cells:
             program.store.drop(removed.cell.number)
     change.removed = []
     for symbol in change.symbols:

@@ -45,7 +45,9 @@ from jitkernel.languages.llvm.types import FunctionType, parse_type, quote_name
 from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
+from jitkernel.session.change import title
 from jitkernel.session.definer import Definer, row
+from jitkernel.session.effects import mentioned
 from jitkernel.session.full import explain_full
 from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
@@ -90,6 +92,7 @@ class Runner(Definer):
             self.session.sink = before
             self.result.stdout = self.out.decode("utf-8", "replace")
             self.result.stderr = self.err.decode("utf-8", "replace")
+            self.change.effects.printed += len(self.out) + len(self.err)
 
     def _read(self, source: str) -> Plan:
         known = self.host()
@@ -116,9 +119,8 @@ class Runner(Definer):
             self.note(f"{warning.severity}: {warning.render()}")
         self.session.number = self.cell.number
         self.session.residency.clock += 1
-        title = plan.source.strip().partition("\n")[0]
-        shown = title if len(title) <= 50 else title[:47] + "..."
-        self.change = self.session.history.begin(f"cell {self.cell.number}: {shown}")
+        number = self.cell.number
+        self.change = self.session.history.begin(title(number, plan.source), number)
         self.change.results = (self.session.last,)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         blocks: dict[int, Block] = {}  # by the identity of their actions
@@ -142,6 +144,8 @@ class Runner(Definer):
         except BaseException:
             self.cell.state = CellState.FAILED
             raise
+        if plan.actions:
+            self.change.effects.names = mentioned(a.text for a in plan.actions)
         self.session.history.keep(self.change)
         self.session.remember_names(plan, self.cell.number)
         self.result.cell = self.cell

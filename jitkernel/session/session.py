@@ -24,6 +24,7 @@ from jitkernel.session.definer import CellOptions, Definer
 from jitkernel.session.engine import Engine
 from jitkernel.session.eviction import closure, evict
 from jitkernel.session.faults import Graves, Places, error_of
+from jitkernel.session.garbage import Garbage, collect
 from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
 from jitkernel.session.host import SessionHost
 from jitkernel.session.memory_log import MemoryLog, Sample
@@ -43,6 +44,7 @@ from jitkernel.session.source_lines import line_finder
 from jitkernel.session.stopped import Stopped, running
 from jitkernel.session.store import Record, Store
 from jitkernel.session.symbol_table import SymbolTable
+from jitkernel.session.taking_back import redo, undo, undo_one
 from jitkernel.session.undo import UndoHistory
 from jitkernel.session.watch import Watched, Watches
 from jitkernel.session.without_running import compile_only, place_object, place_only, run_many
@@ -465,7 +467,8 @@ class Session:
             )
             self.history.keep(change)
             for cell in gone:
-                self.results.pop(cell.number, None)
+                if cell.number in self.results:
+                    change.values[cell.number] = self.results.pop(cell.number)
             self.release_contexts()
             return gone
 
@@ -516,39 +519,39 @@ class Session:
                     self.residency.hibernate(cell)
             return cells
 
-    def undo(self, count: int = 1) -> list[str]:
-        """Take the last `count` runs or evictions back; a sentence for each."""
-        with self._turn():
-            said: list[str] = []
-            for _ in range(count):
-                change, heap = self.history.undo()
-                if change.added is not None:
-                    self.results.pop(change.added.number, None)
-                if change.results is not None:
-                    self.last = change.results[0]
-                words = f"undone: {change.title}"
-                if heap:
-                    words += f"; {heap} restored words point into the executor's heap"
-                    words += ", which was not undone"
-                said.append(words)
-            return said
+    def undo(
+        self,
+        count: int = 1,
+        *,
+        cell: int | None = None,
+        name: str = "",
+        cascade: bool = False,
+    ) -> list[str]:
+        """Take the last `count` runs or evictions back; a sentence for each.
 
-    def gc(self) -> dict[str, int]:
-        """Free what nobody can reach: cells without definitions, and whole pages of freed text.
-
-        The number of `cells` freed, and `bytes` given back to the system.
+        `cell` takes back that cell's run alone, `name` the last one that defined a symbol; later
+        runs may not build on it, unless `cascade` takes those back too.  Raises UsageError, and
+        EvictError with the runs that are in the way.
         """
         with self._turn():
-            before = self.engine.arena.resident()
-            change = Change("gc")
-            cells = [c for c in self.cells if not c.exports and c.image is not None]
-            for cell in cells:
-                if self.program.linker.dependents(cell.image):  # type: ignore[arg-type]
-                    continue
-                evict(self.program, [cell], change, finish=self.finish)
-            forget(self.program, change)
-            self.engine.arena.trim()
-            return {"cells": len(cells), "bytes": max(before - self.engine.arena.resident(), 0)}
+            if cell is not None or name:
+                return undo_one(self, cell, name.removeprefix("@"), cascade)
+            return undo(self, count)
+
+    def redo(self, count: int = 1) -> list[str]:
+        """Do again what the last `count` undos took back, until something new is run."""
+        with self._turn():
+            return redo(self, count)
+
+    def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
+        """Free what nobody can reach: cells whose definitions have all been replaced and that
+        nothing uses, and whole pages of freed memory.
+
+        What is collected can be undone as an eviction can; `undo` forgets everything that could
+        be, and frees what was kept for that.  `dry_run` only tells.
+        """
+        with self._turn():
+            return collect(self, dry_run, undo)
 
     def save(self, path: str) -> int:
         """Write the session to a file, all of it or nothing; the file's size in bytes.

@@ -6,6 +6,9 @@ the record of the run that changed them.  Nothing is copied while the zone holds
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
 from jitkernel.arena import Arena
 
 __all__ = ["CHUNK", "DataShadow"]
@@ -38,14 +41,38 @@ class DataShadow:
             piece = old[at : at + CHUNK]
             if now[at : at + CHUNK] != piece:
                 found.append((start + at, piece))
+        if found:
+            found = self._alive(found, now)
         self._copy = bytes(now)
         return found
+
+    def _alive(self, found: list[tuple[int, bytes]], now: memoryview) -> list[tuple[int, bytes]]:
+        """Those pages that differ where something is live; freed data is filled anew."""
+        holes = list(self._zone.list.holes())
+        kept: list[tuple[int, bytes]] = []
+        for address, old in found:
+            offset = address - self._zone.start
+            one, other = bytearray(old), bytearray(now[offset : offset + len(old)])
+            at = bisect_right(holes, (address, 1 << 64)) - 1
+            for start, stop in holes[max(at, 0) :]:
+                low, high = max(start - address, 0), min(stop - address, len(old))
+                if start >= address + len(old):
+                    break
+                if low < high:
+                    one[low:high] = other[low:high] = bytes(high - low)
+            if one != other:
+                kept.append((address, old))
+        return kept
 
     def forget(self) -> None:
         """Remember what is now, and report nothing."""
         self.changes()
 
-    def restore(self, pages: list[tuple[int, bytes]]) -> int:
+    def read(self, pages: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
+        """What is now where those bytes were."""
+        return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
+
+    def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:
         """Write old bytes back where extents are live; the number of words that point into the
         upper address space, where the executor's heap, stack and libraries are."""
         heap = 0

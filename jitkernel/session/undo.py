@@ -1,16 +1,18 @@
-"""The last runs, so that they can be taken back.  Start from `UndoHistory`.
+"""The last runs, so that they can be taken back and done again.  Start from `UndoHistory`.
 
-What cannot be taken back (output, files, what was malloc'ed) is said, not hidden.
+What cannot be taken back (output, files, what was malloc'ed) is said, not hidden: see `effects`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
 
 from jitkernel.errors import UsageError
 from jitkernel.linker import Image
 from jitkernel.session.change import Change
+from jitkernel.session.dependence import Obstacle, footprint, obstacles, patch
 from jitkernel.session.program import Program
 from jitkernel.session.reverting import forget, revert
 from jitkernel.session.snapshot import DataShadow
@@ -19,7 +21,11 @@ __all__ = ["UndoHistory"]
 
 
 class UndoHistory:
-    """At most `depth` changes; older ones are forgotten and the memory kept for them given back."""
+    """At most `depth` changes; older ones are forgotten and the memory kept for them given back.
+
+    What is taken back becomes a change that does it again; those are forgotten when something new
+    is run.  Invariant: each change was made in the state that reverting all later ones leads to.
+    """
 
     def __init__(
         self,
@@ -31,51 +37,73 @@ class UndoHistory:
         self._finish = finish
         self._program = program
         self._shadow = shadow
-        self._changes: deque[Change] = deque()
+        self._done: list[Change] = []
+        self._undone: list[Change] = []
         self.depth = depth
 
     def __len__(self) -> int:
-        return len(self._changes)
+        return len(self._done)
+
+    def __iter__(self) -> Iterator[Change]:
+        """What could be undone, the latest first."""
+        return reversed(self._done)
 
     @property
     def titles(self) -> list[str]:
         """What could be undone, the latest first."""
-        return [c.title for c in reversed(self._changes)]
+        return [c.title for c in self]
+
+    @property
+    def undone(self) -> list[str]:
+        """What could be done again, in that order."""
+        return [c.title for c in reversed(self._undone)]
 
     @property
     def bytes(self) -> int:
         """Bytes of old data kept."""
-        return sum(len(p) for c in self._changes for _, p in c.pages)
+        return sum(len(p) for c in chain(self._done, self._undone) for p in c.pages.values())
 
-    def begin(self, title: str) -> Change:
+    # -- while cells run -------------------------------------------------------------------------
+
+    def begin(self, title: str, cell: int = 0) -> Change:
         """A run begins: what data changed until now belongs to the one before."""
-        pages = self._shadow.changes()
-        if self._changes:
-            self._changes[-1].pages.extend(pages)
-        return Change(title)
+        self._note()
+        return Change(title, cell)
 
     def keep(self, change: Change) -> None:
-        """The run is one that can be taken back."""
-        self._changes.append(change)
-        while len(self._changes) > self.depth:
-            forget(self._program, self._changes.popleft())
+        """The run is one that can be taken back; what was taken back before it, is for good."""
+        self.forget_undone()
+        self._done.append(change)
+        self.trim()
 
     def cancel(self, change: Change) -> None:
-        """Take back at once what a run that failed has changed, data too."""
-        pages = self._shadow.changes()
-        revert(self._program, change)
-        self._shadow.restore(pages)
+        """The run failed: the program and its data are as they were when it began."""
+        self._shadow.restore(self._shadow.changes())
+        forget(self._program, revert(self._program, change))
         self._shadow.forget()
 
-    def abandon(self, change: Change) -> None:
-        """The run failed: the program and its data are as they were when it began."""
-        revert(self._program, change)
-        self._shadow.restore(self._shadow.changes())
-        self._shadow.forget()
+    def trim(self) -> None:
+        """Forget what is beyond the depth now."""
+        while len(self._done) > self.depth:
+            forget(self._program, self._done.pop(0))
+
+    def forget_undone(self) -> None:
+        """Give up what could be done again."""
+        while self._undone:
+            forget(self._program, self._undone.pop())
+
+    def clear(self) -> None:
+        """Forget everything that could be undone or done again."""
+        self.forget_undone()
+        while self._done:
+            forget(self._program, self._done.pop())
+
+    # -- what is kept ----------------------------------------------------------------------------
 
     def held(self, zone: str) -> int:
         """Bytes of a zone that are kept for what is gone."""
-        gone = {b for c in self._changes for r in c.removed for b in r.held}
+        every = chain(self._done, self._undone)
+        gone = {b for c in every for r in c.removed for b in r.held}
         alive = {
             b
             for cell in self._program.cells.values()
@@ -83,33 +111,107 @@ class UndoHistory:
         }
         return sum(b.extent.size for b in gone - alive if b.extent.zone == zone)
 
-    def trim(self) -> None:
-        """Forget what is beyond the depth now."""
-        while len(self._changes) > self.depth:
-            forget(self._program, self._changes.popleft())
+    # -- taking back -----------------------------------------------------------------------------
 
-    def undo(self) -> tuple[Change, int]:
-        """Take the last change back; it, and how many restored words point into the heap.
+    def count(self) -> int:
+        """How many changes there are to undo; runs that changed nothing do not count."""
+        self._note()
+        return sum(not c.is_empty for c in self._done)
 
-        Runs that changed nothing are passed over.  Raises UsageError when there is none left.
+    def latest(self) -> Change:
+        """The change to take back first; runs after it that changed nothing are forgotten.
+
+        Raises UsageError when there is none left.
         """
-        if self._changes:
-            self._changes[-1].pages.extend(self._shadow.changes())
-        while self._changes and self._changes[-1].is_empty:
-            forget(self._program, self._changes.pop())
-        if not self._changes:
+        self._note()
+        while self._done and self._done[-1].is_empty:
+            forget(self._program, self._done.pop())
+        if not self._done:
             raise UsageError("there is nothing to undo")
-        change = self._changes.pop()
-        if change.added is not None and change.added.image is not None:
-            self._finish(change.added.image)
-            change.pages.extend(self._shadow.changes())
-        revert(self._program, change)
-        # Later pages first: the oldest bytes of an address win.
-        heap = self._shadow.restore(list(reversed(change.pages)))
-        self._shadow.forget()
-        return change, heap
+        return self._done[-1]
 
-    def clear(self) -> None:
-        """Forget everything that could be undone."""
-        while self._changes:
-            forget(self._program, self._changes.popleft())
+    def redo(self) -> tuple[Change, Change, int]:
+        """Do again what was taken back last; as `undo_one`.
+
+        Raises UsageError where data was changed since.
+        """
+        self._note()
+        if not self._undone:
+            raise UsageError(
+                "there is nothing to redo: globals were changed since the undo, by the program's "
+                "own threads or from outside"
+            )
+        return self._take_back(self._undone.pop(), self._done)
+
+    def find(self, cell: int) -> Change:
+        """The change that a cell's run made.  Raises UsageError."""
+        self._note()
+        for change in reversed(self._done):
+            if change.cell == cell:
+                if change.is_empty:
+                    raise UsageError(f"the run of cell {cell} changed nothing that could be undone")
+                return change
+        raise UsageError(
+            f"the run of cell {cell} cannot be undone: it is not among the last {len(self._done)} "
+            "runs, see %undo --list"
+        )
+
+    def find_name(self, name: str) -> Change:
+        """The last change that defined a name or took it away.  Raises UsageError."""
+        for change in reversed(self._done):
+            if name in change.moved:
+                return change
+        raise UsageError(
+            f"none of the last {len(self._done)} runs defined @{name}, see %undo --list"
+        )
+
+    def obstacles(self, change: Change) -> list[Obstacle]:
+        """The later changes that build on one, the earliest first."""
+        self._note()
+        return obstacles(self._program, self._done, self._done.index(change))
+
+    def undo_one(self, change: Change) -> tuple[Change, Change, int]:
+        """Take one change back; it, its opposite, and how many restored words point into the heap.
+
+        Nothing later may build on it: see `obstacles`.
+        """
+        self._note()
+        at = self._done.index(change)
+        later = self._done[at + 1 :]
+        if later:
+            change.pages = footprint(self._program, change, later)
+            for other in later:
+                patch(other, change.pages)
+        self._done.remove(change)
+        return self._take_back(change, self._undone)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _take_back(self, change: Change, to: list[Change]) -> tuple[Change, Change, int]:
+        program, shadow = self._program, self._shadow
+        now = shadow.read(change.pages)
+        destroyed: list[int] = []
+        for cell in change.arrived:
+            if cell.image is not None and cell.number in program.cells:
+                if cell.image.fini or cell.image.dso:
+                    destroyed.append(cell.number)
+                self._finish(cell.image)
+        late = shadow.changes()
+        # Oldest last.  Before the cells come back: code that does not return to its place writes
+        # the variables that point into it.
+        heap = shadow.restore(late) + shadow.restore(change.pages.items())
+        inverse = revert(program, change)
+        inverse.remember(now)
+        inverse.remember(late)
+        inverse.effects = replace(change.effects, destroyed=tuple(destroyed))
+        shadow.forget()
+        to.append(inverse)
+        return change, inverse, heap
+
+    def _note(self) -> None:
+        """What data changed until now belongs to the last change, and nothing can be redone."""
+        pages = self._shadow.changes()
+        if pages:
+            self.forget_undone()
+        if pages and self._done:
+            self._done[-1].remember(pages)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Compiled, Request, Summary
 from jitkernel.errors import ArenaFull, CompileError, Diagnostic
 from jitkernel.languages.llvm import Plan, parse_cell
+from jitkernel.session.change import title
 from jitkernel.session.definer import CellOptions, Definer
 from jitkernel.session.full import explain_full
 from jitkernel.session.result import Collector, Result
@@ -37,7 +38,9 @@ def place_only(runner: Definer, source: str, request: Request, compiled: Compile
     before, runner.session.sink = runner.session.sink, runner
     try:
         runner.session.number = runner.cell.number
-        runner.change = runner.session.history.begin(f"cell {runner.cell.number}")
+        runner.change = runner.session.history.begin(
+            title(runner.cell.number, source), runner.cell.number
+        )
         runner.place(request, compiled, source)
         try:
             runner.construct()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.kernel.magics.table import Argument, Magic
-from jitkernel.views.view import size_text
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -26,8 +25,9 @@ def arena(frontend: Frontend, arguments: Any) -> None:
 
 
 def gc(frontend: Frontend, arguments: Any) -> None:
-    freed = frontend.session.gc()
-    frontend.print(f"{freed['cells']} cells freed, {size_text(freed['bytes'])} given back")
+    from jitkernel.views.undo import garbage as view
+
+    frontend.display(view(frontend.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
 
 
 def context(frontend: Frontend, arguments: Any) -> None:
@@ -69,7 +69,16 @@ MAGICS = (
         ),
         example="%arena text 3",
     ),
-    Magic("gc", "Free what nothing uses any more and give empty pages back.", gc),
+    Magic(
+        "gc",
+        "Free cells whose definitions were replaced and that nothing uses; give empty pages back.",
+        gc,
+        (
+            Argument("-n --dry-run", "only tell what would be freed", "flag"),
+            Argument("--undo", "forget what could be undone, free what was kept for it", "flag"),
+        ),
+        example="%gc --dry-run",
+    ),
     Magic(
         "context",
         "Choose the LLVM context that cells are compiled in; without a word, what each cell cost.",

@@ -77,7 +77,30 @@ def deps(frontend: Frontend, arguments: Any) -> None:
 
 
 def undo(frontend: Frontend, arguments: Any) -> None:
-    for sentence in frontend.session.undo(arguments.count):
+    if arguments.list:
+        from jitkernel.views.undo import undo as view
+
+        frontend.display(view(frontend.session))
+        return
+    what, cell = arguments.what, arguments.cell
+    if what is not None and cell is not None:
+        raise UsageError("%undo takes a number of runs, a name, or --cell N: one of them")
+    if what is not None and not what.isdigit():
+        if not what.startswith("@"):
+            raise UsageError(
+                f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
+            )
+        said = frontend.session.undo(name=what.strip('@"'), cascade=arguments.cascade)
+    elif cell is not None:
+        said = frontend.session.undo(cell=cell, cascade=arguments.cascade)
+    else:
+        said = frontend.session.undo(int(what or 1))
+    for sentence in said:
+        frontend.print(sentence)
+
+
+def redo(frontend: Frontend, arguments: Any) -> None:
+    for sentence in frontend.session.redo(arguments.count):
         frontend.print(sentence)
 
 
@@ -180,9 +203,21 @@ MAGICS = (
     ),
     Magic(
         "undo",
-        "Take back the last cell run: definitions and the values of globals.",
+        "Take back the last runs, or one of them: definitions and the values of globals.",
         undo,
-        (Argument("count", "how many runs", "?", int, 1),),
+        (
+            Argument("what", "how many runs, or @name: the last that defined it", "?"),
+            Argument("-c --cell", "the run of this cell alone", "", int),
+            Argument("--cascade", "the later runs that build on it too", "flag"),
+            Argument("-l --list", "show what can be undone", "flag"),
+        ),
+        example="%undo --cell 5",
+    ),
+    Magic(
+        "redo",
+        "Do again what %undo took back, until something new is run.",
+        redo,
+        (Argument("count", "how many", "?", int, 1),),
     ),
     Magic(
         "reset",

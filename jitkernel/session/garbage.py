@@ -1,0 +1,165 @@
+"""Cells that nothing can reach any more are found and freed.  Start from `collect`.
+
+A cell is garbage when it defines nothing any more, or when its notebook cell was run again since,
+and nothing outside the garbage refers to what it still defines; nor may a word of the data zone
+look like a pointer into it.  Most go by themselves when the last definition is replaced; what stays
+is what an earlier version's users have kept, until now.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.session.account import pages
+from jitkernel.session.cell import Cell
+from jitkernel.session.eviction import evict
+from jitkernel.session.reverting import forget
+
+if TYPE_CHECKING:
+    from jitkernel.session.program import Program
+    from jitkernel.session.session import Session
+
+__all__ = ["Garbage", "collect", "find"]
+
+ZONES = ("text", "rodata", "unwind", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What a collection did, or would do where `dry_run`.
+
+    `cells` are numbers and what each defined; `freed` and `processes` bytes given back by zone and
+    by process (the slab counts as one), `undo` bytes of each zone that the history keeps for what
+    is gone, `undo_data` those of old values.  `forgotten` changes can no longer be undone.
+    """
+
+    cells: tuple[tuple[int, tuple[str, ...]], ...]
+    freed: dict[str, int]
+    processes: dict[str, int]
+    undo: dict[str, int]
+    undo_data: int
+    forgotten: int = 0
+    dry_run: bool = False
+
+
+def find(program: Program) -> list[Cell]:
+    """The cells that are garbage, those that use others first."""
+    found = {c.number: c for c in program.cells.values() if _may_go(program, c)}
+    while True:
+        kept = {n for n, c in found.items() if not _users(program, c) <= found.keys()}
+        if found and not kept:
+            kept = _pointed_to(program, found)
+        if not kept:
+            break
+        for number in kept:
+            del found[number]
+    return [found[n] for n in sorted(found, reverse=True)]
+
+
+def _may_go(program: Program, cell: Cell) -> bool:
+    if cell.image is None:
+        return False
+    newer = program.by_id.get(cell.cell_id, 0) if cell.cell_id else 0
+    return not cell.exports or newer > cell.number
+
+
+def _users(program: Program, cell: Cell) -> set[int]:
+    assert cell.image is not None
+    return {i.cell for users in program.linker.dependents(cell.image).values() for i in users}
+
+
+def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
+    """Those of the cells that live data of others seems to point into."""
+    arena = program.linker.arena
+    ranges: list[tuple[int, int, int]] = []
+    own: set[int] = set()
+    for number, cell in cells.items():
+        image = cell.image
+        assert image is not None
+        extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
+        ranges += [(e.start, e.stop, number) for e in extents]
+        if image.data is not None:
+            own.add(image.data.extent.start)
+    ranges.sort()
+    low, high = ranges[0][0], max(stop for _, stop, _ in ranges)
+    found: set[int] = set()
+    for start, size in arena.zones["data"].list.live.items():
+        if start in own:
+            continue
+        at, skip = start - arena.base, -start % 8
+        words = arena.view[at + skip : at + skip + (size - skip & -8)].cast("Q") if size > 7 else ()
+        for word in words:
+            if low <= word < high:
+                first, stop, number = ranges[bisect_right(ranges, (word, 1 << 64, 0)) - 1]
+                if first <= word < stop:
+                    found.add(number)
+    return found
+
+
+def collect(session: Session, dry_run: bool, undo: bool) -> Garbage:
+    """Free what nothing can reach; see `Session.gc`."""
+    program, history, arena = session.program, session.history, session.engine.arena
+    cells = find(program)
+    named = tuple(
+        (c.number, tuple(s.name for s, _, _ in c.image.exports) if c.image else ()) for c in cells
+    )
+    forgotten = len(history) + len(history.undone) if undo else 0
+    if dry_run:
+        freed = _sizes(cells)
+        if undo:
+            freed = {z: freed[z] + history.held(z) for z in ZONES}
+        return Garbage(named, freed, {}, _held(session), history.bytes, forgotten, True)
+    used, before = _used(session), _processes(session)
+    if cells:
+        words = ", ".join(str(c.number) for c in cells)
+        change = history.begin(f"collection of cell{'s' * (len(cells) > 1)} {words}")
+        evict(program, cells, change, finish=session.finish)
+        for removed in change.removed:
+            session.graves.add(*removed.text)
+        if undo:
+            forget(program, change)
+        else:
+            history.keep(change)
+    if undo:
+        history.clear()
+    session.release_contexts()
+    arena.trim()
+    now, after = _used(session), _processes(session)
+    return Garbage(
+        named,
+        {z: used[z] - now[z] for z in ZONES},
+        {p: before[p] - after[p] for p in before},
+        _held(session),
+        history.bytes,
+        forgotten,
+    )
+
+
+def _sizes(cells: Sequence[Cell]) -> dict[str, int]:
+    """What taking those cells out frees at once: their data stays for undo."""
+    sizes = [c.sizes for c in cells]
+    return {z: sum(s.get(z, 0) for s in sizes) if z in ("text", "unwind") else 0 for z in ZONES}
+
+
+def _held(session: Session) -> dict[str, int]:
+    return {zone: session.history.held(zone) for zone in ("rodata", "data")}
+
+
+def _used(session: Session) -> dict[str, int]:
+    zones = session.engine.arena.zones
+    return {zone: zones[zone].list.used for zone in ZONES}
+
+
+def _processes(session: Session) -> dict[str, int]:
+    """Bytes of memory that the slab and each process occupy."""
+    engine = session.engine
+    found = {"slab": engine.arena.resident(), "kernel": pages(os.getpid()).own}
+    if engine.started:
+        found["executor"] = pages(engine.executor.pid).own
+    for number, (pid, _, _) in enumerate(engine.pool.processes(), 1):
+        found[f"worker {number}"] = pages(pid).own
+    return found

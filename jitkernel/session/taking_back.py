@@ -1,0 +1,99 @@
+"""Undo and redo of a whole session: history, results, and what is said.  Start from `undo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import EvictError, UsageError
+from jitkernel.session.change import Change
+from jitkernel.session.effects import lasting
+
+if TYPE_CHECKING:
+    from jitkernel.session.session import Session
+
+__all__ = ["redo", "undo", "undo_one"]
+
+
+def undo(session: Session, count: int) -> list[str]:
+    """Take the last `count` changes back; a sentence for each.
+
+    Raises UsageError where there are none, or fewer: nothing is taken back then.
+    """
+    history = session.history
+    _enough(count, history.count(), "undo")
+    return [_taken(session, history.latest()) for _ in range(count)]
+
+
+def undo_one(session: Session, cell: int | None, name: str, cascade: bool) -> list[str]:
+    """Take one change back, with those that build on it where `cascade` says so."""
+    history = session.history
+    change = history.find(cell) if cell is not None else history.find_name(name)
+    later = history.obstacles(change)
+    if later and not cascade:
+        words = [f"{o.change.title} ({o.why})" for o in later]
+        shown = "\n".join(f"  {w}" for w in words[:10])
+        more = f"\n  and {len(words) - 10} more" if len(words) > 10 else ""
+        raise EvictError(
+            f"{change.title} cannot be undone by itself, later runs build on it:\n{shown}{more}\n"
+            "Nothing was undone. --cascade takes those back too",
+            words,
+        )
+    return [_taken(session, c) for c in [*(o.change for o in reversed(later)), change]]
+
+
+def redo(session: Session, count: int) -> list[str]:
+    """Do the last `count` undone changes again; a sentence for each."""
+    history = session.history
+    _enough(count, len(history.undone), "redo")
+    said: list[str] = []
+    for _ in range(count):
+        change, inverse, heap = history.redo()
+        _results(session, change, inverse)
+        words = f"redone: {change.title}"
+        if change.effects.printed or change.effects.names or change.effects.constructed:
+            words += "; definitions and globals are as after it, its code was not run again"
+        said.append(words + _into_heap(heap))
+    return said
+
+
+def _taken(session: Session, change: Change) -> str:
+    left = lasting(session.program, change)
+    change, inverse, heap = session.history.undo_one(change)
+    _results(session, change, inverse)
+    words = f"undone: {change.title}" + _into_heap(heap)
+    if left:
+        words += f"; not undone: {left}"
+    return words
+
+
+def _into_heap(words: int) -> str:
+    if not words:
+        return ""
+    return (
+        f"; {words} restored word{'s' * (words != 1)} point{'s' * (words == 1)} into the "
+        "executor's heap, which was not undone"
+    )
+
+
+def _enough(count: int, there: int, what: str) -> None:
+    if count < 1:
+        raise UsageError(f"%{what} takes a number from 1")
+    if not there:
+        more = ": %redo follows %undo, before anything else is run" if what == "redo" else ""
+        raise UsageError(f"there is nothing to {what}{more}")
+    if count > there:
+        raise UsageError(
+            f"%{what} {count}: there {'are' if there > 1 else 'is'} only {there} to {what}"
+        )
+
+
+def _results(session: Session, change: Change, inverse: Change) -> None:
+    """The results of what leaves go with it, those of what returns come back."""
+    results = session.results
+    for cell in change.arrived:
+        if cell.number in results:
+            inverse.values[cell.number] = results.pop(cell.number)
+    if change.results is not None:
+        inverse.results = (session.last,)
+        session.last = change.results[0]
+    results.update(change.values)

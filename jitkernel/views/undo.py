@@ -1,0 +1,87 @@
+"""What can be taken back, and what a collection found.  Start from `undo` and `garbage`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitkernel.session.effects import lasting
+from jitkernel.views.names import written
+from jitkernel.views.view import View, size_text, table
+
+if TYPE_CHECKING:
+    from jitkernel.session import Session
+    from jitkernel.session.garbage import Garbage
+
+__all__ = ["garbage", "undo"]
+
+
+def undo(session: Session) -> View:
+    """The runs and evictions that `%undo` takes back, the latest first."""
+    history = session.history
+    history.count()  # what changed since the last run belongs to it
+    rows: list[tuple[object, ...]] = []
+    for change in history:
+        if change.is_empty:
+            continue
+        names = [written(n) for n in change.moved]
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        rows.append(
+            (
+                len(rows) + 1,
+                change.cell or "",
+                change.title.removeprefix(f"cell {change.cell}: "),
+                shown,
+                sum(map(len, change.pages.values())) or "",
+                lasting(session.program, change),
+            )
+        )
+    notes = []
+    if not rows:
+        notes.append("There is nothing to undo.")
+    held = {zone: history.held(zone) for zone in ("rodata", "data")}
+    if any(held.values()) or history.bytes:
+        notes.append(
+            f"Kept for undo and redo: {_zones(held)} of what is gone, {size_text(history.bytes)} "
+            "of old values. %gc --undo forgets it."
+        )
+    if history.undone:
+        notes.append("%redo brings back, in this order: " + "; ".join(history.undone))
+    columns = ("#%undo", "#cell", "what ran", "names", "#old data", "what stays")
+    return table("What can be undone", columns, rows, "\n".join(notes))
+
+
+def garbage(found: Garbage) -> View:
+    """What `%gc` freed, or would."""
+    rows = [(n, ", ".join(map(written, names)) or "(statements)") for n, names in found.cells]
+    notes = []
+    verb = "would be freed" if found.dry_run else "freed"
+    count = len(rows)
+    freed = {z: n for z, n in found.freed.items() if n}
+    if count:
+        notes.append(f"{count} cell{'s' * (count != 1)} {verb}.")
+    else:
+        notes.append("No cell is garbage: each is used, or is what its notebook cell now defines.")
+    notes.append(f"In the arena {verb}: {_zones(freed) if freed else 'nothing'}.")
+    processes = {p: n for p, n in found.processes.items() if n >= 4096}
+    if processes:
+        given = ", ".join(f"{name} {size_text(n)}" for name, n in processes.items())
+        notes.append(f"Given back to the system: {given}.")
+    elif not found.dry_run:
+        notes.append("Given back to the system: nothing, no whole page became free.")
+    if found.forgotten:
+        many = f"{found.forgotten} run{'s' * (found.forgotten != 1)}"
+        can = "could no longer" if found.dry_run else "can no longer"
+        notes.append(f"{many} {can} be undone or done again.")
+    elif any(found.undo.values()) or found.undo_data:
+        notes.append(
+            f"Kept for undo: {_zones(found.undo)} of what is gone, {size_text(found.undo_data)} of "
+            "old values. %gc --undo forgets it."
+        )
+    if not rows:
+        return View("\n".join(notes), "".join(f"<p>{n}</p>" for n in notes))
+    title = "Garbage that would be collected" if found.dry_run else "Garbage that was collected"
+    return table(title, ("#cell", "defined"), rows, "\n".join(notes))
+
+
+def _zones(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{zone} {size_text(n)}" for zone, n in sizes.items())
