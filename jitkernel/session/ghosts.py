@@ -111,6 +111,7 @@ def _swap_entries(linker: Linker, symbol: Symbol, ghost: Symbol) -> int:
     fresh, symbol.stub = symbol.stub, ghost.stub
     ghost.stub = fresh
     for one in (symbol, ghost):
+        linker.bind.note(one)
         if one.stub:
             linker.bind.write_stub(one)
     return fresh
