@@ -317,6 +317,8 @@ class Program:
             change.moved.setdefault(symbol.name, (cell.number, symbol.info))
             change.symbols.append(symbol)
             self.linker.hold(symbol)
+        if image is not None and (image.fini or image.dso):
+            change.effects.destroyed += (cell.number,)
         held = (image.blocks if image is not None else ()) + cell.strings
         for block in held:
             block.holders += 1

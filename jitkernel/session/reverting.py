@@ -6,6 +6,7 @@ Start from `revert`.  What it returns is a change too: taking that back does the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import LinkError
@@ -52,7 +53,7 @@ def revert(program: Program, change: Change) -> Change:
 
 def _opposite(program: Program, change: Change) -> Change:
     """The change that leads from after the revert to what is now, as far as it is known before."""
-    inverse = Change(change.title, change.cell, effects=change.effects)
+    inverse = Change(change.title, change.cell, effects=replace(change.effects, destroyed=()))
     for name in change.moved:
         symbol = program.symbol(name)
         if symbol is None:

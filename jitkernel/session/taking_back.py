@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import EvictError, UsageError
+from jitkernel.session.cell import cells_words
 from jitkernel.session.change import Change
 from jitkernel.session.effects import lasting
 
@@ -52,7 +53,7 @@ def redo(session: Session, count: int) -> list[str]:
         words = f"redone: {change.title}"
         if change.effects.printed or change.effects.names or change.effects.constructed:
             words += "; definitions and globals are as after it, its code was not run again"
-        said.append(words + _into_heap(heap))
+        said.append(words + _into_heap(heap) + _destroyed(inverse))
     return said
 
 
@@ -63,7 +64,12 @@ def _taken(session: Session, change: Change) -> str:
     words = f"undone: {change.title}" + _into_heap(heap)
     if left:
         words += f"; not undone: {left}"
-    return words
+    return words + _destroyed(inverse)
+
+
+def _destroyed(inverse: Change) -> str:
+    cells = inverse.effects.destroyed
+    return f"; the destructors of {cells_words(cells)} ran" if cells else ""
 
 
 def _into_heap(words: int) -> str:
@@ -90,9 +96,9 @@ def _enough(count: int, there: int, what: str) -> None:
 def _results(session: Session, change: Change, inverse: Change) -> None:
     """The results of what leaves go with it, those of what returns come back."""
     results = session.results
-    for cell in change.arrived:
-        if cell.number in results:
-            inverse.values[cell.number] = results.pop(cell.number)
+    for number in {change.cell, *(c.number for c in change.arrived)}:
+        if number in results:
+            inverse.values[number] = results.pop(number)
     if change.results is not None:
         inverse.results = (session.last,)
         session.last = change.results[0]

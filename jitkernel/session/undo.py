@@ -6,7 +6,6 @@ What cannot be taken back (output, files, what was malloc'ed) is said, not hidde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 
 from jitkernel.errors import UsageError
@@ -190,11 +189,8 @@ class UndoHistory:
     def _take_back(self, change: Change, to: list[Change]) -> tuple[Change, Change, int]:
         program, shadow = self._program, self._shadow
         now = shadow.read(change.pages)
-        destroyed: list[int] = []
         for cell in change.arrived:
             if cell.image is not None and cell.number in program.cells:
-                if cell.image.fini or cell.image.dso:
-                    destroyed.append(cell.number)
                 self._finish(cell.image)
         late = shadow.changes()
         # Oldest last.  Before the cells come back: code that does not return to its place writes
@@ -203,7 +199,6 @@ class UndoHistory:
         inverse = revert(program, change)
         inverse.remember(now)
         inverse.remember(late)
-        inverse.effects = replace(change.effects, destroyed=tuple(destroyed))
         shadow.forget()
         to.append(inverse)
         return change, inverse, heap

@@ -1,0 +1,362 @@
+"""Doing again what was taken back; taking back one run of several; what undo leaves as it is."""
+
+from __future__ import annotations
+
+import pytest
+from programs import CUBE, SQ, caller, constant, state
+
+from jitkernel.errors import EvictError, Fault, UndefinedSymbol, UsageError
+from jitkernel.session import CellOptions
+
+RETYPE = CellOptions(retype=True)
+
+
+def known(s):
+    """What undo and redo must bring back: cells, symbols, types, results, every variable's bytes.
+
+    Symbols that are only held for undo or redo are nobody's business.
+    """
+    whole = state(s)
+    live = [b.extent for c in s.cells for b in (*c.strings, *(c.image.blocks if c.image else ()))]
+    return {
+        "cells": whole["cells"],
+        "ids": whole["ids"],
+        "types": whole["types"],
+        "results": whole["results"],
+        "last": whole["last"],
+        "symbols": {
+            n: (y.state, y.address if y.kind == "variable" else 0, y.type, y.cell)
+            for n, y in s.symbols.items()
+            if y.cell or y.users
+        },
+        "data": {e.start: s.arena.read(e.start, e.size) for e in live if e.zone == "data"},
+    }
+
+
+# -- redo --------------------------------------------------------------------------------------------
+
+STEPS = {
+    "define": lambda s: s.run(constant("new", 1) + "\n@fresh = global i64 5"),
+    "redefine": lambda s: s.run(CUBE + "\n@g = global i32 6"),
+    "the same notebook cell": lambda s: s.run(CUBE, cell_id="a"),
+    "a notebook cell that defines nothing": lambda s: s.run("@sq(2)", cell_id="c"),
+    "retype": lambda s: s.run("define i64 @one(i64 %x) {\n  ret i64 %x\n}\n", options=RETYPE),
+    "retype a variable": lambda s: s.run("@g = global i64 7", options=RETYPE),
+    "assign": lambda s: s.run("@g = 77"),
+    "string": lambda s: s.run('@p = "a string"'),
+    "new variables": lambda s: s.run("@h = i64 4\n@k = [3 x i8] [i8 1, i8 2, i8 3]"),
+    "evict with --cascade": lambda s: s.evict("one", cascade=True),
+    "evict with --force": lambda s: s.evict("one", force=True),
+    "moved": lambda s: s.run(constant("one", 11)),
+    "a type": lambda s: s.run("%pt = type { i64 }\n@b = global %pt zeroinitializer"),
+    "results": lambda s: s.run("@g = 3\n@sq(12)"),
+}
+
+
+@pytest.fixture
+def some(s):
+    """A session with something of everything."""
+    s.run("%pt = type { i32, i32 }\n@a = global %pt zeroinitializer")
+    s.run(SQ + "\n@g = global i32 5\n@p = global ptr @sq", cell_id="a")
+    s.run(constant("one", 1), cell_id="b")
+    s.run(caller("use", "one", 4) + "\n@t = global ptr @one", cell_id="c")
+    s.run("define i32 @reads() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}")
+    s.run("@sq(3)")
+    return s
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_undo_and_redo_bring_back_everything(some, name):
+    s = some
+    before = known(s)
+    STEPS[name](s)
+    after = known(s)
+    for _ in range(2):
+        assert s.undo()[0].startswith("undone: ")
+        assert known(s) == before
+        s.check()
+        assert s.redo()[0].startswith("redone: ")
+        assert known(s) == after
+        s.check()
+    s.undo()
+    assert known(s) == before
+    assert s.call("use") == 5 and s.call("reads") == 5 and s.call("sq", 4) == 16
+
+
+def test_all_of_them_one_after_another(some):
+    s = some
+    seen = [known(s)]
+    for name, step in STEPS.items():
+        if name not in ("evict with --force", "string"):  # what they need is gone by then
+            step(s)
+            seen.append(known(s))
+    count = len(seen) - 1
+    s.undo(count)
+    assert known(s) == seen[0]
+    for wanted in seen[1:]:
+        s.redo()
+        assert known(s) == wanted
+        s.check()
+    s.undo(3)
+    s.redo(2)
+    assert known(s) == seen[-2]
+
+
+def test_calls_reach_what_was_redone(s):
+    s.run(constant("f", 1))
+    s.run(caller("use", "f", 10))
+    s.run(constant("f", 2))
+    s.undo()
+    assert s.call("use") == 11
+    s.redo()
+    assert s.call("use") == 12
+
+
+def test_users_of_the_old_type_raise_again_after_redo(s):
+    s.run(constant("f", 1))
+    s.run(caller("use", "f") + "\n@p = global ptr @f")
+    s.run("define i64 @f(i64 %x) {\n  ret i64 7\n}", options=RETYPE)
+    s.undo()
+    assert s.call("use") == 1
+    s.redo()
+    with pytest.raises(Exception, match="another type now"):
+        s.call("use")
+    assert s.call("f", 1) == 7
+    s.undo()
+    assert s.call("use") == 1
+    s.check()
+
+
+def test_nothing_to_redo(s):
+    with pytest.raises(UsageError, match="nothing to redo"):
+        s.redo()
+    s.run("@g = global i32 1")
+    s.run("@g = 2")
+    s.undo()
+    s.run("@g = 3")
+    with pytest.raises(UsageError, match="nothing to redo"):
+        s.redo()
+    assert s["g"].value == 3
+    s.undo()
+    with pytest.raises(UsageError, match="only 1"):
+        s.redo(2)
+    s["g"].value = 9
+    with pytest.raises(UsageError, match="globals were changed since"):
+        s.redo()
+    assert s["g"].value == 9
+
+
+def test_a_cell_that_fails_leaves_what_can_be_redone(s):
+    s.run("@g = global i32 1")
+    s.run("@g = 2")
+    s.undo()
+    with pytest.raises(Exception, match="never closed"):
+        s.run("define i32 @f( {")
+    s.redo()
+    assert s["g"].value == 2
+
+
+def test_more_than_there_is(s):
+    s.run(SQ)
+    with pytest.raises(UsageError, match="only 1 to undo"):
+        s.undo(2)
+    assert "sq" in s
+    with pytest.raises(UsageError, match="from 1"):
+        s.undo(0)
+
+
+def test_memory_is_given_back_when_redo_is_forgotten(s):
+    s.run("@big = global [100000 x i8] zeroinitializer")
+    s.undo()
+    assert s.memory()["zones"]["data"]["used"] >= 100_000, "kept for redo"
+    s.run(SQ)
+    assert s.memory()["zones"]["data"]["used"] == 0
+
+
+# -- one run of several --------------------------------------------------------------------------------
+
+
+def test_one_run_out_of_the_middle(s):
+    s.run("@g = global i32 1\n@h = global i32 1")
+    number = s.run(constant("f", 1) + "\n@g = 2").cell.number
+    s.run("@h = 3")
+    s.run(constant("other", 5))
+    said = s.undo(cell=number)
+    assert len(said) == 1 and f"cell {number}" in said[0]
+    assert "f" not in s and (s["g"].value, s["h"].value, s.call("other")) == (1, 3, 5)
+    s.check()
+    s.redo()
+    assert (s["g"].value, s["h"].value, s.call("f")) == (2, 3, 1)
+    s.undo(cell=number)
+    s.undo(2)
+    assert (s["g"].value, s["h"].value) == (1, 1)
+
+
+def test_later_values_of_the_same_page_do_not_bring_it_back(s):
+    s.run("@g = global i64 1\n@h = global i64 1")
+    number = s.run("@g = 2").cell and s.number
+    s.run("@h = 3")
+    s.undo(cell=number)
+    s.undo()
+    assert (s["g"].value, s["h"].value) == (1, 1)
+    s.redo(2)
+    assert (s["g"].value, s["h"].value) == (2, 3)
+
+
+WAYS = {
+    "uses": (constant("f", 1), caller("use", "f"), "uses @f"),
+    "defines again": (constant("f", 1), constant("f", 2), "defines @f again"),
+    "writes": ("@g = 2", "@g = 3", "writes @g too"),
+    "writes what it made": ("@new = global i32 1", "@new = 3", "writes @new too"),
+    "the same type": ("%pt = type { i8 }\n@a = global %pt zeroinitializer",
+                      "%pt = type { i16 }\n@b = global %pt zeroinitializer", "defines %pt again"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_that_others_build_on(s, way):
+    first, second, why = WAYS[way]
+    s.run("@g = global i32 1")
+    s.run(first)
+    number = s.number
+    s.run(constant("alone", 1))
+    s.run(second)
+    later = s.number
+    before = known(s)
+    with pytest.raises(EvictError, match="build on it") as caught:
+        s.undo(cell=number)
+    assert known(s) == before
+    assert len(caught.value.dependents) == 1
+    assert f"cell {later}: " in caught.value.dependents[0] and why in caught.value.dependents[0]
+    said = s.undo(cell=number, cascade=True)
+    assert [w.split(":")[1].strip() for w in said] == [f"cell {later}", f"cell {number}"]
+    assert s.call("alone") == 1 and s["g"].value == 1 and len(s.cells) == 2
+    s.check()
+    s.redo(2)
+    assert known(s) == before
+
+
+def test_by_name(s):
+    s.run(constant("f", 1))
+    s.run(constant("f", 2))
+    s.run(constant("g", 3))
+    s.undo(name="f")
+    assert s.call("f") == 1 and s.call("g") == 3
+    with pytest.raises(UsageError, match="defined @nothing"):
+        s.undo(name="@nothing")
+
+
+def test_a_run_that_is_not_there(s):
+    s.run("@g = global i32 1")
+    s.run("@g")
+    with pytest.raises(UsageError, match="changed nothing"):
+        s.undo(cell=s.number)
+    with pytest.raises(UsageError, match="not among the last"):
+        s.undo(cell=s.number + 5)
+
+
+# -- what stays ------------------------------------------------------------------------------------------
+
+
+def test_what_was_printed_is_said(s):
+    s.run('@g = global i32 1\n@puts("hello")')
+    assert "not undone: 6 bytes that it printed" in s.undo()[0]
+
+
+def test_memory_and_files_of_the_program_are_said(s):
+    s.run("@p = global ptr null")
+    s.run("define ptr @make() {\n  %p = call ptr @malloc(i64 4)\n  ret ptr %p\n}")
+    s.run("@p = @make()")
+    assert "the heap (@malloc)" in s.undo()[0]
+    s.run('@p = @fopen("/dev/null", "r")')
+    assert "files (@fopen)" in s.undo()[0]
+    s.run("@p = null")
+    assert "not undone" not in s.undo()[0]
+
+
+def test_constructors_and_destructors_are_said(s):
+    s.run(
+        "@n = global i32 0\n@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @up, ptr null }]\n"
+        "@llvm.global_dtors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @down, ptr null }]\n"
+        "define void @up() {\n  store i32 5, ptr @n\n  ret void\n}\ndefine void @down() {\n  store i32 9, ptr @n\n  ret void\n}"
+    )
+    number = s.number
+    said = s.undo()
+    assert f"the constructors of cell {number}" in said[0]
+    assert f"the destructors of cell {number} ran" in said[0]
+    s.redo()
+    assert s["n"].value == 5, "the destructor's store is taken back"
+
+
+# -- defects that stay away ----------------------------------------------------------------------------
+
+
+def test_a_variable_that_moved_outlives_the_history(s):
+    """The cell that has it comes back while nobody has it, and holds its bytes from then on."""
+    s.run("@g = global i32 1\n" + constant("f", 1))
+    first = s.number
+    s.run("@g = global i32 2\n" + constant("h", 1))
+    number = s.number
+    s.evict(first)
+    s.evict(number)
+    s.undo()
+    s.history.clear()
+    s.check()
+    assert s["g"].value == 2
+    for n in range(20):
+        s.run(f"@x{n} = global i32 {n}")
+    assert s["g"].value == 2
+
+
+def test_a_cell_does_not_get_back_what_it_had_lost(s):
+    s.run(constant("f", 1) + "\n@g = global i32 1")
+    first = s.number
+    s.run("@g = global i32 2")
+    s.evict(s.number, force=True)
+    s.evict(first)
+    s.history.clear()
+    s.run(constant("f", 1) + "\n@g = global i32 1")
+    first = s.number
+    s.run("@g = global i32 2")
+    s.evict(first)
+    s.undo(cell=None)
+    s.undo()
+    assert s["g"].value == 1
+    s.check()
+
+
+def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_present_one(s):
+    s.run(constant("f", 1), cell_id="a")
+    s.run(caller("use", "f"), cell_id="b")
+    s.run(constant("g", 1), cell_id="a")  # the first stays for its user
+    number = s.number
+    s.evict(1 + number - 3, cascade=True)
+    s.undo()
+    assert s.program.by_id["a"] == number
+    s.run(constant("g", 2), cell_id="a")
+    assert s.call("use") == 1 and s.call("g") == 2
+
+
+def test_a_fault_in_the_middle(s):
+    s.run("@g = global i32 1\n@h = global i32 1")
+    before = known(s)
+    with pytest.raises(Fault):
+        s.run("@g = 2\n@strlen(null)\n@h = 2")
+    s.undo()
+    assert known(s) == before
+    s.redo()
+    assert (s["g"].value, s["h"].value) == (2, 1)
+
+
+def test_an_eviction_by_force_says_again_why(s):
+    s.run(constant("f", 1))
+    s.run(caller("use", "f"))
+    s.evict("f", force=True)
+    s.run(constant("f", 2))
+    s.undo()
+    with pytest.raises(UndefinedSymbol, match="was evicted"):
+        s.call("use")
+    s.undo()
+    s.redo()
+    with pytest.raises(UndefinedSymbol, match="was evicted"):
+        s.call("use")
