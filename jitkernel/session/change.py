@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from mmap import PAGESIZE
 from typing import Any
 
 from jitkernel.linker import Block, Symbol
@@ -108,10 +109,17 @@ class Change:
 
     def remember(self, pages: Iterable[tuple[int, bytes]]) -> None:
         """More old bytes; where some were known, those are older and stay."""
+        parts = [at for at in self.pages if at % PAGESIZE]  # of a run taken out of the middle
         for address, old in pages:
             known = self.pages.get(address, b"")
-            if len(old) > len(known):
-                self.pages[address] = known + old[len(known) :]
+            if len(old) <= len(known):
+                continue
+            merged = bytearray(known + old[len(known) :])
+            for at in parts:
+                if address < at < address + len(merged):
+                    piece = self.pages[at][: address + len(merged) - at]
+                    merged[at - address : at - address + len(piece)] = piece
+            self.pages[address] = bytes(merged)
 
 
 def title(number: int, source: str) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from mmap import PAGESIZE
 
 from jitkernel.arena import Arena
 
 __all__ = ["CHUNK", "DataShadow"]
 
-CHUNK = 4096
+CHUNK = PAGESIZE
 
 
 class DataShadow:
