@@ -21,7 +21,8 @@ __all__ = ["Change", "Effects", "Removed", "title"]
 class Removed:
     """A cell that left memory, with what is needed to bring it back at the same addresses.
 
-    `exports` are where what it defined began and ended, and the names.
+    `exports` are where what it defined began and ended, and the names; `infos` the types that it
+    takes the names for which it uses.
     """
 
     cell: Cell
@@ -36,6 +37,7 @@ class Removed:
     linked: bool
     ghosts: tuple[Symbol, ...] = ()
     exports: tuple[tuple[int, int, str], ...] = ()
+    infos: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -329,6 +329,7 @@ class Program:
                 image.pins if image else (), held, _text(cell), image is not None,
                 ghosts_of(self.linker, image),
                 tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
+                {s.name: s.info for s in image.refs if s.name} if image else {},
             )
         )  # fmt: skip
         for ghost in change.removed[-1].ghosts:

@@ -92,6 +92,10 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             if block not in image.blocks:
                 block.holders += 1
                 image.adopted += (block,)
+        for name, info in removed.infos.items():
+            symbol = program.symbol(name)
+            if symbol is not None and symbol.info is None:  # it was forgotten meanwhile
+                symbol.info = info
         bind_ghosts(program.linker, image, removed.ghosts)
     if gone:
         program.cells = dict(sorted(program.cells.items()))

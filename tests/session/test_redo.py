@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from programs import CUBE, SQ, caller, constant, state
 
-from jitkernel.errors import EvictError, Fault, UndefinedSymbol, UsageError
+from jitkernel.errors import EvictError, Fault, TypeMismatch, UndefinedSymbol, UsageError
 from jitkernel.session import CellOptions
 
 RETYPE = CellOptions(retype=True)
@@ -360,3 +360,17 @@ def test_an_eviction_by_force_says_again_why(s):
     s.redo()
     with pytest.raises(UndefinedSymbol, match="was evicted"):
         s.call("use")
+
+
+def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
+    s.run(constant("f", 1))
+    s.run(caller("use", "f"))
+    user = s.number
+    s.evict("f", force=True)
+    s.evict(user)
+    s.history.depth = 1
+    s.history.trim()  # nothing remembers @f any more
+    s.history.depth = 20
+    s.undo()
+    with pytest.raises(TypeMismatch):
+        s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")
