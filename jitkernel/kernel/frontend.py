@@ -84,10 +84,15 @@ class Frontend:
         return self._session
 
     def change_session(self, session: Session) -> None:
-        """Go on with another session; the present one ends."""
+        """Go on with another session, and its settings; the present one ends."""
+        from jitkernel.kernel.settings import SESSION_NAMES
+
         old, self._session = self.session, session
         if self.on_session is not None:
             self.on_session(session)
+        for name, own in SESSION_NAMES.items():  # what %config shows is what holds
+            section, _, trait = name.partition(".")
+            self.settings[section].set_trait(trait, getattr(session.settings, own))
         old.close()
 
     # -- running ---------------------------------------------------------------------------

@@ -11,11 +11,15 @@ import contextlib
 import os
 import sqlite3
 import time
+from glob import escape, glob
 from hashlib import blake2b
 
 from jitkernel.errors import UsageError
 
 __all__ = ["last_session", "offer", "prepare"]
+
+
+_KEPT = 50  # files, of all notebooks together
 
 
 def _folder() -> str:
@@ -42,20 +46,58 @@ def prepare() -> str:
     """
     os.makedirs(_folder(), mode=0o700, exist_ok=True)
     path = _name() + ".jks"
+    left = [path, *glob(f"{escape(_name())}-[0-9]*.jks")]
+    for found in sorted(filter(os.path.exists, left), key=_written, reverse=True):
+        try:
+            cells = _settle(found)
+        except (UsageError, sqlite3.Error) as error:
+            if _used(error):
+                continue
+            cells = 1  # damaged: `%restore --last` says so
+        if cells:
+            os.replace(found, _name() + "-last.jks")
+            _remove(found)
+            break
+        _remove(found)
+    _forget_old()
     if not os.path.exists(path):
         return path
     try:
-        cells = _settle(path)
+        _settle(path)
     except (UsageError, sqlite3.Error) as error:
-        if "in use" in str(error) or "locked" in str(error):
+        if _used(error):
             return f"{_name()}-{os.getpid()}.jks"
-        cells = 1  # damaged: `%restore --last` says so
-    if cells:
-        os.replace(path, _name() + "-last.jks")
+    _remove(path)
+    return path
+
+
+def _written(path: str) -> float:
+    """When a session's file or its log was written last."""
+    found = [os.path.getmtime(p) for p in (path, path + "-wal") if os.path.exists(p)]
+    return max(found, default=0.0)
+
+
+def _used(error: Exception) -> bool:
+    """Whether a file could not be read because a session has it."""
+    return "in use" in str(error) or "locked" in str(error)
+
+
+def _remove(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + suffix)
-    return path
+
+
+def _forget_old() -> None:
+    """Keep the latest files of all notebooks, and those that are in use."""
+    files = sorted(glob(os.path.join(escape(_folder()), "*.jks")), key=_written, reverse=True)
+    for path in files[_KEPT:]:
+        try:
+            _settle(path)
+        except (UsageError, sqlite3.Error) as error:
+            if _used(error):
+                continue
+        _remove(path)
 
 
 def offer() -> str:

@@ -94,6 +94,12 @@ def test_two_kernels_of_one_folder_keep_apart(start: Callable[..., Kernel]) -> N
     other.ok("@m = global i32 5")
     assert one.result("@bump()") == "i32 1"
     assert other.result("@m") == "i32 5"
+    one.stop()
+    other.stop()
+    third = start(KEEP)
+    assert "the last session (1 cell" in third.ok("%cells"), "the one that was written last"
+    third.ok("%restore --last")
+    assert third.result("@m") == "i32 5"
 
 
 def test_a_kernel_goes_on_with_a_file(start: Callable[..., Kernel], tmp_path: Path) -> None:

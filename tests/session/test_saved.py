@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from pictures import picture
+from programs import CUBE, SQ
 from scenarios import ROUNDS
 
 from jitkernel import Session
+from jitkernel.errors import UsageError
 from jitkernel.session.cell import CellState
 
 SIZE = 16 << 20
@@ -60,3 +62,25 @@ def test_each_cell_is_saved(name: str, tmp_path: Path) -> None:
             for part in before:
                 assert after[part] == before[part], part
             copy.check()
+
+
+def test_what_runs_in_a_restored_session_can_be_undone(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.jks")
+    with Session(capacity=SIZE, spare=False) as s:
+        s.run("@g = global i32 1\n" + SQ)
+        s.run("@sq(3)", cell_id="x")
+        s.save(path)
+    with Session.restore(path, spare=False) as s:
+        with pytest.raises(UsageError, match="nothing to undo"):
+            s.undo()
+        before = picture(s)
+        s.run("@g = 7")
+        s.run(CUBE)
+        assert (s["g"].value, s.call("sq", 3)) == (7, 27)
+        s.undo(2)
+        assert (s["g"].value, s.call("sq", 3)) == (1, 9)
+        after = picture(s)
+        for part in ("cells", "symbols", "ids", "types"):
+            assert after[part] == before[part], part
+        assert s.run("_").value == 9
+        s.check()

@@ -63,7 +63,7 @@ MAGICS = (
     ),
     Magic(
         "restore",
-        "Go on with a session that was saved; the present one ends. Alone in its cell.",
+        "Go on with a session that was saved; the present one ends, and undo begins anew.",
         restore,
         (
             Argument("file", "what %save wrote", "?", completes="file"),

@@ -1,7 +1,8 @@
 """Which pages of constants and globals changed since they were last written.  Start from `Pages`.
 
 A copy is kept in pieces of 64 KB, compared piece by piece; pages that were given back to the system
-are not read, since reading would allocate them.  About 0.1 ms a megabyte.
+are not read, since reading would allocate them.  About 0.1 ms a megabyte.  What threads of the
+program write meanwhile is there as of some moment of the copy.
 """
 
 from __future__ import annotations

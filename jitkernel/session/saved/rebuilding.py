@@ -101,7 +101,10 @@ def rebuild(session: Session, path: str, db: sqlite3.Connection) -> Restored:
             made += 1
         except JitError as error:
             failed.append(f"cell {record.number}: {str(error).partition(chr(10))[0]}")
-    words = ["built again from source: globals have their initial values"]
+    words = [
+        "built again from source: globals have their initial values, and those that statements "
+        "made are missing"
+    ]
     if lost:
         words.append(f"{lost} cells could not be read")
     return Restored(made, 0.0, words + failed)
