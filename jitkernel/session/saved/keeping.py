@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.linker.journal import Journal
 from jitkernel.session.saved.rebuilding import recompile
-from jitkernel.session.saved.restoring import Rows, header, restore, same_machine
+from jitkernel.session.saved.restoring import (
+    Rows,
+    header,
+    restore,
+    same_machine,
+    without_collections,
+)
 from jitkernel.session.saved.rows import SymbolNumbers
 from jitkernel.session.saved.tables import PARTS
 from jitkernel.session.saved.writing import SETTINGS, Writer
@@ -37,7 +43,10 @@ class Keeper:
         self._ready = False  # the session has all that the file has
         self._whole = True  # the file lacks something that the journal does not have
         store = session.store
-        rows = store.tables.prove(store.name) if store.durable or store.saved else {}
+        rows: Rows = {}
+        if store.durable or store.saved:
+            with without_collections():
+                rows = store.tables.prove(store.name)
         if any(key == "session" for key, _, _ in rows.get("facts", ())):
             self._rows = rows
             self._head = header(rows, store.name)

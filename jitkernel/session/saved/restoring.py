@@ -7,10 +7,11 @@ the file's code is this LLVM's and this processor's; else see `rebuilding`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.tables import Key
     from jitkernel.session.session import Session
 
-__all__ = ["Restored", "Rows", "ago", "header", "restore"]
+__all__ = [
+    "Restored",
+    "Rows",
+    "ago",
+    "header",
+    "restore",
+    "same_machine",
+    "without_collections",
+]
 
 Rows = Mapping[str, list[tuple["Key", str, bytes]]]
 _loads = json.JSONDecoder().decode
@@ -77,22 +86,30 @@ def saved_at(rows: Rows) -> float:
     return next((float(body) for key, body, _ in rows["facts"] if key == "saved"), 0.0)
 
 
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """While much is made of which nothing is garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
     """Fill a session that has just begun, at the base that the file says.
 
     Raises Damaged where the rows do not make a session; the session is of no use then.
     """
-    collects = gc.isenabled()
-    gc.disable()  # nothing of what is made here is garbage, and there is much of it
     try:
-        return _restore(session, rows, path, numbers)
+        with without_collections():
+            return _restore(session, rows, path, numbers)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, JitError) as error:
         if isinstance(error, Damaged):
             raise
         raise Damaged(f"{path} does not hold a whole session: {error!r}") from error
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
