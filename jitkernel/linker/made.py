@@ -162,12 +162,12 @@ class _Reader:
         elif index in self.other:
             why = "another cell has its group"
         elif index in self.pinned:
-            zone, why = "data", "each variable where it was"
+            zone, why = "data", "in its old place"
             address = min(piece.address for piece in self.pieces[index])
         else:
             why = "not loaded"
         if index in self.pieces and not why:
-            why = "some variables stayed where they were"
+            why = "partly in its old place"
         return MadeSection(
             index, self.obj.section_name(index), _KINDS.get(header.type, f"type {header.type:#x}"),
             flags, header.size, header.align, zone, address, why,

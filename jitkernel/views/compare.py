@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 WIDTH = 44  # columns of one side in plain text
+_ALIKE = 0.4  # below this share of equal lines, two codes stand side by side as they are
 
 
 def compare(
@@ -178,12 +179,16 @@ def _beside(left: Side, right: Side) -> View:
     pairs: list[tuple[Row | None, str, Row | None]] = []
     mine, theirs = ([text for _, text, _ in side.rows] for side in (left, right))
     matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
-    for tag, a, b, c, d in matcher.get_opcodes():
+    steps = matcher.get_opcodes()
+    if matcher.ratio() < _ALIKE:  # what happens to be equal would only tear both apart
+        steps = [("replace", 0, len(mine), 0, len(theirs))]
+    for tag, a, b, c, d in steps:
         count = max(b - a, d - c)
         for i in range(count):
             one = left.rows[a + i] if a + i < b else None
             other = right.rows[c + i] if c + i < d else None
-            mark = "=" if tag == "equal" else "|" if one and other else "<" if one else ">"
+            equal = tag == "equal" or (one and other and one[1] == other[1])
+            mark = "=" if equal else "|" if one and other else "<" if one else ">"
             pairs.append((one, mark, other))
     wide = max((len(text) for text in mine), default=0) + 2
     numbers = max((len(str(r[0])) for side in (left, right) for r in side.rows), default=1)

@@ -67,7 +67,7 @@ def _sections(made: ReadBack, cell: Cell, size: int) -> View:
     taken = ", ".join(f"{n} {zone}" for zone, n in cell.sizes.items() if n)
     return table(
         f"Sections of the object of cell {cell.number}, {size} bytes",
-        ("#", "name", "holds", "flags", "#bytes", "#align", "zone", "address", "remark"),
+        ("#nr", "name", "holds", "flags", "#bytes", "#align", "zone", "address", "remark"),
         rows,
         f"In the arena it takes, in bytes: {taken or 'nothing'}. "
         "Flags: W writable, A loaded, X code.",

@@ -207,7 +207,7 @@ def test_the_object_that_was_run_again(session: Session) -> None:
     where = session.symbols["n"].address
     session.run(cell, cell_id="a")
     text = object_view(session, "get").text
-    assert f"{where:#x}" in text and "each variable where it was" in text
+    assert f"{where:#x}" in text and "in its old place" in text
     assert re.search(rf" 64 +@n +direct +{where:#x} +{where:#x} +@n$", text, re.M)
 
 
