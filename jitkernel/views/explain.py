@@ -15,7 +15,7 @@ from jitkernel.linker.image import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.changes import clip, details, difference_html, fold
 from jitkernel.views.ir import entity, module_text
-from jitkernel.views.machine_ir import STAGES, Stage
+from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.names import bare, written
 from jitkernel.views.object import object as object_view
@@ -192,6 +192,8 @@ def _machine(machine: dict[str, list[Stage]]) -> View:
             body, markup = marked(stage, _LINES)
             text.append(f"{title}:\n{body}")
             html.append(details(title, markup))
+    text.append(LEFT_OUT)
+    html.append(f"<p>{escape(LEFT_OUT)}</p>")
     if len(machine) > _FUNCTIONS:
         more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"
         text.append(more)

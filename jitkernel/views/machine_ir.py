@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from jitkernel.compiler.inspection import Step
 
-__all__ = ["STAGES", "Stage", "stages"]
+__all__ = ["LEFT_OUT", "STAGES", "Stage", "stages"]
+
+LEFT_OUT = "Left out: the implicit operands $rsp and $ssp, and $eflags where it is dead."
 
 #: What each stage is called; the keys are the options of %mir.
 STAGES = {
@@ -26,7 +28,11 @@ _ALLOCATION = ("greedy", "regallocfast", "regallocbasic", "virtregrewriter")
 _OBJECT = re.compile(r"^  fi#(-?\d+): (?:size=(\d+))?", re.M)
 _STORE = re.compile(r"\(store [^)]*?\(?[^)]*\)? ?into %stack\.(\d+)")
 _LOAD = re.compile(r"\(load [^)]*?\(?[^)]*\)? ?from %stack\.(\d+)")
+# What every call says of registers and the stack: forty registers, and operands that never differ.
 _MASK = re.compile(r"<regmask [^>]*>")
+_NO_POINTS = re.compile(r"^save/restore points:\nsave points are empty\nrestore .* empty\n", re.M)
+_ALWAYS = re.compile(r", implicit(?:-def)?(?: dead| killed)? \$(?:[re]?sp|ssp)\b")
+_UNUSED = re.compile(r", implicit-def dead \$eflags\b")
 _VIRTUAL = re.compile(r"(?<![\w.])%(\d+)\b")
 _NOT_INSTRUCTIONS = ("successors:", "liveins:", ";", "callSites:")
 
@@ -86,8 +92,9 @@ def _objects(text: str) -> dict[int, int]:
 def _stage(name: str, step: Step, own: set[int] | None) -> Stage:
     objects = _objects(step.text)
     slots = {n: s for n, s in objects.items() if n not in own} if own is not None else {}
-    # The registers that a call keeps are the same at every call, and forty.
-    lines = [line.rstrip() for line in _MASK.sub("<regmask>", step.text.strip("\n")).splitlines()]
+    text = _NO_POINTS.sub("", step.text.strip("\n"))
+    text = _UNUSED.sub("", _ALWAYS.sub("", _MASK.sub("<regmask>", text)))
+    lines = [line.rstrip() for line in text.splitlines()]
     marks = []
     instructions = 0
     for line in lines:

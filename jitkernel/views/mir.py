@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import UsageError
 from jitkernel.views.changes import details, fold
-from jitkernel.views.machine_ir import STAGES, Stage, stages
+from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.views.names import written
 from jitkernel.views.passes import look, object_note
 from jitkernel.views.view import View, escape, join, table
@@ -37,10 +37,10 @@ def mir(session: Session, target: int | str | None = None, stage: str = "") -> V
     if not functions:
         what = written(symbol) if symbol else f"cell {number}"
         raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
-    note = object_note(session, number, seen)
+    note = f"{LEFT_OUT} {object_note(session, number, seen)}"
     views = [_function(name, number, found, stage) for name, found in functions.items()]
     whole = join(views)
-    return View(f"{whole.text}\n\n{note}", f"{whole.html}<p>{escape(note)}</p>")
+    return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{escape(note)}</p>")
 
 
 def functions_of(seen: Inspection, symbol: str = "") -> dict[str, list[Stage]]:
@@ -99,7 +99,10 @@ def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
         lines, marks = lines[:limit], marks[:limit]
     wide = max(map(len, marks), default=0)
     pad = f"{{:<{wide}}} " if wide else ""
-    plain = [f"{pad.format(m) if wide else ''}{line}" for m, line in zip(marks, lines, strict=True)]
+    plain = [
+        fold([f"{pad.format(m) if wide else ''}{line}".rstrip()], wide + 8)
+        for m, line in zip(marks, lines, strict=True)
+    ]
     shown = [
         f"<mark>{escape(line)}</mark>" if m else escape(line)
         for m, line in zip(marks, plain, strict=True)
@@ -108,4 +111,4 @@ def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
         more = f"… {left} more lines; %mir --{stage.name} shows all"
         plain.append(more)
         shown.append(more)
-    return fold(plain, wide + 8), "<pre>" + "\n".join(shown) + "</pre>"
+    return "\n".join(plain), "<pre>" + "\n".join(shown) + "</pre>"
