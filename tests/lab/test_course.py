@@ -76,7 +76,8 @@ def test_it_runs_and_nothing_is_clipped(lab: Lab, folder: Path, name: str) -> No
         assert all(loaded and told for loaded, told in page.evaluate(PICTURES))
         _fails_where_it_means_to(page, code)
     finally:
-        page.evaluate("()=>window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        if code:
+            page.evaluate("()=>window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
         page.close()
 
 
