@@ -181,6 +181,8 @@ class UndoHistory:
             change.pages = footprint(self._program, change, later)
             for other in later:
                 patch(other, change.pages)
+                for removed in other.removed:  # they come back for the type that there was
+                    removed.ghosts = tuple(g for g in removed.ghosts if g not in change.ghosts)
         self._done.remove(change)
         return self._take_back(change, self._undone)
 

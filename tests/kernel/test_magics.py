@@ -135,9 +135,32 @@ def test_undo(kernel: Kernel) -> None:
     kernel.fails("@sq(5)")
 
 
+def test_one_run_and_redo(kernel: Kernel) -> None:
+    first = number_of(kernel, SQ)
+    kernel.ok("@g = global i32 1")
+    kernel.ok("@twice = global i32 2")
+    assert f"undone: cell {first}: " in kernel.ok(f"%undo --cell {first}")
+    assert "@sq" not in kernel.ok("%who")
+    kernel.ok("%undo @g")
+    listed = kernel.ok("%undo --list")
+    assert "@twice" in listed and "@g" not in listed.partition("%redo")[0]
+    kernel.ok("%redo 2")
+    assert kernel.result("@sq(5)") == "i32 25"
+    assert "nothing to redo" in kernel.fails("%redo")
+    assert "only" in kernel.fails("%undo 1000")
+    assert "one of them" in kernel.fails("%undo 2 --cell 3")
+    assert "--cell N" in kernel.fails("%undo many")
+    kernel.ok("define i32 @uses() {\n  %r = call i32 @sq(i32 2)\n  ret i32 %r\n}")
+    assert "uses @sq" in kernel.fails("%undo @sq")
+    assert kernel.ok("%undo @sq --cascade").count("undone: ") == 2
+
+
 def test_gc(kernel: Kernel) -> None:
     kernel.ok(SQ)
     assert "No cell is garbage" in kernel.ok("%gc")
+    assert "would be freed" in kernel.ok("%gc --dry-run")
+    assert "can no longer be undone" in kernel.ok("%gc --undo")
+    assert "nothing to undo" in kernel.fails("%undo")
     assert kernel.result("@sq(5)") == "i32 25"
 
 

@@ -374,3 +374,16 @@ def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
     s.undo()
     with pytest.raises(TypeMismatch):
         s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")
+
+
+def test_a_user_that_left_meanwhile_comes_back_for_the_type_that_there_was(s):
+    s.run(constant("f", 1))
+    s.run(caller("use", "f"))
+    user = s.number
+    s.run("define i64 @f(i64 %x) {\n  ret i64 7\n}", options=RETYPE)
+    retyped = s.number
+    s.evict(user)
+    s.undo(cell=retyped)
+    s.undo()
+    assert s.call("use") == 1
+    s.check()

@@ -1,0 +1,166 @@
+"""Define, redefine, evict, undo and redo at random, beside the model in `history`.
+
+The short walk is hypothesis'; the long one has a fixed seed, and bounds on what it may occupy.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+
+import pytest
+from history import FUNCTIONS, IDS, NUMBERS, VARIABLES, Walk, random_spec
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from jitkernel import Session
+from jitkernel.session.account import pages
+
+STEPS = 200_000
+CHECKED = 1_000  # every so many steps everything is compared and the books are proved
+WARM = 20_000  # processes may not grow after so many steps
+GROWTH = 5 << 20
+HIGH_WATER = 1.20
+
+SPECS = [random_spec(random.Random(seed)) for seed in range(300)]
+
+
+class Machine(RuleBasedStateMachine):
+    session: Session
+    made: dict
+
+    @initialize()
+    def empty(self) -> None:
+        self.session.reset()
+        self.walk = Walk(self.session)
+        self.walk.made = self.made
+
+    @rule(
+        spec=st.sampled_from(SPECS), cell_id=st.sampled_from([None, None, *IDS]), run=st.booleans()
+    )
+    def define(self, spec, cell_id, run) -> None:
+        self.walk.define(spec, cell_id, run)
+
+    @rule(name=st.sampled_from(NUMBERS), value=st.integers(0, 999), fault=st.booleans())
+    def store(self, name, value, fault) -> None:
+        self.walk.store(name, value, fault)
+
+    @rule(size=st.integers(1, 60))
+    def text(self, size) -> None:
+        self.walk.text("x" * size)
+
+    @rule(
+        name=st.sampled_from(VARIABLES),
+        at=st.integers(0, 3000),
+        data=st.binary(min_size=4, max_size=40),
+    )
+    def poke(self, name, at, data) -> None:
+        self.walk.poke(name, at, data)
+
+    @precondition(lambda self: self.walk.now.cells)
+    @rule(data=st.data(), how=st.sampled_from(["", "cascade", "force"]))
+    def evict(self, data, how) -> None:
+        self.walk.evict(data.draw(st.sampled_from(sorted(self.walk.now.cells))), how)
+
+    @rule(count=st.integers(1, 3))
+    def undo(self, count) -> None:
+        self.walk.undo(count)
+
+    @rule(count=st.integers(1, 2))
+    def redo(self, count) -> None:
+        self.walk.redo(count)
+
+    @precondition(lambda self: self.walk.done)
+    @rule(data=st.data(), cascade=st.booleans())
+    def undo_one(self, data, cascade) -> None:
+        self.walk.undo_one(data.draw(st.integers(0, len(self.walk.done) - 1)), cascade)
+
+    @rule(undo=st.booleans())
+    def gc(self, undo) -> None:
+        self.walk.gc(undo)
+
+    @invariant()
+    def agrees(self) -> None:
+        if hasattr(self, "walk"):
+            self.walk.check()
+            self.session.check()
+
+
+def test_a_random_walk_agrees_with_the_model():
+    with Session(capacity=64 << 20, spare=False) as session:
+        Machine.session, Machine.made = session, {}
+        test = Machine.TestCase
+        test.settings = settings(
+            max_examples=12, stateful_step_count=30, deadline=None, derandomize=True,
+            database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        test().runTest()
+
+
+def take_step(walk: Walk, rng: random.Random) -> None:
+    """One of the things that a person does, as often as people do them."""
+    roll = rng.random()
+    if roll < 0.40:
+        walk.define(rng.choice(SPECS), rng.choice([None, None, None, *IDS]))
+    elif roll < 0.46:
+        walk.store(rng.choice(NUMBERS), rng.randrange(1000), rng.random() < 0.1)
+    elif roll < 0.50:
+        walk.text("x" * rng.randrange(1, 60))
+    elif roll < 0.54:
+        walk.poke(rng.choice(VARIABLES), rng.randrange(3000), rng.randbytes(rng.choice([4, 4, 40])))
+    elif roll < 0.70:
+        if walk.now.cells:
+            cell = rng.choice(sorted(walk.now.cells))
+            walk.evict(cell, rng.choice(["", "", "cascade", "force"]))
+    elif roll < 0.83:
+        walk.undo(rng.choice([1, 1, 1, 2, 3]))
+    elif roll < 0.92:
+        walk.redo(rng.choice([1, 1, 2]))
+    elif roll < 0.99:
+        if walk.done:
+            walk.undo_one(rng.randrange(len(walk.done)), rng.random() < 0.4)
+    else:
+        walk.gc(rng.random() < 0.05)
+
+
+def processes(s: Session) -> dict[str, int]:
+    """Bytes of each process's own."""
+    gc.collect()
+    found = {"kernel": pages(os.getpid()).own, "executor": pages(s.engine.executor.pid).own}
+    for pid, role, _ in s.engine.pool.processes():
+        found[f"{role} worker"] = pages(pid).own
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
+    rng = random.Random(20260715)
+    with Session(capacity=64 << 20) as s:
+        walk = Walk(s)
+        warm: dict[str, int] = {}
+        most = 0
+        zones = s.arena.zones.values()
+        for step in range(1, STEPS + 1):
+            take_step(walk, rng)
+            walk.check(rng.sample(FUNCTIONS, 2))
+            most = max(most, sum(z.list.used + z.list.padding for z in zones))
+            if step % CHECKED == 0:
+                walk.check()
+                s.arena.check()
+            if step == WARM:
+                warm = processes(s)
+        grown = {name: size - warm.get(name, size) for name, size in processes(s).items()}
+        high = sum(z.high - z.start for z in zones)
+    with capsys.disabled():
+        print(
+            f"\n{STEPS} steps, {s.number} cells: high water {high} bytes, "
+            f"{high / most:.2f} x the largest size of what was live or kept for undo ({most}); "
+            + ", ".join(f"{n} {(g + 1023) >> 10:+} KiB" for n, g in grown.items())
+            + f" after the first {WARM}; {walk.extra} runs named beyond the model's as in the way"
+        )
+    assert high <= HIGH_WATER * most
+    assert all(g <= GROWTH for g in grown.values()), grown
