@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from jitkernel.views.view import WIDTH, escape
+from jitkernel.views.view import WIDTH, escape, preformatted
 
 __all__ = ["clip", "details", "difference_html", "fold"]
 
@@ -41,13 +41,13 @@ def fold(lines: Sequence[str], indent: int = 8) -> str:
 
 
 def difference_html(lines: Sequence[str]) -> str:
-    """A diff's lines as `pre`."""
+    """A diff's lines, preformatted."""
     out = []
     for mark, group in groupby(lines, lambda line: line[:1]):
         text = escape("\n".join(group), quote=False)
         style = _STYLES.get(mark)
         out.append(f'<span style="{style}">{text}</span>' if style else text)
-    return "<pre>" + "\n".join(out) + "</pre>"
+    return preformatted("\n".join(out))
 
 
 def details(summary: str, body: str, open_: bool = False) -> str:

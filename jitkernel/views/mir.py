@@ -14,7 +14,7 @@ from jitkernel.views.changes import details, fold
 from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.views.names import written
 from jitkernel.views.passes import look, object_note
-from jitkernel.views.view import View, escape, join, table
+from jitkernel.views.view import View, escape, join, preformatted, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -111,4 +111,4 @@ def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
         more = f"… {left} more lines; %mir --{stage.name} shows all"
         plain.append(more)
         shown.append(more)
-    return "\n".join(plain), "<pre>" + "\n".join(shown) + "</pre>"
+    return "\n".join(plain), preformatted("\n".join(shown))

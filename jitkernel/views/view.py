@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["View", "escape", "join", "listing", "size_text", "table", "time_text"]
+__all__ = ["View", "escape", "join", "listing", "preformatted", "size_text", "table", "time_text"]
 
 WIDTH = 100  # columns of a plain-text view
 
@@ -99,11 +99,17 @@ def listing(title: str, body: str, summary: str = "") -> View:
     """A title and preformatted lines; wide ones scroll inside their `pre`."""
     text = f"{title}\n{body}" if title else body
     head = f"<p><b>{escape(title)}</b></p>" if title else ""
-    html = f"{head}<pre>{escape(body)}</pre>"
+    html = head + preformatted(escape(body))
     if summary:
         text += f"\n{summary}"
         html += f"<p>{escape(summary)}</p>"
     return View(text, html)
+
+
+def preformatted(html: str) -> str:
+    """Preformatted lines, already escaped.  Of one width everywhere: `pre` alone is not, in output
+    cells of JupyterLab and nbconvert."""
+    return f"<pre><code>{html}</code></pre>"
 
 
 def join(views: Sequence[View]) -> View:
