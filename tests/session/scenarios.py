@@ -65,6 +65,14 @@ _scenario(
 _scenario("undone", constant("a", 1), "@g = global i32 4", "store i32 5, ptr @g",
           lambda s: s.undo(), constant("a", 9), lambda s: s.undo(2))  # fmt: skip
 _scenario(
+    "redone", constant("a", 1), "@g = i64 3", constant("a", 2), lambda s: s.undo(2),
+    lambda s: s.redo(), constant("b", 1), lambda s: s.undo(),
+)  # fmt: skip
+_scenario(
+    "defined once", constant("a", 1) + "\n" + constant("b", 2), constant("a", 3),
+    lambda s: s.evict("a"), lambda s: s.history.clear(), constant("c", 1), "@b()",
+)  # fmt: skip
+_scenario(
     "retyped", constant("a", 1), caller("c", "a"),
     _as("y", "define i64 @a(i64 %x) {\n  ret i64 %x\n}", retype=True), _fails("@c()"),
     lambda s: s.undo(),

@@ -30,8 +30,7 @@ def contents(db: sqlite3.Connection) -> dict[str, Any]:
         row[6][1:3] = []  # how long statements took, when it was last used: not worth a write
         image = row[-1]
         if image is not None:
-            exports, refs = image[6], image[7]
-            image[6] = sorted([symbols[n], at, size] for n, at, size in exports)
+            refs = image[7]
             end = len(data)
             sites = []
             for n, length in reversed(refs):

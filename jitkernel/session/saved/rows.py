@@ -1,8 +1,8 @@
 """What the rows of a session's file say, and how they are read again.  Start from `cell_row`.
 
 Bodies are JSON lists, in the order of the fields of the records that they become; bytes stand
-beside them.  Symbols refer to images by the number of their cell, cells to symbols by the symbols'
-own numbers, and both to blocks by their addresses.
+beside them.  Symbols refer to images by the number of their cell; cells name the symbols that they
+define and number those that they use, which may be ghosts; both refer to blocks by address.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _image(
         image.text, image.unwind, image.extra,
         image.rodata and image.rodata.extent, image.data and image.data.extent,
         [block.extent for block in image.adopted],
-        [(numbers.of(symbol), address, size) for symbol, address, size in image.exports],
+        [(symbol.name, address, size) for symbol, address, size in image.exports],
         refs, image.init, image.fini, image.dso, image.pins,
         [(name, int(groups.get(name) is image)) for name in image.groups],
         image.copies,
@@ -248,7 +248,9 @@ def _read_image(
         image.data = hold(data)
     if adopted:
         image.adopted = tuple([hold(extent) for extent in adopted])
-    image.exports = tuple([(symbols[n], address, size) for n, address, size in exports])
+    # Of what it defined once, and nobody knows any more, it has the name alone.
+    known = program.linker.symbols
+    image.exports = tuple([(known.get(n) or Symbol(n), start, size) for n, start, size in exports])
     if refs:
         used: list[Symbol] = []
         for n, length in refs:
