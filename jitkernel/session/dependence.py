@@ -55,6 +55,8 @@ def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[O
         for base in taken:
             first = changes[index + base]
             why = _builds_on(program, first, other)
+            if not why and (gone := _common(_merge(written[base]), data.held(other))):
+                why = f"took out what has {data.name(gone)}, which it wrote"
             if not why:
                 touched = _apart(_merge([*written[base], *own[base]]), _merge(born))
                 shared = _common(touched, _merge(written[at]))
@@ -207,6 +209,11 @@ class _Data:
         }
         extents = (b.extent for b in blocks if b is not None)
         return [(e.start, e.stop) for e in extents if e.zone == "data"]
+
+    def held(self, change: Change) -> list[Range]:
+        """The data of the cells that a change took out."""
+        extents = (b.extent for r in change.removed for b in r.held)
+        return _merge((e.start, e.stop) for e in extents if e.zone == "data")
 
     def _left(self, cell: Cell) -> Block | None:
         gone = self._gone.get(cell.number)

@@ -94,7 +94,10 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
                 image.adopted += (block,)
         for name, info in removed.infos.items():
             symbol = program.symbol(name)
-            if symbol is not None and symbol.info is None:  # it was forgotten meanwhile
+            if symbol is None:
+                continue
+            alone = symbol.state is SymbolState.MISSING and set(symbol.users or ()) <= {image}
+            if symbol.info is None or alone:  # nobody else remembers, or relies on another
                 symbol.info = info
         bind_ghosts(program.linker, image, removed.ghosts)
     if gone:
