@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 
 import pytest
@@ -32,6 +34,17 @@ def first_result(name: str) -> float:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def test_the_kernel_opens_its_sockets_before_it_imports_the_session() -> None:
+    """What `EarlySession` does meanwhile would otherwise be done before."""
+    code = (
+        "import sys, jitkernel.kernel.early, jitkernel.kernel.app\n"
+        "print([m for m in sys.modules if m.startswith(('jitkernel.session', 'jitkernel.linker',"
+        " 'jitkernel.languages', 'jitkernel.compiler.', 'jitkernel.executor'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.passes import canonical
 from jitkernel.kernel.magics.inspecting import one_of
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
@@ -107,6 +106,7 @@ def llvm(frontend: Frontend, arguments: Any) -> Any:
 
 def cell_options(arguments: Any) -> CellOptions:
     """The options of `%%llvm` as the session takes them."""
+    from jitkernel.compiler.passes import canonical
     from jitkernel.session import CellOptions
 
     return CellOptions(

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.passes import canonical
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
@@ -43,6 +42,8 @@ def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
 
 def pipeline(text: str) -> tuple[int | None, str]:
     """A level (`-O2`, `O2`) or the names of passes, checked.  Raises CompileError, UsageError."""
+    from jitkernel.compiler.passes import canonical
+
     words = text.strip().strip("\"'")
     level = words.removeprefix("-")
     if level[:1] == "O" and len(level) <= 3:

@@ -8,7 +8,6 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
 from jitkernel.kernel.settings import parse_size
-from jitkernel.session.cell import cells_words
 from jitkernel.views.view import size_text
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ def budget(frontend: Frontend, arguments: Any) -> None:
 
 
 def keep(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.session.cell import cells_words
+
     if not arguments.target:
         kept = [c.number for c in frontend.session.cells if c.kept]
         words = cells_words(kept) if kept else "no cell"
@@ -47,6 +48,8 @@ def keep(frontend: Frontend, arguments: Any) -> None:
 
 
 def hibernate(frontend: Frontend, arguments: Any) -> None:
+    from jitkernel.session.cell import cells_words
+
     if not arguments.target:
         raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate @sq")
     before = frontend.session.residency.code
