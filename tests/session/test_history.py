@@ -125,6 +125,22 @@ def take_step(walk: Walk, rng: random.Random) -> None:
         walk.gc(rng.random() < 0.05)
 
 
+def note_sizes(s: Session) -> dict[str, int]:
+    """By zone: the most bytes that were live or kept for undo at once, kept up to date."""
+    most = dict.fromkeys(s.arena.zones, 0)
+    for name in ("reserve", "reserve_at"):
+        reserve = getattr(s.arena, name)
+
+        def noting(zone, *arguments, reserve=reserve):
+            extent = reserve(zone, *arguments)
+            books = s.arena.zones[zone].list
+            most[zone] = max(most[zone], books.used + books.padding)
+            return extent
+
+        setattr(s.arena, name, noting)
+    return most
+
+
 def processes(s: Session) -> dict[str, int]:
     """Bytes of each process's own."""
     gc.collect()
@@ -142,25 +158,28 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
     with Session(capacity=64 << 20) as s:
         walk = Walk(s)
         warm: dict[str, int] = {}
-        most = 0
-        zones = s.arena.zones.values()
+        most = note_sizes(s)
         for step in range(1, STEPS + 1):
             take_step(walk, rng)
             walk.check(rng.sample(FUNCTIONS, 2))
-            most = max(most, sum(z.list.used + z.list.padding for z in zones))
             if step % CHECKED == 0:
                 walk.check()
                 s.arena.check()
             if step == WARM:
                 warm = processes(s)
         grown = {name: size - warm.get(name, size) for name, size in processes(s).items()}
-        high = sum(z.high - z.start for z in zones)
+        high = {name: z.high - z.start for name, z in s.arena.zones.items()}
+        number = s.number
+    ratio = sum(high.values()) / sum(most.values())
     with capsys.disabled():
         print(
-            f"\n{STEPS} steps, {s.number} cells: high water {high} bytes, "
-            f"{high / most:.2f} x the largest size of what was live or kept for undo ({most}); "
+            f"\n{STEPS} steps, {number} cells: high water {ratio:.2f} x the largest size of what was "
+            f"live or kept for undo ("
+            + ", ".join(f"{z} {high[z]} of {most[z]}" for z in most)
+            + f"); after the first {WARM}: "
             + ", ".join(f"{n} {(g + 1023) >> 10:+} KiB" for n, g in grown.items())
-            + f" after the first {WARM}; {walk.extra} runs named beyond the model's as in the way"
+            + f"; {walk.extra} runs more than the model's were named as in the way"
         )
-    assert high <= HIGH_WATER * most
-    assert all(g <= GROWTH for g in grown.values()), grown
+    assert ratio <= HIGH_WATER
+    # A worker's memory belongs to LLVM: it has a limit of its own, and is replaced beyond it.
+    assert grown["kernel"] <= GROWTH and grown["executor"] <= GROWTH, grown
