@@ -94,7 +94,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
                 image.adopted += (block,)
         for name, info in removed.infos.items():
             symbol = program.symbol(name)
-            if symbol is None:
+            if symbol is None or info is None:
                 continue
             alone = symbol.state is SymbolState.MISSING and set(symbol.users or ()) <= {image}
             if symbol.info is None or alone:  # nobody else remembers, or relies on another
