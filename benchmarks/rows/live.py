@@ -25,6 +25,7 @@ def live_cells(scale: Scale) -> Iterator[Figure]:
     with Session() as s:
         number = _fill(s, 0, 10)
         s.call("f3", 1)
+        s.idle()  # as a kernel does after every cell; the first time loads what writing needs
         _wait_for_spare(s)
         maps = {name: mappings(pid) for name, pid in pids(s)}
         number = _fill(s, number, low)
