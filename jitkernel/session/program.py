@@ -193,11 +193,12 @@ class Program:
                 if name in kinds:  # else it is the module's own: internal or private
                     self.declared[name] = info
             elif name in exported:
+                change.moved[name] = before.get(name, (0, None))
                 symbol.info = info
             elif symbol.info is None:
                 symbol.info = info
                 self.linker.bind.note(symbol)
-        for name in exported:
+        for name in exported.difference(change.moved):
             change.moved[name] = before.get(name, (0, None))
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
