@@ -6,13 +6,15 @@ import gc
 from collections.abc import Iterator
 
 from benchmarks.cells import Stamp
-from benchmarks.harness import Figure, Scale, compare
+from benchmarks.harness import Comparison, Figure, Scale, compare
 from benchmarks.processes import account
 from benchmarks.programs import tiny
 from benchmarks.rivals import LLJIT
 from jitkernel import Session
 
 __all__ = ["link_among_many", "link_only"]
+
+_BASE = 10_000_000  # numbers from here on are of no cell that lives
 
 
 def link_only(scale: Scale) -> Iterator[Figure]:
@@ -22,18 +24,8 @@ def link_only(scale: Scale) -> Iterator[Figure]:
         small, large = Stamp(a), Stamp(b)
         small.place(range(few))
         large.place(range(many))
-        base = 10_000_000
-        objects = {i: small.object(i) for i in range(base, base + _count(scale))}
-
-        def link(s: Session, i: int) -> None:
-            s.program.linker.place(objects[base + i], 9, weak=frozenset(), kinds={})
-
-        took = compare(
-            {"few": lambda i: link(a, i), "many": lambda i: link(b, i)},
-            scale.blocks * 2,
-            scale.block,
-        )
-        copies = {i: small.copy(i) for i in range(2 * base, 2 * base + _count(scale, 3))}
+        took = _alternately(a, b, small, scale)
+        copies = {i: small.copy(i) for i in range(2 * _BASE, 2 * _BASE + _count(scale, 3))}
         rivals = {"rtdyld": LLJIT(2), "jitlink": LLJIT(2, "jitlink")}
         # LLJIT's memory is anywhere: it needs objects made for the large address space.
         front = rivals["rtdyld"].front
@@ -45,7 +37,7 @@ def link_only(scale: Scale) -> Iterator[Figure]:
 
         other = compare(
             {
-                "place": lambda i: a.place(copies[2 * base + i]),
+                "place": lambda i: a.place(copies[2 * _BASE + i]),
                 "rtdyld": lambda i: theirs("rtdyld", i),
                 "jitlink": lambda i: theirs("jitlink", i),
             },
@@ -94,21 +86,22 @@ def link_among_many(scale: Scale) -> Iterator[Figure]:
         with Session(spare=False) as a:
             small = Stamp(a)
             small.place(range(few))
-            base = 10_000_000
-            objects = {i: small.object(i) for i in range(base, base + _count(scale))}
-
-            def link(s: Session, i: int) -> None:
-                s.program.linker.place(objects[base + i], 9, weak=frozenset(), kinds={})
-
-            took = compare(
-                {"few": lambda i: link(a, i), "many": lambda i: link(b, i)},
-                scale.blocks * 2,
-                scale.block,
-            )
+            took = _alternately(a, b, small, scale)
     yield Figure(
         f"link, {many:,} live / {few:,} live, alternately", took.ratio("many", "few"), "x", 1.3,
         note=took.spread("many", "few"),
     )  # fmt: skip
+
+
+def _alternately(few: Session, many: Session, stamp: Stamp, scale: Scale) -> Comparison:
+    """Links of fresh objects in two sessions by turns."""
+    objects = {i: stamp.object(_BASE + i) for i in range(_count(scale))}
+
+    def link(s: Session, i: int) -> None:
+        s.program.linker.place(objects[i], 9, weak=frozenset(), kinds={})
+
+    sides = {"few": lambda i: link(few, i), "many": lambda i: link(many, i)}
+    return compare(sides, scale.blocks * 2, scale.block)
 
 
 def _count(scale: Scale, sides: int = 4) -> int:

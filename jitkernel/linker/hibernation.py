@@ -21,9 +21,18 @@ from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["asleep", "hibernate", "stays"]
+__all__ = ["asleep", "gain", "hibernate", "stays"]
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
+
+
+def gain(image: Image) -> int:
+    """Bytes that hibernating an image frees; below 0 where its stubs are larger than its code."""
+    text = image.text
+    if text is None:
+        return 0
+    inside = sum(text.start <= at < text.start + text.size for _, at, _ in image.exports)
+    return text.size - STUB_SIZE * inside
 
 
 def hibernate(linker: Linker, image: Image) -> dict[int, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError
-from jitkernel.linker.hibernation import asleep, hibernate, stays
+from jitkernel.linker.hibernation import asleep, gain, hibernate, stays
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
 
@@ -99,6 +99,8 @@ class Residency:
                     continue
                 cell = self._queue.pop()
                 # Those that were used meanwhile have their turn when the order is made anew.
+                if cell.image is None or gain(cell.image) <= 0:
+                    continue  # what would stand for its code is larger
                 if (cell.used <= self._sorted or fresh) and not self.why_not(cell):
                     self._hibernate(cell)
 

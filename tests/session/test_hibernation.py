@@ -430,3 +430,13 @@ def test_a_run_may_go_over_by_what_it_brings_in(fresh: Callable[..., Session]) -
         assert s.call("all") == sum(range(12))
         assert s.residency.code <= 20 << 10
     s.check()
+
+
+def test_code_smaller_than_its_stub_is_left_alone(fresh: Callable[..., Session]) -> None:
+    s = fresh()
+    for i in range(20):
+        s.run(constant(f"tiny{i}", i))
+    s.run(PADDED.format(1, 4000))
+    s.budget = 64
+    assert asleep(s) == [s.find("p1")[0].number]
+    assert s.call("tiny3") == 3

@@ -56,7 +56,8 @@ def hibernate(frontend: Frontend, arguments: Any) -> None:
     cells = frontend.session.hibernate(*targets(arguments.target))
     freed = before - frontend.session.residency.code
     which = cells_words([c.number for c in cells])
-    frontend.print(f"the code of {which} left memory ({freed} bytes); a call brings it back")
+    size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
+    frontend.print(f"the code of {which} left memory ({size}); a call brings it back")
 
 
 _TARGET = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="symbol")
