@@ -41,7 +41,7 @@ _scenario(
 _scenario(
     "hibernated", SQ, constant("b", 7), "@p = global ptr @b", "declare i32 @b()\n" + caller("c", "b"),
     lambda s: setattr(s, "budget", 1), constant("d", 1), "@c()", lambda s: s.keep("sq"),
-    "%f = load ptr, ptr @p\n%r = call i32 %f()",
+    "%f = load ptr, ptr @p\n%r = call i32 %f()", lambda s: s.hibernate("b", "d"),
 )  # fmt: skip
 _scenario("globals", "@g = global [3 x i64] [i64 1, i64 2, i64 3]", "store i64 9, ptr @g", "@g")
 _scenario(

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant
 from pictures import picture
-from test_machine import Machine
 from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.session.saved.tables import Tables, create
 from jitkernel.session.saved.writing import Writer
+from tests.session.test_machine import Machine
 
 
 def contents(db: sqlite3.Connection) -> dict[str, Any]:

@@ -228,7 +228,10 @@ def test_cells_without_code_answer_with_one_line(session: Session, view) -> None
 
 def test_hibernated_cells_come_back_to_be_looked_at() -> None:
     with Session(capacity=64 << 20) as s:
-        s.run("define i64 @f(i64 %x) {\n  %y = mul i64 %x, 3\n  ret i64 %y\n}")
+        s.run(
+            'define i64 @f(i64 %x) {\n  call void asm sideeffect ".fill 64, 1, 0x90", ""()\n'
+            "  %y = mul i64 %x, 3\n  ret i64 %y\n}"
+        )
         s.run(
             "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n  %z = add i64 %y, 1\n  ret i64 %z\n}"
         )
