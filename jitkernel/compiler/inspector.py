@@ -19,10 +19,17 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.binding import LLVMError, lib
-from jitkernel.compiler.changes import codegen_times, pass_times, read_changes, with_times
+from jitkernel.compiler.binding import lib
+from jitkernel.compiler.changes import (
+    Change,
+    codegen_times,
+    pass_times,
+    read_changes,
+    with_times,
+)
 from jitkernel.compiler.custom import die_with_parent
 from jitkernel.compiler.records import Options
+from jitkernel.compiler.verifying import surroundings, verified, verified_alone
 from jitkernel.errors import CompileError
 
 __all__ = ["inspect"]
@@ -140,13 +147,12 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         answer = {"error": str(error)}
     else:
         content = _content(log)
-        rows = []
-        for change in read_changes(content):
-            size = change.stop - change.start
-            verdict = -1
-            if size and change.start < border and (whole or change.unit == "[module]"):
-                verdict = int(_verified(content[change.start : change.stop]))
-            rows.append([change.title, change.unit, change.start, size, verdict, -1])
+        changes = read_changes(content)
+        verdicts = _verdicts(content, [c for c in changes if c.start < border], whole, texts[0])
+        rows = [
+            [c.title, c.unit, c.start, c.stop - c.start, verdicts.get(c.start, -1), -1]
+            for c in changes
+        ]
         answer = {
             "rows": rows, "border": border, "texts": texts, "object": code.hex(), "whole": whole,
         }  # fmt: skip
@@ -154,20 +160,21 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         file.write(json.dumps(answer).encode())
 
 
-def _verified(text: bytes) -> bool:
-    """Whether a module that LLVM printed is well formed."""
-    context = lib.ContextCreate()
-    module = 0
-    try:
-        module = binding.parse(context, text.replace(b"\0", b""))
-        binding.verify(module)
-    except LLVMError:
-        return False
-    finally:
-        if module:
-            lib.DisposeModule(module)
-        lib.ContextDispose(context)
-    return True
+def _verdicts(log: bytes, changes: list[Change], whole: bool, before: str) -> dict[int, int]:
+    """Whether what each pass left is well formed, by where the log has it: 1 yes, 0 no, -1 where
+    it could not be told.  Whole modules first: they are read more strictly."""
+    found: dict[int, int] = {}
+    alone = []
+    for change in changes:
+        if change.start < change.stop and (whole or change.unit == "[module]"):
+            found[change.start] = int(verified(log[change.start : change.stop]))
+        elif change.start < change.stop:
+            alone.append(change)
+    around = surroundings(before)
+    for change in alone:
+        verdict = verified_alone(log[change.start : change.stop], around)
+        found[change.start] = -1 if verdict is None else int(verdict)
+    return found
 
 
 # -- the child that logs times

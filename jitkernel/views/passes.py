@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Changed", "changed_steps", "look", "object_note", "passes", "untouched"]
 
 _LINES = 200  # of a step's diff
+_STEPS = 400  # shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,16 @@ def passes(
         f"{shown}: {every} of {seen.ran} passes changed the module; "
         f"all passes took {time_text(seen.spent)}"
     )
+    left = steps[_STEPS:] if until is None else steps[:-_STEPS]
+    steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
     rows = [_row(s) for s in steps]
     columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
     sentences = [note, object_note(session, number, seen) if until is None and not only else ""]
+    if left:
+        sentences.append(
+            f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
+            "%passes @name shows those of one function, --only those of one pass."
+        )
     account = table(head, columns, rows, "\n".join(filter(None, sentences)))
     text, html = [account.text], [account.html]
     limit = 20_000 if only else _LINES

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -132,6 +134,110 @@ def test_one_function_among_many(inspector: Inspector, pool: CompilerPool) -> No
     assert {step.unit for step in one.ir} <= {"f7", "(f7)", "[module]"}
     assert {step.unit for step in one.machine} == {"f7"}
     assert one.object == every.object == pool.compile(Request(many)).object
+
+
+#: What a function text without its module leaves open: types, variables of several kinds, calls to
+#: what is defined elsewhere, aliases, comdats, metadata at instructions, in calls and in records.
+NEIGHBOURS = """
+%pt = type { i32, [2 x %in] }
+%in = type { i64, ptr }
+$c = comdat any
+@tls = thread_local global i32 4
+@table = constant [2 x ptr] [ptr @w0, ptr @other]
+@other = alias i32 (i32), ptr @w1
+@0 = private constant [3 x i8] c"hi\\00"
+declare void @llvm.dbg.value(metadata, metadata, metadata)
+declare ptr @llvm.threadlocal.address.p0(ptr)
+declare i32 @puts(ptr)
+define i32 @w0(i32 %x) comdat($c) !dbg !5 {
+  #dbg_value(i32 %x, !9, !DIExpression(), !8)
+  %p = alloca %pt
+  %f = getelementptr %pt, ptr %p, i32 0, i32 1, i32 1, i32 1
+  store ptr @0, ptr %f, !tbaa !12
+  %g = load ptr, ptr %f, !tbaa !12
+  %h = call i32 @puts(ptr %g), !dbg !8
+  %t = call ptr @llvm.threadlocal.address.p0(ptr @tls)
+  %v = load i32, ptr %t, !range !11
+  %s = add i32 %v, %h, !dbg !8
+  ret i32 %s, !dbg !8
+}
+define i32 @w1(i32 %x) {
+entry:
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %j, %loop ]
+  %c = call i32 @other(i32 %i)
+  %k = getelementptr [2 x ptr], ptr @table, i32 0, i32 %c
+  %q = load ptr, ptr %k
+  %r = call i32 %q(i32 %i)
+  %j = add i32 %i, %r
+  %d = icmp slt i32 %j, %x
+  br i1 %d, label %loop, label %end, !llvm.loop !10
+end:
+  %l = call i32 @inner(i32 %j, ptr null, ptr @tls)
+  ret i32 %l
+}
+define internal i32 @inner(i32 %x, ptr noalias %a, ptr noalias %b) {
+  store i32 %x, ptr %b
+  %v = load i32, ptr %a
+  ret i32 %v
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!2, !3}
+!0 = distinct !DICompileUnit(language: DW_LANG_C99, file: !1, emissionKind: FullDebug)
+!1 = !DIFile(filename: "a.c", directory: "/")
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = !{i32 7, !"Dwarf Version", i32 5}
+!4 = !DISubroutineType(types: !6)
+!5 = distinct !DISubprogram(name: "w0", file: !1, type: !4, unit: !0, spFlags: DISPFlagDefinition)
+!6 = !{!7, !7}
+!7 = !DIBasicType(name: "int", size: 32, encoding: DW_ATE_signed)
+!8 = !DILocation(line: 3, column: 2, scope: !5)
+!9 = !DILocalVariable(name: "x", arg: 1, scope: !5, file: !1, type: !7)
+!10 = distinct !{!10}
+!11 = !{i32 0, i32 9}
+!12 = !{!13, !13, i64 0}
+!13 = !{!"pointer", !14}
+!14 = !{!"root"}
+"""
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_each_step_over_one_function_of_many_is_verified(inspector: Inspector, level: int) -> None:
+    many = "".join(
+        f"define i64 @f{k}(i64 %n, ptr %p) {{\n  %a = alloca i64\n  store i64 %n, ptr %a\n"
+        f"  br label %l\nl:\n  %i = phi i64 [ 0, %0 ], [ %j, %l ]\n  %v = load i64, ptr %a\n"
+        f"  %j = add i64 %i, 1\n  %w = mul i64 %v, %i\n  store i64 %w, ptr %a\n"
+        f"  %c = icmp ult i64 %j, %n\n  br i1 %c, label %l, label %e\ne:\n"
+        f"  %r = call i64 @f{(k + 1) % 14}(i64 %w, ptr %p)\n  ret i64 %r\n}}\n"
+        for k in range(14)
+    )
+    seen = inspector.inspect(Request(many + NEIGHBOURS, Options(opt_level=level)))
+    assert not seen.whole
+    assert {step.unit for step in seen.ir} >= {"w0", "w1", "loop %l in function f3"}
+    assert [(s.title, s.unit) for s in seen.ir if not s.verified] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        ("  %y = add i32 %x, 1\n  ret i32 %y", "True"),
+        ("  %y = call i32 @unknown(i32 %x), !dbg !7\n  ret i32 %y", "True"),
+        ("  %z = add i32 %y, 1\n  %y = add i32 %x, 1\n  ret i32 %z", "False"),  # use before def
+        ("  br label %b\nb:\n  %y = phi i32 [ %x, %b ]\n  ret i32 %y", "False"),
+        ("  %y = frobnicate i32 %x\n  ret i32 %y", "None"),
+    ],
+)
+def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
+    script = (
+        "import sys\nfrom jitkernel.compiler.verifying import surroundings, verified_alone\n"
+        "print(verified_alone(sys.stdin.buffer.read(), surroundings('')))"
+    )  # in a process of its own: it reads IR differently ever after
+    told = subprocess.run(
+        [sys.executable, "-c", script],
+        input=f"define i32 @f(i32 %x) {{\n{body}\n}}\n", text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.strip() == verdict
 
 
 def test_optnone_is_left_alone(inspector: Inspector) -> None:

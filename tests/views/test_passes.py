@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.session import CellOptions
 from jitkernel.session.inspecting import inspect
-from jitkernel.views import ir, mir, passes
+from jitkernel.views import explain, ir, mir, passes
 from jitkernel.views.diff import counts, diff
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
 
@@ -132,6 +133,27 @@ def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
         text = after
     assert "\n".join(text) == parts(seen.after)["@sq"]
     assert total == len(text) - len(parts(seen.before)["@sq"].splitlines())
+
+
+def test_of_many_functions_every_step_is_verified_and_the_rest_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The table and the diffs end somewhere, and each step that is shown was looked at."""
+    monkeypatch.setattr(sys.modules["jitkernel.views.passes"], "_STEPS", 40)
+    with Session(capacity=64 << 20) as s:
+        s.run("\n".join(ALLOCA.replace("@sq", f"@sq{k}") for k in range(60)))
+        view = passes(s, 1)
+        words = " ".join(view.text.split())
+        told = re.search(r"(\d+) steps, 41 to (\d+), are not listed", words)
+        assert told is not None and int(told[1]) == int(told[2]) - 40
+        assert "%passes @name shows" in words
+        verdicts = re.findall(r"^ *\d+  .*  (yes|NO|not tried)$", view.text, re.M)
+        assert verdicts == ["yes"] * 40
+        assert_complete(view)
+        assert "Each step was verified." in explain(s, 1).text
+        assert "are not listed" not in passes(s, "sq7").text
+        last = passes(s, 1, stop_after=told[2])
+        assert f"{told[2]}  " in last.text and "not tried" not in last.text
 
 
 def test_only_one_pass(session: Session) -> None:

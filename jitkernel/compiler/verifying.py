@@ -1,0 +1,79 @@
+"""Whether what a pass left is well formed, judged from the text that LLVM logged.  Worker only.
+
+Of a small module the log has all of it, which LLVM's verifier is shown again: `verified`.  Of a
+large one it has only the functions that a pass ran on, for printing everything after each step
+would take minutes.  Those are verified one by one, among the types and variables that they name:
+`verified_alone`.  What they name besides is declared from its use, and metadata that stands
+elsewhere is left out; LLVM does both itself when it is told that IR may be incomplete.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.binding import LLVMError, lib
+
+__all__ = ["Surroundings", "surroundings", "verified", "verified_alone"]
+
+_ENTITY = re.compile(r'^(@(?:"[^"\n]*"|[-\w$.]+)) = ([^\n]*)$', re.M)
+_NAMED = re.compile(r'@(?:"[^"\n]*"|[-\w$.]+)')
+_ALWAYS = re.compile(r'^(?:%(?:"[^"\n]*"|[-\w$.]+) = type |\$|@\d+ = |target )[^\n]*$', re.M)
+# Records of debug information, and the line that the log puts above a loop's function.
+_NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
+_ALIAS = re.compile(r"\b(?:alias|ifunc)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a function of a module may rely on: lines that always go with it (types, comdats, the
+    target), and the lines of variables by name."""
+
+    always: str
+    variables: dict[str, str]
+
+
+def surroundings(module: str) -> Surroundings:
+    """The surroundings that the printed text of a whole module gives."""
+    variables = {
+        match[1]: match[0]
+        for match in _ENTITY.finditer(module)
+        if not match[1][1].isdigit() and not _ALIAS.search(match[2])  # an alias needs its aliasee
+    }
+    return Surroundings("\n".join(_ALWAYS.findall(module)), variables)
+
+
+def verified(text: bytes) -> bool:
+    """Whether a module that LLVM printed is well formed."""
+    return _verdict(text) is True
+
+
+def verified_alone(text: bytes, around: Surroundings) -> bool | None:
+    """Whether functions that LLVM printed without their module are well formed; None where LLVM
+    cannot read them alone.
+
+    From the first call on, this process reads incomplete modules as if they were whole.
+    """
+    binding.set_option("-allow-incomplete-ir")
+    body = _NOT_IR.sub("", text.decode("utf-8", "surrogateescape"))
+    names = dict.fromkeys(_NAMED.findall(body))
+    lines = [around.variables[name] for name in names if name in around.variables]
+    whole = "\n".join([around.always, *lines, body])
+    return _verdict(whole.encode("utf-8", "surrogateescape"))
+
+
+def _verdict(text: bytes) -> bool | None:
+    """True, False where the verifier refuses, None where the parser does."""
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        module = binding.parse(context, text.replace(b"\0", b""))
+        binding.verify(module)
+    except LLVMError as error:
+        return None if error.stage == "parse" else False
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
+    return True
