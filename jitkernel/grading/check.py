@@ -22,7 +22,6 @@ from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import apply_rule
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import Block
-from jitkernel.session.definer import CellOptions
 from jitkernel.session.runner import Runner
 from jitkernel.session.signatures import Signature
 from jitkernel.views.names import bare, written
@@ -219,7 +218,7 @@ class _Trial:
     def complaint(self, values: tuple[Any, ...]) -> str:
         """What is wrong about the student's answer; empty where nothing is."""
         exercise, printed = self._exercise, _Printed()
-        runner = Runner(self._session, printed, CellOptions(), None, None)
+        runner = Runner(self._session, printed)
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
@@ -254,7 +253,7 @@ class _Trial:
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         session = self._session
-        runner = Runner(session, _Printed(), CellOptions(), None, None)
+        runner = Runner(session, _Printed())
         host, types = runner.host(), self._exercise.signature.parameters
         arguments = self._arguments(values)
         packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError
+from jitkernel.session.options import stored_options
 from jitkernel.views.ir import entity, module_text
 from jitkernel.views.names import written
 
@@ -70,7 +71,7 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
     if not raw:
         record = session.store.get(cell)
         assert record is not None
-        options, names = session.stored_options(record), frozenset(record.nobuiltin)
+        options, names = stored_options(record), frozenset(record.nobuiltin)
         request = Request(record.module, options, f"cell {cell}", names, record.first_line)
         module = session.engine.pool.optimised(request)
     body = entity(module, written(name)).partition("{")[2].rpartition("}")[0]

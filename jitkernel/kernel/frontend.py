@@ -132,7 +132,7 @@ class Frontend:
         """Run what is no prompt of the client's: unless it defined something, it leaves no number
         behind, so that `_5` stays the result of `[5]`."""
         session = self.session
-        number, last = session.number, session.last
+        number, last = session.number, session.results.last
         try:
             return self.execute(source, language=language)
         finally:
@@ -142,7 +142,7 @@ class Frontend:
                 and session.number not in session.program.cells
             ):
                 session.results.pop(session.number, None)
-                session.number, session.last = number, last
+                session.number, session.results.last = number, last
 
     def configure(self, name: str, value: Any) -> None:
         """Change the setting `Section.trait`, for the session too.  Raises TraitError."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["Pages", "memory", "pages"]
 
@@ -38,7 +38,7 @@ def pages(pid: int) -> Pages:
     return Pages(own, files)
 
 
-def memory(session: Session) -> dict[str, Any]:
+def memory(session: Core) -> dict[str, Any]:
     """The whole account, in bytes.
 
     `zones` is `Arena.usage()`; `regions` what of each region of the slab occupies memory now and

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
@@ -27,9 +25,11 @@ from jitkernel.session.cell import Cell
 from jitkernel.session.change import Change
 from jitkernel.session.declare import declaration
 from jitkernel.session.faults import error_of
+from jitkernel.session.host import host_of
+from jitkernel.session.options import CellOptions, options_for, row, stored_options
 from jitkernel.session.relay import Relay
 from jitkernel.session.relinking import replace as replace_object
-from jitkernel.session.result import Sink
+from jitkernel.session.result import Collector, Sink
 from jitkernel.session.signatures import Variable
 from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
@@ -38,43 +38,12 @@ from jitkernel.session.stopped import stopped
 from jitkernel.session.store import Record
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.host import SessionHost
-    from jitkernel.session.session import Session
 
 __all__ = ["CellOptions", "Definer", "row"]
 
 _ALIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=[^\n]*?,\s*align\s+(\d+)', re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class CellOptions:
-    """What `%%llvm` and its like say about one cell.
-
-    `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
-    functions into each other, so that redefining one does not reach the others.  `retype` allows a
-    type to change under its users; `keep_data` keeps the values of globals that are redefined.
-    `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).
-    """
-
-    opt_level: int | None = None
-    cpu: str = ""
-    closed: bool = False
-    ignore_optnone: bool = False
-    retype: bool = False
-    keep_data: bool = False
-    passes: str = ""
-
-    @property
-    def words(self) -> str:
-        """What differs from the session's settings: `-O0, closed`."""
-        level = "" if self.opt_level is None else f"-O{self.opt_level}"
-        return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
-
-
-@lru_cache(maxsize=64)
-def row(options: Options) -> str:
-    """The options as the store keeps them."""
-    return json.dumps(options.row())
 
 
 class Definer(Relay):
@@ -82,18 +51,18 @@ class Definer(Relay):
 
     def __init__(
         self,
-        session: Session,
-        sink: Sink,
-        options: CellOptions,
-        cell_id: str | None,
-        number: int | None,
+        session: Core,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        cell_id: str | None = None,
+        number: int | None = None,
     ):
-        super().__init__(sink)
-        self.session, self.options = session, options
+        super().__init__(sink or Collector())
+        self.session, self.options = session, options or CellOptions()
         self.engine, self.program = session.engine, session.program
         wanted = session.number + 1
         number = number if number is not None and number >= wanted else wanted
-        self.cell = Cell(number, cell_id, options.words)
+        self.cell = Cell(number, cell_id, self.options.words)
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
         self.entry = 0  # of the instruction block, where it is part of the cell's module
@@ -141,7 +110,7 @@ class Definer(Relay):
             )
         return assembled, Request(
             assembled.source,
-            options or self.session.options(self.options),
+            options or options_for(self.options, self.session.settings, self.engine.arena),
             label=f"cell {self.cell.number}",
             nobuiltin=functions,
             first_line=assembled.first_line,
@@ -165,8 +134,8 @@ class Definer(Relay):
 
     def explained(self, error: CompileError, source: str) -> CompileError:
         """LLVM's complaints with what to try."""
-        session = self.session
-        context = Context(list(self.program.linker.symbols), session.ended_locals, session.private)
+        hidden = self.session.hidden
+        context = Context(list(self.program.linker.symbols), hidden.locals, hidden.private)
         found = [explain(d, source, context) for d in error.diagnostics]
         if isinstance(error, WorkerDied):
             return error
@@ -220,7 +189,7 @@ class Definer(Relay):
                 continue
             nobuiltin = frozenset(record.nobuiltin) | new
             request = Request(
-                record.module, self.session.stored_options(record), f"cell {number}", nobuiltin,
+                record.module, stored_options(record), f"cell {number}", nobuiltin,
                 record.first_line,
             )  # fmt: skip
             object = pool.compile(request).object
@@ -276,7 +245,7 @@ class Definer(Relay):
                 self.note(note)
 
     def host(self) -> SessionHost:
-        return self.session.host(self.own, self.error)
+        return host_of(self.session, self.own, self.error)
 
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""
@@ -296,7 +265,9 @@ class Definer(Relay):
             outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
         fault = error_of(outcome, self.session.places, self.program.linker, find, kept)
-        self.session.stopped = stopped(outcome, fault, self.session.places, self.program.linker)
+        self.session.onlookers.stopped = stopped(
+            outcome, fault, self.session.places, self.program.linker
+        )
         return fault
 
     def _kept(self) -> str:

@@ -10,12 +10,12 @@ from jitkernel.errors import ArenaFull
 from jitkernel.languages.llvm.types import quote_name
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["explain_full"]
 
 
-def explain_full(session: Session, error: ArenaFull) -> ArenaFull:
+def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
     """The same error with what holds the zone's space and which commands free it."""
     zone = error.zone
     held: list[tuple[int, str]] = []

@@ -20,8 +20,8 @@ from jitkernel.session.eviction import evict
 from jitkernel.session.reverting import forget
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.program import Program
-    from jitkernel.session.session import Session
 
 __all__ = ["Garbage", "collect", "find"]
 
@@ -100,7 +100,7 @@ def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
     return found
 
 
-def collect(session: Session, dry_run: bool, undo: bool) -> Garbage:
+def collect(session: Core, dry_run: bool, undo: bool) -> Garbage:
     """Free what nothing can reach; see `Session.gc`."""
     program, history, arena = session.program, session.history, session.engine.arena
     cells = find(program)
@@ -145,16 +145,16 @@ def _sizes(cells: Sequence[Cell]) -> dict[str, int]:
     return {z: sum(s.get(z, 0) for s in sizes) if z in ("text", "unwind") else 0 for z in ZONES}
 
 
-def _held(session: Session) -> dict[str, int]:
+def _held(session: Core) -> dict[str, int]:
     return {zone: session.history.held(zone) for zone in ("rodata", "data")}
 
 
-def _used(session: Session) -> dict[str, int]:
+def _used(session: Core) -> dict[str, int]:
     zones = session.engine.arena.zones
     return {zone: zones[zone].list.used for zone in ZONES}
 
 
-def _processes(session: Session) -> dict[str, int]:
+def _processes(session: Core) -> dict[str, int]:
     """Bytes of memory that the slab and each process occupy."""
     engine = session.engine
     found = {"slab": engine.arena.resident(), "kernel": pages(os.getpid()).own}

@@ -12,13 +12,14 @@ from jitkernel.compiler import Compiled
 from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import SymbolState
-from jitkernel.session.host import SessionHost
+from jitkernel.session.host import SessionHost, host_of
+from jitkernel.session.signatures import Variable
 
 if TYPE_CHECKING:
-    from jitkernel.session.definer import CellOptions
+    from jitkernel.session.options import CellOptions
     from jitkernel.session.session import Session
 
-__all__ = ["CompiledCell", "FunctionHandle", "VariableHandle"]
+__all__ = ["CompiledCell", "FunctionHandle", "VariableHandle", "handle"]
 
 
 class CompiledCell:
@@ -49,7 +50,7 @@ class FunctionHandle:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with Python values.  Raises UsageError once the symbol is gone."""
-        return self._session._call(self.name, arguments).python
+        return self._session.call(self.name, *arguments)
 
     @property
     def address(self) -> int:
@@ -74,7 +75,7 @@ class VariableHandle:
         self._session, self.name = session, name
 
     def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
-        host = self._session.host(lambda block: None, lambda outcome: JitError(outcome.kind))
+        host = host_of(self._session, lambda block: None, lambda outcome: JitError(outcome.kind))
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"@{self.name} is not defined any more")
@@ -108,3 +109,13 @@ class VariableHandle:
 
     def __repr__(self) -> str:
         return f"<@{self.name} {self.typed.text()}>"
+
+
+def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
+    """What a name stands for in a session.  Raises KeyError."""
+    symbol = session.program.symbol(name)
+    if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
+        raise KeyError(f"@{name} is not defined in this session")
+    if isinstance(symbol.info, Variable):
+        return VariableHandle(session, name)
+    return FunctionHandle(session, name)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Layout
 from jitkernel.errors import UndefinedSymbol, UsageError
@@ -17,10 +17,11 @@ from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.session.signatures import Signature, Variable, expand
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.engine import CallTarget, Engine
     from jitkernel.session.program import Program
 
-__all__ = ["SessionHost"]
+__all__ = ["SessionHost", "host_of"]
 
 
 class SessionHost:
@@ -182,9 +183,11 @@ class SessionHost:
         return expand(text, self._program.types) if "%" in text else text
 
 
-def describe_pointer(address: int, places: Any, is_stack: Callable[[int], bool]) -> str:
-    """How a pointer is printed: `@g+4`, or its number and what kind of memory it is in."""
-    data = places.data(address)
-    if data:
-        return str(data)
-    return f"{address:#x} ({'stack of a finished call' if is_stack(address) else 'heap'})"
+def host_of(
+    session: Core, own: Callable[[Block], None], fail: Callable[[Outcome], Exception]
+) -> SessionHost:
+    """What expressions of a session are evaluated with; see `SessionHost`."""
+    return SessionHost(
+        session.engine, session.program, session.results.find, own, fail,
+        session.settings.prelude, session.residency.use,
+    )  # fmt: skip

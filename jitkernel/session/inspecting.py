@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Request
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import UsageError
+from jitkernel.session.options import stored_options
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["inspect", "stored_request"]
 
 
-def stored_request(session: Session, number: int) -> Request:
+def stored_request(session: Core, number: int) -> Request:
     """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
     record = session.store.get(number)
     if record is None or not record.module.strip():
@@ -24,7 +25,7 @@ def stored_request(session: Session, number: int) -> Request:
         raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
     return Request(
         record.module,
-        session.stored_options(record),
+        stored_options(record),
         f"cell {number}",
         frozenset(record.nobuiltin),
         record.first_line,
@@ -32,7 +33,7 @@ def stored_request(session: Session, number: int) -> Request:
 
 
 def inspect(
-    session: Session, number: int, only: str = "", tick: Callable[[], None] | None = None
+    session: Core, number: int, only: str = "", tick: Callable[[], None] | None = None
 ) -> Inspection:
     """What each pass did to a cell's module; `only` names a function to look at alone.
 

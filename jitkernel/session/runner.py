@@ -46,9 +46,10 @@ from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
 from jitkernel.session.change import title
-from jitkernel.session.definer import Definer, row
+from jitkernel.session.definer import Definer
 from jitkernel.session.effects import mentioned
 from jitkernel.session.full import explain_full
+from jitkernel.session.options import options_for, row
 from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
 from jitkernel.session.signatures import Signature, Variable, expand
@@ -121,7 +122,7 @@ class Runner(Definer):
         self.session.residency.clock += 1
         number = self.cell.number
         self.change = self.session.history.begin(title(number, plan.source), number)
-        self.change.results = (self.session.last,)
+        self.change.results = (self.session.results.last,)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         blocks: dict[int, Block] = {}  # by the identity of their actions
         try:
@@ -147,7 +148,7 @@ class Runner(Definer):
         if plan.actions:
             self.change.effects.names = mentioned(a.text for a in plan.actions)
         self.session.history.keep(self.change)
-        self.session.remember_names(plan, self.cell.number)
+        self.session.hidden.add(plan, self.cell.number)
         self.result.cell = self.cell
         if self.change.moved or self.change.notes:
             self.say_status()
@@ -192,7 +193,7 @@ class Runner(Definer):
                 values.append((action.text, value))
         if values:
             value = values[-1][1]
-            self.session.keep_result(self.cell.number, value)
+            self.session.results.keep(self.cell.number, value)
             self.result.typed, self.result.value = value, value.python
             self.result.text, self.result.html = self._written(value)
 
@@ -228,7 +229,7 @@ class Runner(Definer):
         if extend(self.program, self.cell, name, info, value.data, layout.align, self.change):
             return
         plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
-        fresh = Runner(self.session, self.sink, self.options, None, None)
+        fresh = Runner(self.session, self.sink, self.options)
         fresh.cell = self.cell if self.cell.image is None else fresh.cell
         fresh.change = (
             self.change if self.cell.image is None else self.session.history.begin(f"@{name} = ...")
@@ -246,7 +247,7 @@ class Runner(Definer):
     def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
         """Compile the instruction block, or a module that runs once, before any statement runs."""
         options = replace(
-            self.session.options(self.options),
+            options_for(self.options, self.session.settings, self.engine.arena),
             opt_level=self.options.opt_level or 0,
             passes=self.options.passes,
         )
@@ -289,7 +290,7 @@ class Runner(Definer):
             return self._call_block(block.type, entry, host)
         finally:
             self.running = self.program.running = None
-            self.session.graves_of(image)
+            self.session.graves.bury(image)
             for held in image.blocks:  # constants may be pointed to: they are the cell's now
                 held.holders += 1
                 self.own(held)
@@ -312,10 +313,9 @@ class Runner(Definer):
         signature = host.full_signature(name)
         if signature is None:
             near = host.nearest(name)
-            if name in self.session.private:
-                raise CompileError(
-                    f"@{quote_name(name)} is private to cell {self.session.private[name]}"
-                )
+            if name in self.session.hidden.private:
+                number = self.session.hidden.private[name]
+                raise CompileError(f"@{quote_name(name)} is private to cell {number}")
             raise CompileError(
                 f"@{quote_name(name)} is not defined" + (f"; did you mean @{near}?" if near else "")
             )
@@ -407,5 +407,6 @@ class Runner(Definer):
         own = self.language.show(value)
         if own:
             return own, ""
-        text, found = value.text(self.session.describe), value.html(self.session.describe)
+        describe = self.session.places.describe
+        text, found = value.text(describe), value.html(describe)
         return text, "" if found == f"<pre>{html.escape(text)}</pre>" else found

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-__all__ = ["SessionSettings"]
+from jitkernel.errors import UsageError
+
+__all__ = ["SessionSettings", "settings_with"]
 
 
 @dataclass(slots=True)
@@ -49,3 +52,16 @@ class SessionSettings:
     object_cache_size: int = 256 << 20
     context: str = "throwaway"
     budget: int = 0
+
+
+def settings_with(
+    settings: SessionSettings | None, overrides: Mapping[str, Any]
+) -> SessionSettings:
+    """Settings, or the defaults, with some of them replaced.  Raises UsageError for other names."""
+    known = {f.name for f in fields(SessionSettings)}
+    for name in overrides:
+        if name not in known:
+            raise UsageError(
+                f"Session has no setting {name!r}; there are {', '.join(sorted(known))}"
+            )
+    return replace(settings or SessionSettings(), **overrides)

@@ -15,10 +15,11 @@ from jitkernel.elf import read_object
 from jitkernel.errors import JitError
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
+from jitkernel.session.options import stored_options
 from jitkernel.session.store import Record
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["line_finder", "lines_of", "request_of"]
 
@@ -28,7 +29,7 @@ _MARK = re.compile(r"\s*; line (\d+)\b")
 
 
 def line_finder(
-    session: Session, running: tuple[Image, Request, Record] | None = None
+    session: Core, running: tuple[Image, Request, Record] | None = None
 ) -> Callable[[int], tuple[int, str]]:
     """A function from an address of text to `(line, its text)`, `(0, "")` where unknown.
 
@@ -45,7 +46,7 @@ def line_finder(
 
 
 def _find(
-    session: Session, running: tuple[Image, Request, Record] | None, address: int
+    session: Core, running: tuple[Image, Request, Record] | None, address: int
 ) -> tuple[int, str]:
     if running is not None and _holds(running[0], address):
         image, request, record = running
@@ -69,13 +70,13 @@ def _find(
     return (line, lines[line - 1]) if 0 < line <= len(lines) else (0, "")
 
 
-def request_of(session: Session, number: int) -> Request | None:
+def request_of(session: Core, number: int) -> Request | None:
     """What the compiler was asked for a cell; None where the cell has no IR of its own."""
     record = session.store.get(number)
     return _request(session, record) if record is not None and record.module else None
 
 
-def lines_of(session: Session, number: int) -> list[tuple[int, int]]:
+def lines_of(session: Core, number: int) -> list[tuple[int, int]]:
     """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
 
     Empty where the lines cannot be told.
@@ -89,15 +90,15 @@ def lines_of(session: Session, number: int) -> list[tuple[int, int]]:
         return []
 
 
-def _request(session: Session, record: Record) -> Request:
+def _request(session: Core, record: Record) -> Request:
     return Request(
-        record.module, session.stored_options(record), f"cell {record.number}",
+        record.module, stored_options(record), f"cell {record.number}",
         frozenset(record.nobuiltin), record.first_line,
     )  # fmt: skip
 
 
 def _rows(
-    session: Session, image: Image, request: Request, record: Record, key: object
+    session: Core, image: Image, request: Request, record: Record, key: object
 ) -> list[tuple[int, int]]:
     tables: dict[object, LineTable] = session.line_tables
     table = tables.get(key)

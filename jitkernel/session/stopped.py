@@ -15,7 +15,7 @@ from jitkernel.executor import FaultRecord, Outcome
 from jitkernel.executor.procfs import Region, regions
 from jitkernel.linker import Linker
 from jitkernel.linker.backtrace import StackFrame, walk
-from jitkernel.session.faults import Places
+from jitkernel.session.places import Places
 
 __all__ = ["NamedFrame", "Stopped", "in_file", "running", "stopped"]
 

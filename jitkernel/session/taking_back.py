@@ -10,12 +10,12 @@ from jitkernel.session.change import Change
 from jitkernel.session.effects import lasting
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["redo", "undo", "undo_one"]
 
 
-def undo(session: Session, count: int) -> list[str]:
+def undo(session: Core, count: int) -> list[str]:
     """Take the last `count` changes back; a sentence for each.
 
     Raises UsageError where there are none, or fewer: nothing is taken back then.
@@ -25,7 +25,7 @@ def undo(session: Session, count: int) -> list[str]:
     return [_taken(session, history.latest()) for _ in range(count)]
 
 
-def undo_one(session: Session, cell: int | None, name: str, cascade: bool) -> list[str]:
+def undo_one(session: Core, cell: int | None, name: str, cascade: bool) -> list[str]:
     """Take one change back, with those that build on it where `cascade` says so."""
     history = session.history
     change = history.find(cell) if cell is not None else history.find_name(name)
@@ -42,7 +42,7 @@ def undo_one(session: Session, cell: int | None, name: str, cascade: bool) -> li
     return [_taken(session, c) for c in [*(o.change for o in reversed(later)), change]]
 
 
-def redo(session: Session, count: int) -> list[str]:
+def redo(session: Core, count: int) -> list[str]:
     """Do the last `count` undone changes again; a sentence for each."""
     history = session.history
     _enough(count, len(history.undone), "redo")
@@ -57,7 +57,7 @@ def redo(session: Session, count: int) -> list[str]:
     return said
 
 
-def _taken(session: Session, change: Change) -> str:
+def _taken(session: Core, change: Change) -> str:
     left = lasting(session.program, change)
     change, inverse, heap = session.history.undo_one(change)
     _results(session, change, inverse)
@@ -93,13 +93,13 @@ def _enough(count: int, there: int, what: str) -> None:
         )
 
 
-def _results(session: Session, change: Change, inverse: Change) -> None:
+def _results(session: Core, change: Change, inverse: Change) -> None:
     """The results of what leaves go with it, those of what returns come back."""
     results = session.results
     for number in {change.cell, *(c.number for c in change.arrived)}:
         if number in results:
             inverse.values[number] = results.pop(number)
     if change.results is not None:
-        inverse.results = (session.last,)
-        session.last = change.results[0]
+        inverse.results = (results.last,)
+        results.last = change.results[0]
     results.update(change.values)

@@ -14,7 +14,7 @@ from jitkernel.languages.llvm.types import quote_name
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
     from jitkernel.session.cell import Cell
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["STATES", "Tenant", "tenants"]
 
@@ -52,7 +52,7 @@ class Tenant(NamedTuple):
         return self.start + self.size
 
 
-def tenants(session: Session) -> dict[str, list[Tenant]]:
+def tenants(session: Core) -> dict[str, list[Tenant]]:
     """By zone, in address order: what lies below the high-water mark, free ranges included.
 
     The sizes of a zone's tenants add up to its high-water mark; those that are not free, without
@@ -76,7 +76,7 @@ def tenants(session: Session) -> dict[str, list[Tenant]]:
     return found
 
 
-def _holders(session: Session) -> dict[int, tuple[str, int, str]]:
+def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
     """By the address where an extent starts: state, cell and name of its tenant."""
     program = session.program
     found: dict[int, tuple[str, int, str]] = {}
@@ -121,7 +121,7 @@ def _starts(image: Image | None) -> Iterator[int]:
         yield block.extent.start
 
 
-def _symbols(session: Session) -> Iterator[Symbol]:
+def _symbols(session: Core) -> Iterator[Symbol]:
     """All of them, those that only the cells know that were compiled for an older type too."""
     known = session.program.linker.symbols
     yield from known.values()

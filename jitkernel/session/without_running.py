@@ -10,17 +10,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Compiled, Request, Summary
-from jitkernel.errors import ArenaFull, CompileError, Diagnostic
+from jitkernel.errors import ArenaFull, CompileError, Diagnostic, LinkError, UsageError
 from jitkernel.languages.llvm import Plan, parse_cell
 from jitkernel.session.change import title
-from jitkernel.session.definer import CellOptions, Definer
+from jitkernel.session.definer import Definer
 from jitkernel.session.full import explain_full
-from jitkernel.session.result import Collector, Result
+from jitkernel.session.options import CellOptions
+from jitkernel.session.result import Result
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
-__all__ = ["compile_only", "place_object", "place_only", "run_many"]
+__all__ = ["compile_only", "place_file", "place_object", "place_only", "run_many"]
 
 
 def compile_only(
@@ -64,10 +65,27 @@ def place_object(runner: Definer, path: str, data: bytes) -> Result:
     return place_only(runner, f"; %link {path}", request, Compiled(data, Summary(), times))
 
 
-def run_many(session: Session, sources: Sequence[str], options: CellOptions) -> list[Result]:
+def place_file(definer: Definer, path: str) -> Result:
+    """Place the object that is in a file; see `Session.link`."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    if data.startswith(b"!<arch>\n"):
+        raise LinkError(
+            f"{path} is an archive, and archives are not supported yet; extract its "
+            "members (ar x) and %link those, or load a shared library with %lib"
+        )
+    if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
+        raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+    return place_object(definer, path, data)
+
+
+def run_many(session: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
     """Compile in parallel, place in order."""
     plans = [_definitions(s) for s in sources]
-    first = Definer(session, Collector(), options, None, None)
+    first = Definer(session, options=options)
     requests: list[Request] = []
     soon: set[str] = set()
     for plan in plans:
@@ -80,7 +98,7 @@ def run_many(session: Session, sources: Sequence[str], options: CellOptions) -> 
     results: list[Result] = []
     done: set[str] = set()
     for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
-        runner = Definer(session, Collector(), options, None, None)
+        runner = Definer(session, options=options)
         if (plan.uses - plan.declares) & done:
             # It uses what earlier ones define and says nothing of their types.
             _, request = runner.request(plan, "entities")

@@ -39,7 +39,7 @@ def stack(session: Session) -> View:
 
     Raises UsageError where none was.
     """
-    stopped = session.stopped
+    stopped = session.onlookers.stopped
     if stopped is None:
         raise UsageError(
             "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at, "

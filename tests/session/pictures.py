@@ -34,7 +34,7 @@ def picture(s: Session) -> dict[str, Any]:
         "groups": {n: i.cell for n, i in program.linker.groups.items()},
         "copies": {n: sorted(i.cell for i in have) for n, have in program.linker.copies.items()},
         "results": {n: (str(v.type), v.data) for n, v in s.results.items()},
-        "last": s.last and (str(s.last.type), s.last.data),
+        "last": s.results.last and (str(s.results.last.type), s.results.last.data),
         "number": s.number,
         "base": (s.arena.base, s.arena.capacity),
         "sources": {n: s.store.get(n) for n in program.cells},

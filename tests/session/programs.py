@@ -95,7 +95,7 @@ def state(s: Session) -> dict[str, Any]:
         "ids": dict(s.program.by_id),
         "types": dict(s.program.types),
         "results": dict(s.results),
-        "last": s.last,
+        "last": s.results.last,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from jitkernel.session.saved.tables import PARTS
 from jitkernel.session.saved.writing import SETTINGS, Writer
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["Keeper"]
 
@@ -33,7 +33,7 @@ class Keeper:
     that `chosen` does not name.  Raises Damaged where the store is not as it was written.
     """
 
-    def __init__(self, session: Session, chosen: frozenset[str] = frozenset()):
+    def __init__(self, session: Core, chosen: frozenset[str] = frozenset()):
         self._session = session
         self._rows: Rows | None = None
         self._head: dict[str, Any] = {}

@@ -12,21 +12,21 @@ from jitkernel.compiler import Options, Request
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
-from jitkernel.session.definer import CellOptions, Definer
+from jitkernel.session.definer import Definer
+from jitkernel.session.options import stored_options
 from jitkernel.session.relinking import replace
-from jitkernel.session.result import Collector
 from jitkernel.session.saved.restoring import Restored
 from jitkernel.session.saved.tables import Damaged, checksum
 from jitkernel.session.store import Record, read_record
 from jitkernel.session.without_running import place_only
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["rebuild", "recompile"]
 
 
-def recompile(session: Session, head: Mapping[str, Any], restored: Restored) -> None:
+def recompile(session: Core, head: Mapping[str, Any], restored: Restored) -> None:
     """Give every cell whose code is another machine's an object of this one; data stays.
 
     Raises Damaged where a cell does not compile: none of its code is to run here.
@@ -39,7 +39,7 @@ def recompile(session: Session, head: Mapping[str, Any], restored: Restored) -> 
         record = session.store.get(number) if cell.image is not None else None
         if record is None:
             continue
-        options = session.stored_options(record)
+        options = stored_options(record)
         if record.source.startswith("; %link "):
             kept.append(number)  # its source is not known; it was no part of this LLVM either
         elif (then.llvm, then.triple, then.resolve(options.cpu)) != (
@@ -64,7 +64,7 @@ def recompile(session: Session, head: Mapping[str, Any], restored: Restored) -> 
         restored.words.append(f"what was linked from object files is as it was: cells {kept}")
 
 
-def _hide_block(session: Session, number: int) -> None:
+def _hide_block(session: Core, number: int) -> None:
     """The function of a cell's instructions has no name in the session."""
     symbols, image = session.program.linker.symbols, session.program.cells[number].image
     block = symbols.get(ENTRY)
@@ -80,7 +80,7 @@ def _request(record: Record, options: Options) -> Request:
     )  # fmt: skip
 
 
-def rebuild(session: Session, path: str, db: sqlite3.Connection) -> Restored:
+def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
     """Define in a new session what can be read of a file, in the cells' order.
 
     Constructors run and globals begin with their initial values, as when the cells were new.
@@ -91,8 +91,8 @@ def rebuild(session: Session, path: str, db: sqlite3.Connection) -> Restored:
         raise UsageError(f"{path}: not one cell can be read")
     made, failed = 0, []
     for record in records:
-        request = _request(record, session.stored_options(record))
-        definer = Definer(session, Collector(), CellOptions(), None, record.number)
+        request = _request(record, stored_options(record))
+        definer = Definer(session, number=record.number)
         try:
             if record.source.startswith("; %link "):
                 raise UsageError("its source is not known")

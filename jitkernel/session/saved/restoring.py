@@ -28,9 +28,9 @@ from jitkernel.session.saved.writing import LAST
 from jitkernel.session.snapshot import far_words
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.saved.rows import SymbolNumbers
     from jitkernel.session.saved.tables import Key
-    from jitkernel.session.session import Session
 
 __all__ = [
     "Restored",
@@ -98,7 +98,7 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
+def restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
     """Fill a session that has just begun, at the base that the file says.
 
     Raises Damaged where the rows do not make a session; the session is of no use then.
@@ -112,7 +112,7 @@ def restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> 
         raise Damaged(f"{path} does not hold a whole session: {error!r}") from error
 
 
-def _restore(session: Session, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
+def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
     program, linker = session.program, session.program.linker
     arena = linker.arena
     head = header(rows, path)
@@ -189,7 +189,7 @@ def _bind(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
     return linker.renew_far()
 
 
-def _find_libraries(session: Session, paths: Iterable[str]) -> list[str]:
+def _find_libraries(session: Core, paths: Iterable[str]) -> list[str]:
     """Load the libraries that the program had loaded."""
     words: list[str] = []
     for library in paths:
@@ -200,23 +200,23 @@ def _find_libraries(session: Session, paths: Iterable[str]) -> list[str]:
     return words
 
 
-def _read_results(session: Session, rows: Rows, order: list[int]) -> None:
+def _read_results(session: Core, rows: Rows, order: list[int]) -> None:
     layouts = SessionHost(
-        session.engine, session.program, session.find_result, lambda block: None,
+        session.engine, session.program, session.results.find, lambda block: None,
         lambda outcome: JitError(""), session.settings.prelude,
     ).layout  # fmt: skip
     found = {
         int(key): TypedValue(parse_type(body), content, layouts)
         for key, body, content in rows["results"]
     }
-    session.last = found.pop(LAST, None)
+    session.results.last = found.pop(LAST, None)
     session.results.update({n: found[n] for n in order if n in found})
-    last = session.last
+    last = session.results.last
     for value in session.results.values():
         if last is not None and value == last:
-            session.last = value
+            session.results.last = value
 
 
-def same_machine(session: Session, head: Mapping[str, Any]) -> bool:
+def same_machine(session: Core, head: Mapping[str, Any]) -> bool:
     """Whether the file's code was made by this LLVM for this processor."""
     return list(astuple(session.engine.pool.identity())) == list(head["identity"])

@@ -26,7 +26,7 @@ from jitkernel.session.saved.tables import (
 )
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["SETTINGS", "Writer", "save"]
 
@@ -41,7 +41,7 @@ LAST = 0  # the key of the last result, which may be of a cell that is gone
 class Writer:
     """Writes a session into tables, and remembers what they have."""
 
-    def __init__(self, session: Session, tables: Tables):
+    def __init__(self, session: Core, tables: Tables):
         self._session, self._tables = session, tables
         self.numbers = SymbolNumbers()
         self.pages = Pages(session.engine.arena)
@@ -92,8 +92,8 @@ class Writer:
     def _write_results(self) -> bool:
         session = self._session
         now = dict(session.results)
-        if session.last is not None:
-            now[LAST] = session.last
+        if session.results.last is not None:
+            now[LAST] = session.results.last
         old, self.results = self.results, now
         new = [(n, v) for n, v in now.items() if old.get(n) is not v]
         self._tables.put("results", [(n, str(v.type), v.data) for n, v in new])
@@ -128,7 +128,7 @@ def _lasts(symbol: Symbol, ghost: bool) -> bool:
     return any(image.cell for image in symbol.users or ())
 
 
-def _head(session: Session) -> str:
+def _head(session: Core) -> str:
     """What concerns the session as a whole."""
     engine, settings = session.engine, session.settings
     who = engine.pool.identity()
@@ -155,7 +155,7 @@ def _names(
         yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
 
 
-def save(session: Session, path: str) -> int:
+def save(session: Core, path: str) -> int:
     """Write a session to a file that is there whole or as it was before; its size in bytes.
 
     Raises UsageError where another session saves to it, or where it is something else.

@@ -1,0 +1,180 @@
+"""What a session has: its processes, its program, and what goes with them.
+
+`Session` adds what can be done with it; the modules that do it take this.  Start from `Core`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from jitkernel.arena import Arena
+from jitkernel.compiler import LineTable
+from jitkernel.compiler.process import WorkerProcess
+from jitkernel.errors import JitError
+from jitkernel.linker import Image
+from jitkernel.session.contexts import check_context
+from jitkernel.session.destructors import finish
+from jitkernel.session.engine import Engine
+from jitkernel.session.hidden_names import HiddenNames
+from jitkernel.session.onlookers import Onlookers
+from jitkernel.session.options import CellOptions
+from jitkernel.session.places import Graves, Places
+from jitkernel.session.program import Program
+from jitkernel.session.residency import Residency
+from jitkernel.session.result import Collector, Sink
+from jitkernel.session.results import Results
+from jitkernel.session.saved.keeping import Keeper
+from jitkernel.session.saved.restoring import Restored
+from jitkernel.session.settings import SessionSettings, settings_with
+from jitkernel.session.snapshot import DataShadow
+from jitkernel.session.store import Store
+from jitkernel.session.undo import UndoHistory
+
+__all__ = ["Core"]
+
+
+class Core:
+    """The state of a session; `engine` starts with it, `program` and what follows when first used.
+
+    Whoever changes anything does so in a `turn`.
+    """
+
+    def __init__(
+        self,
+        settings: SessionSettings | None = None,
+        *,
+        worker: WorkerProcess | None = None,
+        store: Store | None = None,
+        **overrides: Any,
+    ):
+        self.settings = settings_with(settings, overrides)
+        check_context(self.settings.context)
+        self.lock = threading.RLock()
+        self.sink: Sink = Collector()
+        self.store = store or Store(self.settings.store_path)
+        self.restored: Restored | None = None
+        try:
+            self._keeper = Keeper(self, frozenset(overrides))
+            self.engine = Engine(self.settings, self._output, self._input, worker)
+        except BaseException:
+            self.store.close()
+            raise
+        self.number = 0  # of the latest cell
+        self.results = Results(self.settings)
+        self.hidden = HiddenNames()
+        self.graves = Graves()
+        self.onlookers = Onlookers(self)
+        self.line_tables: dict[object, LineTable] = {}
+        # While the magics above a cell's code run: its options, which they may change.
+        self.cell_options: CellOptions | None = None
+        self._program: Program | None = None
+        self._history: UndoHistory | None = None
+        self._places: Places | None = None
+        self._residency: Residency | None = None
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    @property
+    def program(self) -> Program:
+        """Cells and symbols; waits until the engine is ready."""
+        return self._program if self._program is not None else self._begin()
+
+    def _begin(self) -> Program:
+        """Wait for the engine; what a session's file has is there from now on."""
+        engine, settings = self.engine, self.settings
+        program = self._program = Program(engine.linker, self.store, engine.writing)
+        self._keeper.bring_back()
+        engine.on_end = self._keeper.keep
+        shadow = DataShadow(engine.arena, settings.undo_data)
+        self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
+        self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
+        self._residency = Residency(program, engine, settings.budget)
+        self._residency.remember(program.cells.values())
+        return program
+
+    @property
+    def arena(self) -> Arena:
+        """The slab."""
+        return self.engine.arena
+
+    @property
+    def history(self) -> UndoHistory:
+        """What can be undone."""
+        assert self.program is not None and self._history is not None
+        return self._history
+
+    @property
+    def residency(self) -> Residency:
+        """Which cells' code is in memory."""
+        assert self.program is not None and self._residency is not None
+        return self._residency
+
+    @property
+    def places(self) -> Places:
+        """Names for addresses."""
+        assert self.program is not None and self._places is not None
+        return self._places
+
+    def release_contexts(self) -> None:
+        """Free the contexts of cells whose code is gone."""
+        if self._program is not None:
+            self.engine.pool.release_contexts(self._program.cells.__contains__)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def finish(self, image: Image) -> None:
+        """Run an image's destructors; what goes wrong in them must not keep it in memory."""
+        finish(self, image)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Something is done with the program; afterwards its code fits the budget again."""
+        with self.lock:
+            if self.engine.closed:
+                raise JitError("this session is closed")
+            if self.engine.running:  # within another turn
+                yield
+                return
+            with self.engine.run():
+                residency = self.residency
+                try:
+                    yield
+                finally:
+                    residency.trim()
+
+    def _output(self, name: str, data: bytes) -> None:
+        self.sink.output(name, data)
+
+    def _input(self, prompt: str) -> str | None:
+        return self.sink.input(prompt)
+
+    def idle(self) -> None:
+        """Do what was put off: write store and object cache.  For event loops, after a reply."""
+        with self.lock:
+            if not self.engine.closed:
+                self.store.flush()
+                if self.engine.pool.cache:
+                    self.engine.pool.cache.flush()
+
+    def output_fds(self) -> list[int]:
+        """Descriptors to watch between cells for output of background threads."""
+        return self.engine.executor.fds() if self.engine.started else []
+
+    def drain(self, sink: Sink) -> None:
+        """Pass output of background threads on to `sink`."""
+        if self.engine.started:
+            with self.lock:
+                before, self.sink = self.sink, sink
+                try:
+                    self.engine.executor.drain()
+                finally:
+                    self.sink = before
+
+    def close(self) -> None:
+        """Write the session's file, where it has one, and end every process."""
+        self._keeper.close()
+        self.engine.close()
+        self.store.close()
