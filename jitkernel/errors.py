@@ -7,6 +7,7 @@ not begun or was taken back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,17 +53,27 @@ class Diagnostic:
     severity: str = "error"
 
     def render(self) -> str:
-        """The sentence first, then the line with a caret, then the hint."""
+        """The sentence first, with the near name if there is one, then the line with a caret, then
+        the hint."""
         where = f"line {self.line}" + (f", column {self.column}" if self.column else "")
         text = f"{where}: {self.message}" if self.line else self.message
+        near = _NEAR.match(self.hint)
+        hint = self.hint
+        if near:
+            first, newline, more = text.partition("\n")
+            text, hint = f"{first}; {near[1]}{newline}{more}", near[2]
         if self.source and self.line:
             text += f"\n  {self.source}"
             if self.column:
                 pad = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
                 text += f"\n  {pad}^"
-        if self.hint:
-            text += f"\nhint: {self.hint}"
+        if hint:
+            text += f"\nhint: {hint}"
         return text
+
+
+#: A hint that asks for a name that is near the one written, and what it says besides.
+_NEAR = re.compile(r"(did you mean .*?\?)(?:\s+|\Z)(.*)", re.DOTALL)
 
 
 class CompileError(JitError):

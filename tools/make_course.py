@@ -38,7 +38,7 @@ METADATA = {
         "file_extension": ".ll",
         "mimetype": "text/x-llvm",
         "name": "llvm",
-        "pygments_lexer": "llvm",
+        "pygments_lexer": "jitkernel",
     },
 }
 _FENCE = re.compile(r"^```(.*?)\n(.*?)^```$\n?", re.M | re.S)

@@ -101,7 +101,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "version": language.version,
             "mimetype": language.mimetype,
             "file_extension": language.file_extension,
-            "pygments_lexer": language.lexer,
+            "pygments_lexer": language.cell_lexer or language.lexer,
             "codemirror_mode": language.name,
             "nbconvert_exporter": "script",
         }

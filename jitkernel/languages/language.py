@@ -74,7 +74,8 @@ class Language:
     of this language can call, `callable_here`.  `symbol_at` names the symbol or the keyword at an
     offset of the source, "" where there is none.  `show` writes a value as this language does, ""
     to leave it to the IR form.  The rest describes files and editors, see Jupyter's
-    `language_info`; `lexer` is the name that Pygments has for it.
+    `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one for
+    notebooks in it, which follows a cell's `%%` line (the same where there is none).
     """
 
     name: str
@@ -84,6 +85,7 @@ class Language:
     file_extension: str = ".txt"
     mimetype: str = "text/plain"
     lexer: str = "text"
+    cell_lexer: str = ""
     help_url: str = ""
     is_complete: Callable[[str], Completeness] = _complete
     keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -145,7 +146,7 @@ def test_every_cell_is_kaleidoscope_there(tile: Kernel) -> None:
 def test_what_editors_are_told(tile: Kernel, kernel: Kernel) -> None:
     told = info(tile)["language_info"]
     assert (told["name"], told["pygments_lexer"], told["codemirror_mode"], told["file_extension"]) == (
-        "kaleidoscope", "kaleidoscope", "kaleidoscope", ".ks",
+        "kaleidoscope", "jitkernel-kaleidoscope", "kaleidoscope", ".ks",
     )  # fmt: skip
     assert info(tile)["banner"].count("Kaleidoscope") == 1
     assert info(kernel)["language_info"]["name"] == "llvm"
@@ -205,3 +206,75 @@ def test_pygments_knows_it() -> None:
     assert not [t for t in tokens if t[0] is Error]
     assert (Keyword.Declaration, "def") in tokens and (Name.Function, "fib") in tokens
     assert (Keyword.Declaration, "binary") in tokens
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("define i32 @f() {\n  ret i32 7\n}", [("Keyword", "define"), ("Keyword", "ret")]),
+        ("%%llvm -O3\n@f(7)", [("Comment.Preproc", "%%llvm -O3\n"), ("Name.Variable.Global", "@f")]),
+        ("%%kaleidoscope\ndef g(x) x;", [("Keyword.Declaration", "def"), ("Name.Function", "g")]),
+        ("%%time\n%%kaleidoscope\ndef g(x) x;", [("Keyword.Declaration", "def")]),
+        ("%%python\nimport os", [("Keyword.Namespace", "import")]),
+        ("%%pass p\nimport os", [("Keyword.Namespace", "import")]),
+        ("%%c\nint f(void);", [("Keyword.Type", "int")]),
+        ("%%writefile a.py\nimport os", [("Keyword.Namespace", "import")]),
+        ("%%writefile a.ll\nret void", [("Keyword", "ret")]),
+        ("%%nobody-knows\nret void", [("Text", "ret void\n")]),
+        ("%cells\n!ls -l\n%x = add i32 1, 2", [("Comment.Preproc", "%cells"), ("Keyword", "add"),
+                                                ("Comment.Preproc", "!ls -l")]),
+        ("?sq\nsq?", [("Comment.Preproc", "?sq"), ("Comment.Preproc", "sq?")]),
+    ],
+)  # fmt: skip
+def test_colours_follow_the_first_line(cell: str, expected: list[tuple[str, str]]) -> None:
+    from pygments.token import Error
+
+    from jitkernel.languages.lexer import CellLexer
+
+    tokens = list(CellLexer(stripall=True).get_tokens(cell))
+    assert "".join(part for _, part in tokens).rstrip() == cell.rstrip()
+    assert not [part for token, part in tokens if token is Error]
+    found = [(str(token).removeprefix("Token."), part) for token, part in tokens]
+    assert not [one for one in expected if one not in found], found
+
+
+def test_no_cell_of_any_notebook_has_a_word_without_a_colour() -> None:
+    from pygments.token import Error
+
+    from jitkernel.languages.lexer import CellLexer
+
+    folder = Path(__file__).parents[2] / "notebooks"
+    books = [json.loads(path.read_text()) for path in folder.rglob("*.ipynb")]
+    cells = [c for book in books for c in book["cells"] if c["cell_type"] == "code"]
+    assert len(cells) > 200
+    lexer = CellLexer(stripall=True)
+    wrong = {p for c in cells for t, p in lexer.get_tokens("".join(c["source"])) if t is Error}
+    assert wrong <= {"§"}  # which the lesson on words shows to be none
+    assert {book["metadata"]["language_info"]["pygments_lexer"] for book in books} == {"jitkernel"}
+
+
+def test_an_exported_notebook_has_the_colours_of_each_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As nbconvert finds the lexers of an installed package: by name, among all plugins."""
+    nbformat = pytest.importorskip("nbformat")
+    exporters = pytest.importorskip("nbconvert.exporters")
+    import pygments.lexers
+
+    from jitkernel.languages.lexer import CellLexer, KaleidoscopeCellLexer
+
+    both = [CellLexer, KaleidoscopeCellLexer]
+    names = pygments.lexers.get_lexer_by_name.__globals__
+    monkeypatch.setitem(names, "find_plugin_lexers", lambda: iter(both))
+    cell = nbformat.v4.new_code_cell
+    for lexer, cells in (
+        ("jitkernel", ["define void @f() {\n  ret void\n}", "%%kaleidoscope\ndef g(x) x;"]),
+        ("jitkernel-kaleidoscope", ["%%llvm\ndefine void @f() {\n  ret void\n}", "def g(x) x;"]),
+    ):
+        book = nbformat.v4.new_notebook(
+            cells=[cell(text) for text in cells],
+            metadata={"language_info": {"name": "x", "pygments_lexer": lexer}},
+        )
+        html, _ = exporters.HTMLExporter().from_notebook_node(book)
+        assert re.search(r'<span class="k">define</span>', html), lexer
+        assert re.search(r'<span class="kd">def</span>', html), lexer

@@ -61,7 +61,10 @@ def test_the_command_and_the_lexer_are_declared(wheel: zipfile.ZipFile) -> None:
     (entry,) = [n for n in wheel.namelist() if n.endswith("entry_points.txt")]
     text = wheel.read(entry).decode()
     assert "jitkernel = jitkernel.__main__:main" in text
-    assert "[pygments.lexers]\nkaleidoscope = jitkernel.languages.lexer:" in text
+    lexers = text.partition("[pygments.lexers]\n")[2].partition("\n\n")[0].split("\n")
+    assert {line.partition(" = jitkernel.languages.lexer:")[0] for line in lexers if line} == {
+        "jitkernel", "jitkernel-kaleidoscope", "kaleidoscope",
+    }  # fmt: skip
 
 
 def test_importing_the_kernel_process_loads_no_llvm() -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.languages.llvm import assign, evaluate, parse_cell, parse_type
 from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.plan import AssignAction
@@ -414,3 +414,18 @@ def test_long_lists_are_read_in_linear_time(host):
     begin = time.process_time()
     assert run(text, host)[0] == "i64 120000"
     assert time.process_time() - begin < 3
+
+
+@pytest.mark.parametrize(
+    ("hint", "first", "last"),
+    [
+        ("did you mean @sq?", "line 1, column 1: no @sqq; did you mean @sq?", "  ^"),
+        ("did you mean @sq? Or not.", "line 1, column 1: no @sqq; did you mean @sq?", "hint: Or not."),
+        ("did you mean `a?b`?", "line 1, column 1: no @sqq; did you mean `a?b`?", "  ^"),
+        ("declare it", "line 1, column 1: no @sqq", "hint: declare it"),
+        ("", "line 1, column 1: no @sqq", "  ^"),
+    ],
+)  # fmt: skip
+def test_a_near_name_stands_in_the_first_line(hint: str, first: str, last: str) -> None:
+    lines = Diagnostic("no @sqq", 1, 1, "@sqq(7)", hint).render().split("\n")
+    assert (lines[0], lines[1], lines[-1]) == (first, "  @sqq(7)", last)

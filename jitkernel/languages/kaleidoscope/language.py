@@ -135,6 +135,7 @@ LANGUAGE = Language(
     file_extension=".ks",
     mimetype="text/x-kaleidoscope",
     lexer="kaleidoscope",
+    cell_lexer="jitkernel-kaleidoscope",
     help_url="https://llvm.org/docs/tutorial/MyFirstLanguageFrontend/index.html",
     is_complete=is_complete,
     keywords={word: ("keyword", meaning) for word, meaning in KEYWORDS.items()},

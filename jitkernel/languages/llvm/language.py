@@ -22,6 +22,7 @@ LANGUAGE = Language(
     file_extension=".ll",
     mimetype="text/x-llvm",
     lexer="llvm",
+    cell_lexer="jitkernel",
     help_url="https://llvm.org/docs/LangRef.html",
     is_complete=is_complete,
     keywords=KEYWORDS,
