@@ -159,7 +159,7 @@ class Program:
             self.libraries.drop(cell)
             cell.image = None
         elif cell.cell_id:
-            self.by_id[cell.cell_id] = cell.number
+            self.name(cell.cell_id, cell.number)
         return image
 
     def _pins(self, summary: Summary, aligned: Mapping[str, int]) -> dict[str, int]:
@@ -226,7 +226,18 @@ class Program:
         if change.added is None:
             self._arrives(cell, change)
         if cell.cell_id:
-            self.by_id[cell.cell_id] = cell.number
+            self.name(cell.cell_id, cell.number)
+
+    def name(self, cell_id: str, number: int) -> None:
+        """A notebook cell is this cell from now on; 0: none."""
+        journal = self.linker.bind.journal
+        if journal is not None:
+            both = (self.by_id.get(cell_id, 0), number)
+            journal.cells |= dict.fromkeys(n for n in both if n)
+        if number:
+            self.by_id[cell_id] = number
+        else:
+            self.by_id.pop(cell_id, None)
 
     def note(self, cell: Cell) -> None:
         """A cell owns something else than it did."""
@@ -346,7 +357,7 @@ class Program:
         self.libraries.drop(cell)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             change.ids.setdefault(cell.cell_id, cell.number)
-            del self.by_id[cell.cell_id]
+            self.name(cell.cell_id, 0)
 
 
 def _text(cell: Cell) -> tuple[int, int, int, list[str]]:

@@ -43,10 +43,7 @@ def revert(program: Program, change: Change) -> Change:
                 symbol.why = why
                 program.linker.bind.note(symbol)
     for cell_id, number in change.ids.items():
-        if number and number in program.cells:
-            program.by_id[cell_id] = number
-        else:
-            program.by_id.pop(cell_id, None)
+        program.name(cell_id, number if number in program.cells else 0)
     forget(program, change)
     return inverse
 

@@ -104,6 +104,11 @@ _scenario("declared", "declare i32 @later(i32)", "declare i32 @later(i32)\n" + c
           "define i32 @later(i32 %x) {\n  ret i32 %x\n}", "@later(3)")  # fmt: skip
 _scenario("replaced by nothing", _as("x", constant("a", 1)), caller("c", "a"),
           _as("x", "%a = add i32 1, 2"), _as("x", constant("q", 1)))  # fmt: skip
+_scenario("the latest of a notebook cell is gone", _as("x", constant("a", 1)), caller("c", "a"),
+          _as("x", constant("q", 1)), lambda s: s.evict("q"))  # fmt: skip
+_scenario("an earlier one is the notebook cell again", _as("x", constant("a", 1)),
+          caller("c", "a"), _as("x", constant("q", 1)), "@u = ptr @q",
+          lambda s: s.undo(cell=3, cascade=True))  # fmt: skip
 _scenario("failing", constant("a", 1), _fails("store i32 1, ptr null"), _fails("@nothing"),
           "@g = global i32 1", _fails("@g = 2\nstore i32 1, ptr null"))  # fmt: skip
 _scenario("reset", constant("a", 1), "@g = global i32 1", lambda s: s.reset(), constant("b", 1))

@@ -139,11 +139,16 @@ def cell_row(
         [block.extent for block in cell.strings],
         [(name, address, size, block.extent) for name, address, size, block in cell.extras],
         [(name, info_row(signature)) for name, signature in cell.libraries],
-        [cell.times, cell.ran, cell.used, int(cell.kept)],
+        [cell.times, cell.ran, cell.used, int(cell.kept), int(_is_named(program, cell))],
         program.handles.get(cell.number, ()),
         None if image is None else _image(program, image, arena, numbers, pieces),
     ]
     return cell.number, _dump(body), b"".join(pieces)
+
+
+def _is_named(program: Program, cell: Cell) -> bool:
+    """Whether its notebook cell is this one: the code of an earlier one may be there too."""
+    return cell.cell_id is not None and program.by_id.get(cell.cell_id) == cell.number
 
 
 def _image(
@@ -197,8 +202,8 @@ def read_cell(
         program.libraries.add(cell)
     if handles:
         program.handles[number] = tuple(handles)
-    if cell_id is not None:
-        program.by_id[cell_id] = number  # of several, the last one's
+    if cell_id is not None and all(times[4:]):  # where it is not said, the last one of several
+        program.by_id[cell_id] = number
     program.cells[number] = cell
     return cell
 
