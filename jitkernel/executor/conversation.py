@@ -7,6 +7,7 @@ stops what is to be stopped; there are no threads here.  What requests mean is n
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import struct
@@ -271,6 +272,26 @@ class Conversation:
             self.failure = self.failure or error
         if self.stop is None:
             self.interrupt_now("")
+
+    # -- between requests ----------------------------------------------------------------------
+
+    @property
+    def watched(self) -> list[int]:
+        """Descriptors that say that something has come between requests."""
+        if self.closed:
+            return []
+        streams = [self.pipes.stdout, self.pipes.stderr]
+        return streams if self.child is None or self._cut else [*streams, self._socket]
+
+    def attend(self) -> None:
+        """Take in what has come since the last request: output, and threads that ask for code."""
+        if self.closed or self.busy:
+            return
+        self.drain()
+        if self.child is not None:
+            with contextlib.suppress(ConnectionError):
+                self._take(self.child, self._poll.poll(0))
+            self._fetch()  # the message that asks may have had no way
 
     # -- streams -------------------------------------------------------------------------------
 

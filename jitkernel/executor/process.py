@@ -419,14 +419,13 @@ class Executor:
     # -- streams and memory --------------------------------------------------------------------
 
     def fds(self) -> list[int]:
-        """Descriptors to watch while idle: when one is readable, call `drain`."""
-        return [] if self._talk.closed else [self._talk.pipes.stdout, self._talk.pipes.stderr]
+        """Descriptors to watch while idle: when one is readable, call `drain`, then ask again."""
+        return self._talk.watched
 
     def drain(self) -> None:
-        """Hand on what the program's threads and children have written by now."""
-        self._talk.drain()
-        if not self._talk.closed:
-            self._waking.serve()
+        """Hand on what the program's threads and children have written by now, and serve those that
+        have called code which is not in memory."""
+        self._talk.attend()
 
     @property
     def unwind(self) -> tuple[int, int]:

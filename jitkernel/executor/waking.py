@@ -6,8 +6,12 @@ tells it.  What has to be done for that is not known here.  Start from `Waking`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 __all__ = ["WAKE", "Waking"]
 
@@ -38,12 +42,13 @@ class Waking:
         if not stub or self._get("wake_done"):
             return
         target = 0
-        try:
-            target = self.find(stub)
-        finally:
-            self._put("wake_target", target)
-            self._put("wake_done", 1)
-            self._notify()
+        with _undisturbed():
+            try:
+                target = self.find(stub)
+            finally:
+                self._put("wake_target", target)
+                self._put("wake_done", 1)
+                self._notify()
 
     def _notify(self) -> None:
         """futex(2), FUTEX_WAKE; the thread would look by itself, but later."""
@@ -51,6 +56,23 @@ class Waking:
         libc = _libc()
         libc.syscall(_SYS_FUTEX, ctypes.c_void_p(ctypes.addressof(word)), _FUTEX_WAKE, 1, 0, 0, 0)
         del word
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    pressed: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            before(*pressed[0])
 
 
 def _libc() -> ctypes.CDLL:

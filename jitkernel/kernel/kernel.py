@@ -391,7 +391,7 @@ class JITKernel(JITKernelSettings, Kernel):
     # -- output between cells --------------------------------------------------------------
 
     def _watch(self) -> None:
-        """While no cell runs, what background threads of the program print is published."""
+        """While no cell runs, threads of the program are served, and what they print is published."""
         if threading.current_thread() is not threading.main_thread():
             return
         with contextlib.suppress(Exception):
@@ -421,10 +421,17 @@ class JITKernel(JITKernelSettings, Kernel):
         self._watched.clear()
 
     def _drain(self) -> None:
+        """A thread of the program has printed something, or calls code that is not in memory."""
         try:
             self.frontend.session.drain(self.frontend)
+            open_still = self.frontend.session.output_fds()
         except Exception:
-            self._unwatch()
+            self.log.debug("between cells", exc_info=True)
+            open_still = []
+        loop = asyncio.get_running_loop()
+        for fd in set(self._watched).difference(open_still):
+            loop.remove_reader(fd)
+            self._watched.remove(fd)
 
 
 def _history_path() -> Path:

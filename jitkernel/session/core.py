@@ -140,6 +140,7 @@ class Core:
                 return
             with self.engine.run():
                 residency = self.residency
+                residency.failed()  # what a call that was stopped has left
                 try:
                     yield
                 finally:
@@ -160,18 +161,21 @@ class Core:
                     self.engine.pool.cache.flush()
 
     def output_fds(self) -> list[int]:
-        """Descriptors to watch between cells for output of background threads."""
+        """Descriptors to watch between cells; call `drain` when one is readable, then ask again."""
         return self.engine.executor.fds() if self.engine.started else []
 
     def drain(self, sink: Sink) -> None:
-        """Pass output of background threads on to `sink`."""
-        if self.engine.started:
+        """Pass output of the program's threads on to `sink`, and bring code back that one of them
+        has called: between runs it waits for this."""
+        if self.engine.started and not self.engine.closed:
             with self.lock:
                 before, self.sink = self.sink, sink
                 try:
                     self.engine.executor.drain()
                 finally:
                     self.sink = before
+                if self._residency is not None and (failure := self._residency.failed()):
+                    self.engine.notices.append(f"on a thread of the program: {failure}")
 
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""

@@ -17,6 +17,7 @@ from jitkernel.errors import ArenaFull, JitError, LinkError
 from jitkernel.linker.hibernation import asleep, gain, hibernate, stays
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
+from jitkernel.session.saved.tables import Damaged
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image
@@ -128,7 +129,10 @@ class Residency:
     def _stays(self, cell: Cell, image: Image) -> str:
         if image.fini or image.dso:
             return "it has constructors or destructors"
-        record = self._program.store.get(cell.number)
+        try:
+            record = self._program.store.get(cell.number)
+        except Damaged as error:
+            return str(error)
         if record is None:
             return "its object is not kept"
         if "blockaddress" in record.module:
@@ -201,6 +205,9 @@ class Residency:
                 self._relink(cell)
                 self.woken += 1
         except JitError as error:
+            if found is not None:
+                words = f"@{found[1]} of cell {found[0]} was called and cannot come back: {error}"
+                error.args = (words,)
             self.failure = error
             return 0
         image = cell.image

@@ -19,6 +19,7 @@ from jitkernel.errors import UsageError
 from jitkernel.session.saved.tables import (
     PARTS,
     UNREADABLE,
+    Damaged,
     Tables,
     connect,
     create,
@@ -153,19 +154,31 @@ class Store:
             self.flush()
 
     def get(self, number: int) -> Record | None:
-        """The record of a cell, or None."""
+        """The record of a cell, or None.  Raises Damaged."""
         if number in self._pending:
             return self._pending[number]
-        row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
-        return None if row is None else read_record(row)
+        with self._readable(number):
+            row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
+            return None if row is None else read_record(row)
 
     def object(self, number: int) -> bytes | None:
-        """The object alone of a cell, or None."""
+        """The object alone of a cell, or None.  Raises Damaged."""
         if number in self._pending:
             record = self._pending[number]
             return None if record is None else record.object
-        row = self._db.execute("select object from records where number = ?", (number,)).fetchone()
-        return None if row is None else zlib.decompress(row[0])
+        with self._readable(number):
+            query = "select object from records where number = ?"
+            row = self._db.execute(query, (number,)).fetchone()
+            return None if row is None else zlib.decompress(row[0])
+
+    @contextlib.contextmanager
+    def _readable(self, number: int) -> Iterator[None]:
+        """Reading a row that was written by this session and may have been damaged since."""
+        try:
+            yield
+        except (*UNREADABLE, zlib.error, TypeError) as error:
+            words = f"what {self.name} has of cell {number} cannot be read: {error}"
+            raise Damaged(words) from None
 
     def drop(self, number: int) -> None:
         """Forget a record."""

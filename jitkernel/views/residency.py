@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.cell import Cell
 
-__all__ = ["last_use", "residency"]
+__all__ = ["last_use", "residency", "threads"]
 
 _LISTED = 50
 
@@ -30,7 +30,7 @@ def residency(session: Session) -> View:
         ("hibernated cells", len(asleep), cells_words([c.number for c in asleep])),
         ("calls that brought code back", state.woken, ""),
     ]
-    view = table("Code in memory (bytes)", ("what", "#how much", "which"), rows)
+    view = table("Code in memory (bytes)", ("what", "#how much", "which"), rows, threads(session))
     staying = [(c, why) for c in awake if (why := state.why_not(c)) and c.sizes.get("text")]
     if not staying:
         return view
@@ -41,6 +41,18 @@ def residency(session: Session) -> View:
     more = f"{len(staying) - _LISTED} more" if len(staying) > _LISTED else ""
     columns = ("#cell", "defines", "#bytes", "because")
     return join([view, table("Cells whose code stays in memory", columns, listed, more)])
+
+
+def threads(session: Session) -> str:
+    """That threads of the program hold code in memory, where there are any."""
+    count = session.engine.executor.threads
+    if not count:
+        return ""
+    running, ended = ("s are", "they have") if count > 1 else (" is", "it has")
+    return (
+        f"{count} thread{running} running of the program's own: no code leaves memory before "
+        f"{ended} ended"
+    )
 
 
 def last_use(session: Session, cell: Cell) -> str:

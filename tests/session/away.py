@@ -72,8 +72,9 @@ class AwayWalk(Walk):
         """The program takes a function's address."""
         if name not in self.now.owner or name in TYPED:
             return
-        address = self.s[name].address
-        assert self.pointers.setdefault(name, address) == address
+        address = self.s.run(f"%a = ptrtoint ptr @{name} to i64").value
+        self._ran(Step(self.now, self.s.number))
+        assert self.pointers.setdefault(name, address) == address == self.s[name].address
 
     def through(self, name: str) -> None:
         """A call of the address that was taken once."""
@@ -100,6 +101,7 @@ class AwayWalk(Walk):
         self.restored += 1
         s, path = self.s, self.folder / f"saved{self.restored % 2}.jks"
         if from_kill:
+            s.keep()  # as any run does, it saves what was written meanwhile
             path = killed(Path(s.store.path))
         else:
             s.save(str(path))
@@ -112,7 +114,7 @@ class AwayWalk(Walk):
             # The old one is asked no more.
             after = picture(fresh)
             for part in before:
-                assert after[part] == before[part], part
+                assert after[part] == before[part], (part, unlike(before[part], after[part]))
             assert fresh.budget == budget
         except BaseException:
             fresh.close()
@@ -159,6 +161,15 @@ class AwayWalk(Walk):
         if not self.s.budget:
             cell = self.s.program.cells[self.now.owner[name]]
             assert cell.state is CellState.LIVE, name
+
+
+def unlike(one: Any, other: Any) -> Any:
+    """Where two parts of a picture differ."""
+    if isinstance(one, dict):
+        return {
+            k: (one.get(k), other.get(k)) for k in {**one, **other} if one.get(k) != other.get(k)
+        }
+    return one, other
 
 
 def some(rng: Any, walk: Walk) -> int:

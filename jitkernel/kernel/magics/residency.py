@@ -18,6 +18,7 @@ __all__ = ["MAGICS"]
 
 def budget(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.residency import residency as view
+    from jitkernel.views.residency import threads
 
     if arguments.size is None:
         frontend.display(view(frontend.session))
@@ -31,7 +32,10 @@ def budget(frontend: Frontend, arguments: Any) -> None:
     words = f"at most {size_text(size)}" if size else "no limit"
     frontend.print(f"code in memory between runs: {words}; now {size_text(code)}")
     if size and code > size:
-        frontend.print("the code of the cells that have to stay takes more: %budget names them")
+        why = threads(frontend.session)
+        frontend.print(
+            why or "the code of the cells that have to stay takes more: %budget names them"
+        )
 
 
 def keep(frontend: Frontend, arguments: Any) -> None:
