@@ -391,7 +391,7 @@ class JITKernel(JITKernelSettings, Kernel):
     # -- output between cells --------------------------------------------------------------
 
     def _watch(self) -> None:
-        """While no cell runs, threads of the program are served, and what they print is published."""
+        """While no cell runs, what threads of the program print is published, and they get code."""
         if threading.current_thread() is not threading.main_thread():
             return
         with contextlib.suppress(Exception):

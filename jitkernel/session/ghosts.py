@@ -75,6 +75,7 @@ def bind_ghosts(linker: Linker, image: Image, ghosts: Iterable[Symbol]) -> None:
         symbol = linker.symbols.get(ghost.name)
         if symbol is not None:
             _haunt(linker, symbol, ghost, [image])
+            linker.table.drop_if_unused(symbol)  # it was there for this image
 
 
 def lay(linker: Linker, ghost: Symbol) -> bool:

@@ -11,7 +11,8 @@ import pytest
 from programs import CUBE, SQ, constant, interrupting
 
 from jitkernel import Session
-from jitkernel.errors import ArenaFull, EvictError, Interrupted, LinkError, UsageError
+from jitkernel.errors import ArenaFull, EvictError, Fault, Interrupted, LinkError, UsageError
+from jitkernel.session import CellOptions
 from jitkernel.session.cell import CellState
 
 PADDED = """define i32 @p{0}(i32 %x) {{
@@ -231,6 +232,23 @@ def test_what_was_redefined_under_a_cell_that_was_away(s: Session) -> None:
     s.run(constant("one", 100))
     s.run("@pad = global [64 x i8] zeroinitializer\n@g = global i32 7")
     assert s.call("f") == 107
+
+
+@pytest.mark.parametrize("how", ["wake", "undo"])
+def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, how: str) -> None:
+    s.run("@v = global i32 1")
+    s.run("define i32 @f() {\n  %a = load i32, ptr @v\n  ret i32 %a\n}")
+    s.run("@v = global i64 2", options=CellOptions(retype=True))
+    if how == "wake":
+        s.hibernate("f")
+    s.evict("v")
+    if how == "undo":
+        s.evict("f")
+        s.undo()
+    with pytest.raises(Fault):
+        s.call("f")
+    assert "v" not in s.program.linker.symbols
+    s.check()
 
 
 def test_a_crash_in_code_that_came_back_names_it(s: Session) -> None:
