@@ -11,7 +11,7 @@ import pytest
 from programs import CUBE, SQ, constant, interrupting
 
 from jitkernel import Session
-from jitkernel.errors import ArenaFull, EvictError, Fault, Interrupted, LinkError, UsageError
+from jitkernel.errors import ArenaFull, EvictError, Interrupted, LinkError, TypeMismatch, UsageError
 from jitkernel.session import CellOptions
 from jitkernel.session.cell import CellState
 
@@ -242,10 +242,11 @@ def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, h
     if how == "wake":
         s.hibernate("f")
     s.evict("v")
+    s.history.clear()
     if how == "undo":
         s.evict("f")
         s.undo()
-    with pytest.raises(Fault):
+    with pytest.raises(TypeMismatch):
         s.call("f")
     assert "v" not in s.program.linker.symbols
     s.check()
