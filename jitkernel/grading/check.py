@@ -22,7 +22,7 @@ from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import apply_rule
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import Block
-from jitkernel.session.runner import Runner
+from jitkernel.session.caller import Caller
 from jitkernel.session.signatures import Signature
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, table
@@ -218,13 +218,13 @@ class _Trial:
     def complaint(self, values: tuple[Any, ...]) -> str:
         """What is wrong about the student's answer; empty where nothing is."""
         exercise, printed = self._exercise, _Printed()
-        runner = Runner(self._session, printed)
+        caller = Caller(self._session, printed)
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
         began = time.monotonic()
         try:
-            value = runner.call(self._name, arguments)
+            value = caller.call(self._name, arguments)
         except Interrupted as error:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
@@ -253,8 +253,8 @@ class _Trial:
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         session = self._session
-        runner = Runner(session, _Printed())
-        host, types = runner.host(), self._exercise.signature.parameters
+        caller = Caller(session, _Printed())
+        host, types = caller.host(), self._exercise.signature.parameters
         arguments = self._arguments(values)
         packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
         target = session.engine.target(self._type, tuple(map(str, types)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jitkernel.languages.llvm.types import FunctionType, parse_type, quote_name
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.languages.llvm.types import FunctionType, parse_type
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.thunks import attributes_of
 

@@ -18,7 +18,7 @@ from jitkernel.errors import (
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble
 from jitkernel.languages.llvm.hints import Context, explain
-from jitkernel.languages.llvm.types import decode_name, quote_name
+from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.session.agreement import check_types, refuse_change
 from jitkernel.session.cell import Cell

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.linker import Block, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.session.cell import Cell

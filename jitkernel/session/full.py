@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import ArenaFull
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.quoting import quote_name
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core

@@ -5,7 +5,6 @@ Start from `Runner.run`.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -36,12 +35,12 @@ from jitkernel.languages.llvm import (
     TypedValue,
     assign,
     evaluate,
-    from_python,
     parse_cell,
     progress,
     stands_alone,
 )
-from jitkernel.languages.llvm.types import FunctionType, parse_type, quote_name
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.languages.llvm.types import FunctionType, parse_type
 from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
@@ -54,7 +53,6 @@ from jitkernel.session.relinking import extend
 from jitkernel.session.result import Result
 from jitkernel.session.signatures import Signature, Variable, expand
 from jitkernel.session.store import Record
-from jitkernel.session.timing import time_beside, value_of
 
 if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost
@@ -328,67 +326,6 @@ class Runner(Definer):
             where = "nobody defines it yet"
         self.shown("", f"@{quote_name(name)} {signature}, {where}", "")
         return None
-
-    def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
-        """Call a function with Python values."""
-        before, self.session.sink = self.session.sink, self
-        self.session.residency.clock += 1
-        host = self.host()
-        try:
-            signature = host.full_signature(name)
-            if signature is None or not (self.program.symbol(name) or host.known(name)):
-                near = host.nearest(name)
-                raise UsageError(
-                    f"no function @{name}" + (f"; did you mean @{near}?" if near else "")
-                )
-            symbol = self.program.symbol(name)
-            if symbol is not None and symbol.state == SymbolState.MISSING:
-                raise UsageError(f"@{name} is not defined: {symbol.why or 'nobody defines it yet'}")
-            function = signature.function
-            wanted = len(function.parameters)
-            if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
-                raise UsageError(
-                    f"@{name} takes {wanted} arguments ({function}), {len(arguments)} given"
-                )
-            values = [
-                from_python(
-                    function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
-                )
-                for i, a in enumerate(arguments)
-            ]
-            return host.call(name, values)
-        except ArenaFull as error:
-            raise explain_full(self.session, error) from None
-        finally:
-            self.session.sink = before
-            for block in self.cell.strings:
-                self.program.linker.release_block(block)
-
-    def time(self, expression: str, number: int, repeat: int) -> list[float]:
-        """Nanoseconds per call of a call line; see `Session.time`."""
-        return self.time_beside([(expression, None)], number, repeat)[0]
-
-    def time_beside(
-        self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
-    ) -> list[list[float]]:
-        """Times of several calls; see `timing.time_beside`."""
-        before, self.session.sink = self.session.sink, self
-        try:
-            return time_beside(self.engine, self.host(), self.error, sides, number, repeat)
-        finally:
-            self.session.sink = before
-            for block in self.cell.strings:
-                self.program.linker.release_block(block)
-
-    def value(self, expression: str) -> TypedValue:
-        """The value of a call line; see `Session.value`."""
-        before, self.session.sink = self.session.sink, self
-        try:
-            return value_of(self.host(), expression)
-        finally:
-            self.session.sink = before
-            for block in self.cell.strings:
-                self.program.linker.release_block(block)
 
     def _magic(self, action: Any) -> None:
         match action:

@@ -11,6 +11,7 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import SymbolState
 from jitkernel.session import account
+from jitkernel.session.caller import Caller
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.contexts import use_context
 from jitkernel.session.core import Core
@@ -83,7 +84,7 @@ class Session(Core):
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
         with self.turn(), self.onlookers.observing():
-            return Runner(self).call(name.removeprefix("@"), arguments).python
+            return Caller(self).call(name.removeprefix("@"), arguments).python
 
     def interrupt(self) -> None:
         """End the compile or the run in progress, soon.  From any thread or a signal handler."""
@@ -95,7 +96,7 @@ class Session(Core):
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
         with self.turn(), self.onlookers.observing():
-            return Runner(self, sink).time(expression, number, repeat)
+            return Caller(self, sink).time(expression, number, repeat)
 
     def time_beside(
         self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
@@ -103,12 +104,12 @@ class Session(Core):
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
         that defines its function another way: see `timing.time_beside`."""
         with self.turn(), self.onlookers.observing():
-            return Runner(self).time_beside(sides, number, repeat)
+            return Caller(self).time_beside(sides, number, repeat)
 
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
         with self.turn(), self.onlookers.observing():
-            return Runner(self, sink).value(expression)
+            return Caller(self, sink).value(expression)
 
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from jitkernel.compiler import FunctionInfo, VariableInfo
-from jitkernel.languages.llvm.types import FunctionType, decode_name, parse_type
+from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.languages.llvm.types import FunctionType, parse_type
 
 __all__ = ["Signature", "Variable", "expand", "same_type", "signature_of", "variable_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.linker import Image
 from jitkernel.linker.image import sites
 from jitkernel.session.cell import Cell

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.quoting import quote_name
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol

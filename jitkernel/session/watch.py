@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue
-from jitkernel.languages.llvm.types import quote_name
+from jitkernel.languages.llvm.quoting import quote_name
 
 if TYPE_CHECKING:
     from jitkernel.session.host import SessionHost

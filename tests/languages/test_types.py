@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.languages.llvm.types import (
     PTR,
     ArrayType,
@@ -15,10 +16,8 @@ from jitkernel.languages.llvm.types import (
     StructType,
     TypeSyntaxError,
     VectorType,
-    decode_name,
     parse_type,
     parse_type_at,
-    quote_name,
     resolve,
     type_names,
 )

@@ -6,9 +6,11 @@ that the compiler gets, `evaluate` runs the expressions of call lines and assign
 """
 
 from jitkernel.languages.llvm.assemble import Assembled, assemble, stands_alone
+from jitkernel.languages.llvm.assignment import Assignment, assign
 from jitkernel.languages.llvm.completeness import Completeness, Token, is_complete, token_at
-from jitkernel.languages.llvm.evaluate import Assignment, Host, assign, evaluate
+from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.hints import Context, explain
+from jitkernel.languages.llvm.host import Host
 from jitkernel.languages.llvm.keywords import KEYWORDS, describe_word
 from jitkernel.languages.llvm.plan import (
     ENTRY,

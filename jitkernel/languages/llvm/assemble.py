@@ -15,8 +15,9 @@ from jitkernel.languages.llvm.block import Wrapper, wrap
 from jitkernel.languages.llvm.names import Names, entity_names, mentioned
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.statements import Kind, Statement
-from jitkernel.languages.llvm.types import Type, quote_name, type_names
+from jitkernel.languages.llvm.types import Type, type_names
 
 __all__ = [
     "Assembled",

@@ -18,6 +18,7 @@ from jitkernel.languages.llvm.instructions import (
     return_type,
 )
 from jitkernel.languages.llvm.plan import BlockAction
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.statements import Kind, Statement
 from jitkernel.languages.llvm.types import (
     VOID,
@@ -27,7 +28,6 @@ from jitkernel.languages.llvm.types import (
     Type,
     VectorType,
     is_first_class,
-    quote_name,
     resolve,
 )
 

@@ -2,13 +2,10 @@
 
 Arguments are evaluated from left to right, each before the next.  Whatever is wrong with a type is
 found where it is met, as a CompileError that points into the cell; calls that came before it have
-run.  Start from `evaluate`; `assign` serves assignments.
+run.  Start from `evaluate`.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Protocol
 
 from jitkernel.compiler.layout import Layout
 from jitkernel.errors import CompileError, UsageError
@@ -25,6 +22,8 @@ from jitkernel.languages.llvm.expressions import (
     Word,
     complaint,
 )
+from jitkernel.languages.llvm.host import Host
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import (
     I8,
     I32,
@@ -40,83 +39,21 @@ from jitkernel.languages.llvm.types import (
     Type,
     VectorType,
     VoidType,
-    quote_name,
 )
 from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
 
-__all__ = ["Assignment", "Host", "assign", "evaluate"]
+__all__ = ["evaluate"]
 
 
-class Host(Protocol):
-    """What an expression may ask of a session."""
-
-    def signature(self, name: str) -> FunctionType | None:
-        """The type of a function, the prelude's too; None for what is no known function."""
-
-    def variable(self, name: str) -> tuple[Type, int, bool] | None:
-        """Type, address and whether it is constant; None for what is no known variable."""
-
-    def address(self, name: str) -> int | None:
-        """Where a function (its canonical entry) or a variable stands; None where unknown."""
-
-    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
-
-    def load(self, type: Type, address: int) -> TypedValue: ...
-
-    def allocate(self, data: bytes, align: int) -> int:
-        """The address of a copy of `data` that the cell owns."""
-
-    def result(self, number: int | None) -> TypedValue | None:
-        """The last result, or that of a cell; None where there is none."""
-
-    def layout(self, type: Type) -> Layout: ...
-
-    def nearest(self, name: str) -> str | None:
-        """The known symbol closest to a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """`@name = value`, checked: bytes to store at `address`, or (None) a global to define."""
-
-    name: str
-    value: TypedValue
-    address: int | None
-    align: int
-
-
-def evaluate(expr: Expr, expected: Type | None, host: Host, source: str = "") -> TypedValue:
+def evaluate(
+    expr: Expr, expected: Type | None, host: Host, source: str = "", why: str = ""
+) -> TypedValue:
     """The value of an expression; `expected` is the type that its place asks for, None for any.
 
-    `source` is the cell (`Plan.source`), for messages.  Raises CompileError, and whatever the calls
-    raise.
+    `source` is the cell (`Plan.source`) and `why` what asks for the type, for messages.  Raises
+    CompileError, and whatever the calls raise.
     """
-    return _Evaluator(host, source).value(expr, expected, "")
-
-
-def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
-    """What `@name = expr` asks for; nothing is stored yet."""
-    evaluator = _Evaluator(host, source)
-    known = host.variable(name)
-    shown = "@" + quote_name(name)
-    if known is not None:
-        type, address, constant = known
-        if constant:
-            raise evaluator.fail(expr, f"{shown} is a constant and cannot be set")
-        value = evaluator.value(expr, type, f"{shown} is {type}")
-        return Assignment(name, value, address, host.layout(type).align)
-    if host.signature(name) is not None:
-        raise evaluator.fail(
-            expr, f"{shown} is a function and cannot be set", "define it again to replace it"
-        )
-    if (expr.type is None and isinstance(expr, (Number, Word, Aggregate))) or (
-        isinstance(expr, Text) and expr.type is None and expr.terminated
-    ):
-        raise evaluator.untyped(shown, expr)
-    value = evaluator.value(expr, None, "")
-    if value.is_void:
-        raise evaluator.fail(expr, f"the call returns nothing, so {shown} would have no value")
-    return Assignment(name, value, None, host.layout(value.type).align)
+    return _Evaluator(host, source).value(expr, expected, why)
 
 
 _WHAT = {"{}": "a struct", "<{}>": "a packed struct", "[]": "an array", "<>": "a vector"}
@@ -130,29 +67,6 @@ class _Evaluator:
 
     def fail(self, expr: Expr, message: str, hint: str = "") -> CompileError:
         return complaint(self.source, expr.at, message, hint)
-
-    def untyped(self, shown: str, expr: Expr) -> CompileError:
-        text = "..."
-        if isinstance(expr, Number):
-            text = f"double {expr.text}" if expr.is_fraction else f"i64 {expr.text}"
-        elif isinstance(expr, Text):
-            count = len(expr.data) + 1
-            return self.fail(
-                expr,
-                f"{shown} is not known yet, so its value needs a type",
-                f'write `{shown} = ptr "..."`, or `[{count} x i8] "..."` for the bytes themselves',
-            )
-        elif isinstance(expr, Word):
-            text = {"null": "ptr null", "zeroinitializer": "i64 zeroinitializer"}.get(
-                expr.text, f"i1 {expr.text}"
-            )
-        return self.fail(
-            expr,
-            f"{shown} is not known yet, so its value needs a type",
-            f"for example `{shown} = {text}`"
-            if text != "..."
-            else f"for example `{shown} = i64 0`",
-        )
 
     def value(self, expr: Expr, expected: Type | None, why: str) -> TypedValue:
         wanted = expected

@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm.types import (
-    NamedType,
-    Type,
-    TypeSyntaxError,
-    decode_name,
-    parse_type_at,
-)
+from jitkernel.languages.llvm.literals import unescape
+from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.languages.llvm.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = [
@@ -35,7 +31,6 @@ __all__ = [
     "Text",
     "Word",
     "parse_expression",
-    "unescape",
 ]
 
 
@@ -144,42 +139,6 @@ _TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[
 _WORDS = ("true", "false", "null", "zeroinitializer")
 _CLOSING = {"{": "}", "[": "]", "<": ">"}
 _MAX_DEPTH = 60
-
-_C_ESCAPES = {
-    "n": 10,
-    "t": 9,
-    "r": 13,
-    "a": 7,
-    "b": 8,
-    "f": 12,
-    "v": 11,
-    "e": 27,
-    "0": 0,
-    "\\": 92,
-    "'": 39,
-}
-_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
-
-
-def unescape(text: str, c_like: bool) -> bytes:
-    """The bytes of a string's inside.  `\\0A` is IR's escape, everywhere; in `"..."` (`c_like`)
-    the escapes of C are read too, as in `"%d\\n"`.  Raises ValueError for others."""
-    if "\\" not in text:
-        return text.encode("utf-8", "surrogateescape")
-
-    def byte(match: re.Match[str]) -> str:
-        escape = match[1] or ""
-        if len(escape) == 2:
-            return chr(0xDC00 + int(escape, 16)) if int(escape, 16) > 127 else chr(int(escape, 16))
-        if escape == "\\":
-            return "\\"
-        if c_like:
-            if escape not in _C_ESCAPES:
-                raise ValueError(f"\\{escape}")
-            return chr(_C_ESCAPES[escape])
-        return match[0]  # LLVM keeps the backslash too
-
-    return _ESCAPE.sub(byte, text).encode("utf-8", "surrogateescape")
 
 
 def complaint(source: str, at: int, message: str, hint: str = "") -> CompileError:

@@ -14,7 +14,7 @@ from jitkernel.errors import Diagnostic
 from jitkernel.languages.llvm import floats
 from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.types import decode_name, quote_name
+from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = ["Context", "explain", "hint"]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import (
     PTR,
     VOID,
@@ -24,7 +25,6 @@ from jitkernel.languages.llvm.types import (
     TypeSyntaxError,
     VectorType,
     parse_type_at,
-    quote_name,
     resolve,
 )
 from jitkernel.languages.llvm.words import BINARY_OPCODES, CAST_OPCODES, TERMINATORS

@@ -1,10 +1,27 @@
-"""Integers as IR and as people write them.  Start from `integer`."""
+"""Integers and strings as IR and as people write them.  Start from `integer` and `unescape`."""
 
 from __future__ import annotations
 
-__all__ = ["integer"]
+import re
+
+__all__ = ["integer", "unescape"]
 
 _MOST_DIGITS = 4000  # Python itself refuses to read more than 4300
+
+_C_ESCAPES = {
+    "n": 10,
+    "t": 9,
+    "r": 13,
+    "a": 7,
+    "b": 8,
+    "f": 12,
+    "v": 11,
+    "e": 27,
+    "0": 0,
+    "\\": 92,
+    "'": 39,
+}
+_ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 
 
 def integer(text: str, bits: int) -> int:
@@ -32,3 +49,24 @@ def integer(text: str, bits: int) -> int:
             raise
         raise ValueError(f"{text[:40]} is no integer") from None
     return sign * value
+
+
+def unescape(text: str, c_like: bool) -> bytes:
+    """The bytes of a string's inside.  `\\0A` is IR's escape, everywhere; in `"..."` (`c_like`)
+    the escapes of C are read too, as in `"%d\\n"`.  Raises ValueError for others."""
+    if "\\" not in text:
+        return text.encode("utf-8", "surrogateescape")
+
+    def byte(match: re.Match[str]) -> str:
+        escape = match[1] or ""
+        if len(escape) == 2:
+            return chr(0xDC00 + int(escape, 16)) if int(escape, 16) > 127 else chr(int(escape, 16))
+        if escape == "\\":
+            return "\\"
+        if c_like:
+            if escape not in _C_ESCAPES:
+                raise ValueError(f"\\{escape}")
+            return chr(_C_ESCAPES[escape])
+        return match[0]  # LLVM keeps the backslash too
+
+    return _ESCAPE.sub(byte, text).encode("utf-8", "surrogateescape")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from jitkernel.languages.llvm.quoting import decode_name
 from jitkernel.languages.llvm.statements import Kind, Statement
-from jitkernel.languages.llvm.types import decode_name
 
 __all__ = ["Names", "entity_names", "mentioned", "type_body"]
 

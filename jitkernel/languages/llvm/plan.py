@@ -14,8 +14,8 @@ from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
+from jitkernel.languages.llvm.quoting import decode_name
 from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
-from jitkernel.languages.llvm.types import decode_name
 
 __all__ = [
     "Action",

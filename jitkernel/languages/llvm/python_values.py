@@ -6,7 +6,7 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.languages.llvm import floats
-from jitkernel.languages.llvm.evaluate import Host
+from jitkernel.languages.llvm.host import Host
 from jitkernel.languages.llvm.types import I32, I64, PTR, FloatType, Type
 from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from jitkernel.languages.llvm.quoting import decode_name, quote_name
+
 __all__ = [
     "ArrayType",
     "FloatType",
@@ -30,11 +32,9 @@ __all__ = [
     "VOID",
     "VectorType",
     "VoidType",
-    "decode_name",
     "is_first_class",
     "parse_type",
     "parse_type_at",
-    "quote_name",
     "resolve",
     "type_names",
 ]
@@ -176,34 +176,6 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+")
 _LOCAL = re.compile(r'%(?:"([^"]*)"|([-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+))')
 _TARGET = re.compile(r'\(\s*"[^"]*"[^()]*\)')
-_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
-
-
-def quote_name(name: str) -> str:
-    """A symbol's name as IR text writes it after its `@` or `%`: quoted where it must be."""
-    if _PLAIN.match(name):
-        return name
-    data = name.encode("utf-8", "surrogateescape")
-    return (
-        '"'
-        + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-        + '"'
-    )
-
-
-def decode_name(text: str) -> str:
-    """The name behind its text as written in IR, quoted or not: `"a\\20b"` is `a b`."""
-    if not text.startswith('"'):
-        return text
-    inner = text[1:-1] if text.endswith('"') and len(text) > 1 else text[1:]
-    if "\\" not in inner:
-        return inner
-    data = re.sub(
-        rb"\\([0-9a-fA-F]{2}|\\)",
-        lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1], 16)]),
-        inner.encode("utf-8", "surrogateescape"),
-    )
-    return data.decode("utf-8", "surrogateescape")
 
 
 class _Reader:

@@ -1,0 +1,72 @@
+"""`@name = expression`: what it stores, and where.  Start from `assign`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitkernel.languages.llvm.evaluate import evaluate
+from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
+from jitkernel.languages.llvm.host import Host
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.languages.llvm.values import TypedValue
+
+__all__ = ["Assignment", "assign"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`@name = value`, checked: bytes to store at `address`, or (None) a global to define."""
+
+    name: str
+    value: TypedValue
+    address: int | None
+    align: int
+
+
+def assign(name: str, expr: Expr, host: Host, source: str = "") -> Assignment:
+    """What `@name = expr` asks for; nothing is stored yet."""
+    known = host.variable(name)
+    shown = "@" + quote_name(name)
+    if known is not None:
+        type, address, constant = known
+        if constant:
+            raise complaint(source, expr.at, f"{shown} is a constant and cannot be set")
+        value = evaluate(expr, type, host, source, f"{shown} is {type}")
+        return Assignment(name, value, address, host.layout(type).align)
+    if host.signature(name) is not None:
+        words = f"{shown} is a function and cannot be set"
+        raise complaint(source, expr.at, words, "define it again to replace it")
+    if expr.type is None and _needs_type(expr):
+        words = f"{shown} is not known yet, so its value needs a type"
+        raise complaint(source, expr.at, words, _with_type(shown, expr))
+    value = evaluate(expr, None, host, source)
+    if value.is_void:
+        words = f"the call returns nothing, so {shown} would have no value"
+        raise complaint(source, expr.at, words)
+    return Assignment(name, value, None, host.layout(value.type).align)
+
+
+def _needs_type(expr: Expr) -> bool:
+    """Whether a value without a type in front of it says too little to make a global of it."""
+    return isinstance(expr, (Number, Word, Aggregate)) or (
+        isinstance(expr, Text) and expr.terminated
+    )
+
+
+def _with_type(shown: str, expr: Expr) -> str:
+    """How the assignment may be written."""
+    match expr:
+        case Text():
+            size = len(expr.data) + 1
+            return f'write `{shown} = ptr "..."`, or `[{size} x i8] "..."` for the bytes themselves'
+        case Number():
+            text = f"double {expr.text}" if expr.is_fraction else f"i64 {expr.text}"
+        case Word("null"):
+            text = "ptr null"
+        case Word("zeroinitializer"):
+            text = "i64 zeroinitializer"
+        case Word():
+            text = f"i1 {expr.text}"
+        case _:
+            text = "i64 0"
+    return f"for example `{shown} = {text}`"

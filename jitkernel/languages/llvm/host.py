@@ -1,0 +1,39 @@
+"""What an expression may ask of a session.  Start from `Host`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jitkernel.compiler.layout import Layout
+from jitkernel.languages.llvm.types import FunctionType, Type
+from jitkernel.languages.llvm.values import TypedValue
+
+__all__ = ["Host"]
+
+
+class Host(Protocol):
+    """What an expression may ask of a session."""
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function, the prelude's too; None for what is no known function."""
+
+    def variable(self, name: str) -> tuple[Type, int, bool] | None:
+        """Type, address and whether it is constant; None for what is no known variable."""
+
+    def address(self, name: str) -> int | None:
+        """Where a function (its canonical entry) or a variable stands; None where unknown."""
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
+
+    def load(self, type: Type, address: int) -> TypedValue: ...
+
+    def allocate(self, data: bytes, align: int) -> int:
+        """The address of a copy of `data` that the cell owns."""
+
+    def result(self, number: int | None) -> TypedValue | None:
+        """The last result, or that of a cell; None where there is none."""
+
+    def layout(self, type: Type) -> Layout: ...
+
+    def nearest(self, name: str) -> str | None:
+        """The known symbol closest to a name."""
