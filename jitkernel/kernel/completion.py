@@ -6,21 +6,26 @@ Start from `complete`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics import BY_NAME, MAGICS
-from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.arguments import (
+    Match,
+    argument_matches,
+    cell_symbols,
+    paths,
+    session_symbols,
+)
+from jitkernel.kernel.magics import BY_NAME, MAGICS, named
+from jitkernel.kernel.magics.table import Magic
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
-__all__ = ["Match", "cell_language", "complete"]
+__all__ = ["Match", "cell_language", "complete", "magic_of"]
 
 _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
 _WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
@@ -29,20 +34,8 @@ _MAGIC_HEAD = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
 _LOCAL = re.compile(r'^\s*(%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*=', re.MULTILINE)
 _PARAMETER = re.compile(r'[\s(](%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[,)]')
 _LABEL = re.compile(r"^\s*([-a-zA-Z$._][-\w$.]*):", re.MULTILINE)
-_DEFINED = re.compile(
-    r'^\s*(?:define\b[^@\n]*|declare\b[^@\n]*|)(@(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[=(]',
-    re.MULTILINE,
-)
+_UNFINISHED = re.compile(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """One completion: the text, what it is ("function", "magic", ...) and its type."""
-
-    text: str
-    kind: str
-    signature: str = ""
 
 
 def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
@@ -51,17 +44,17 @@ def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
     line = before.rsplit("\n", 1)[-1]
     start, matches = position, list[Match]()
     language = cell_language(frontend, code)
-    magic = _magic_of(line)
+    magic = magic_of(line)
     head = _MAGIC_HEAD.match(line)
     if magic is not None:
-        word = line[len(line) - len(line.split()[-1]) :] if not line[-1:].isspace() else ""
+        typed, word = _last_word(line)
         start = position - len(word)
-        matches = list(_argument_matches(frontend, magic, word, code))
+        matches = list(argument_matches(frontend, magic, typed, word, code))
     elif language is None and line.lstrip().startswith("!") and line.lstrip()[:2] != "!!":
         word = line.split(None)[-1] if not line[-1:].isspace() else ""
         word = word.removeprefix("!")
         start = position - len(word)
-        matches = [Match(path, "path") for path in _paths(word)]
+        matches = [Match(path, "path") for path in paths(word)]
     else:
         found = (_TOKEN if language is None else _WORD).search(line)
         word = found[0] if found else ""
@@ -99,12 +92,21 @@ def _reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
 # -- magics --------------------------------------------------------------------------------
 
 
-def _magic_of(line: str) -> Magic | None:
+def magic_of(line: str) -> Magic | None:
     """The magic whose arguments are being typed."""
     match = _MAGIC_LINE.match(line)
     if match is None or match[4].startswith("="):
         return None
-    return BY_NAME.get(match[2])
+    return named(match[2])
+
+
+def _last_word(line: str) -> tuple[str, str]:
+    """The arguments before the cursor's word, and that word, which may hold a quoted name."""
+    match = _MAGIC_LINE.match(line)
+    text = match[4] if match else line
+    found = _UNFINISHED.search(text)
+    word = found[0] if found else ""
+    return text[: len(text) - len(word)], word
 
 
 def _magic_matches(marks: str, word: str, cell_too: bool) -> Iterator[Match]:
@@ -116,68 +118,12 @@ def _magic_matches(marks: str, word: str, cell_too: bool) -> Iterator[Match]:
                 yield Match("%" + name, "magic", magic.help.split(". ")[0])
             if cell_too and magic.form != "line":
                 yield Match("%%" + name, "magic", magic.help.split(". ")[0])
+    if cell_too:
+        from jitkernel.languages import names
 
-
-def _argument_matches(frontend: Frontend, magic: Magic, word: str, code: str) -> Iterator[Match]:
-    if word.startswith("-"):
-        for name, argument in magic.options.items():
-            if name.startswith(word):
-                yield Match(name, "option", argument.help)
-        return
-    for argument in magic.positional or magic.arguments:
-        yield from _values(frontend, argument, word, code)
-
-
-def _values(frontend: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
-    for choice in argument.choices:
-        if choice.startswith(word):
-            yield Match(choice, "value", argument.help)
-    if argument.completes == "symbol":
-        # `sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is.
-        mark = "" if word and not word.startswith("@") and argument.take != "rest" else "@"
-        tail = word if argument.take != "rest" else _tail(word)
-        lead = word[: len(word) - len(tail)]
-        for match in _symbols(frontend, code):
-            shown = match.text if mark else match.text.removeprefix("@")
-            if shown.startswith(tail):
-                yield Match(lead + shown, match.kind, match.signature)
-    elif argument.completes == "magic":
-        for magic in MAGICS:
-            for shown in (magic.name, "%" + magic.name):
-                if (word and shown.startswith(word)) or (not word and shown == magic.name):
-                    yield Match(shown, "magic", magic.help)
-    elif argument.completes == "file":
-        for path in _paths(word):
-            yield Match(path, "path")
-    elif argument.completes == "setting":
-        for section, owner in frontend.settings.items():
-            for name, trait in owner.traits(config=True, effect=lambda effect: effect).items():
-                if f"{section}.{name}".lower().startswith(word.lower()):
-                    yield Match(f"{section}.{name}", "setting", trait.help)
-    elif argument.completes == "variable":
-        for name in os.environ:
-            if name.startswith(word):
-                yield Match(name, "variable")
-
-
-def _tail(word: str) -> str:
-    at = word.rfind("@")
-    return word[at:] if at >= 0 else ""
-
-
-def _paths(word: str) -> list[str]:
-    folder, start = os.path.split(os.path.expanduser(word))
-    try:
-        names = sorted(os.listdir(folder or "."))
-    except OSError:
-        return []
-    shown = word[: len(word) - len(start)]
-    found = []
-    for name in names:
-        if name.startswith(start) and (start.startswith(".") or not name.startswith(".")):
-            slash = "/" if os.path.isdir(os.path.join(folder, name)) else ""
-            found.append(shown + name + slash)
-    return found
+        for name in names():
+            if name.startswith(word) and name not in BY_NAME:
+                yield Match("%%" + name, "magic", f"Run the rest of the cell as {name}")
 
 
 # -- other languages -----------------------------------------------------------------------
@@ -246,14 +192,9 @@ def _ir_matches(frontend: Frontend, code: str, before: str, word: str) -> Iterat
 
 
 def _symbols(frontend: Frontend, code: str) -> Iterator[Match]:
-    """The session's symbols, then the names that this cell defines."""
-    from jitkernel.views.names import written
-
-    for symbol in frontend.session.symbols.values():
-        if symbol.state != "fixed":
-            yield Match(written(symbol.name), symbol.kind, symbol.type)
-    for name in _DEFINED.findall(code):
-        yield Match(name, "name", "in this cell")
+    """The session's symbols, the names that this cell defines, the C library's common ones."""
+    yield from session_symbols(frontend)
+    yield from cell_symbols(code)
     from jitkernel.languages.llvm.prelude import PRELUDE
 
     for name, declaration in PRELUDE.items():

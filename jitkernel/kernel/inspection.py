@@ -9,10 +9,12 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
+from jitkernel.compiler.pass_words import WORDS
 from jitkernel.errors import JitError
-from jitkernel.kernel.completion import cell_language
-from jitkernel.kernel.magics import BY_NAME
-from jitkernel.kernel.magics.table import help_text
+from jitkernel.kernel.arguments import option_at
+from jitkernel.kernel.completion import cell_language, magic_of
+from jitkernel.kernel.magics import BY_NAME, named
+from jitkernel.kernel.magics.table import Magic, help_text
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, escape, join, listing
 
@@ -34,14 +36,29 @@ def inspect_at(frontend: Frontend, code: str, position: int, level: int) -> View
     language = cell_language(frontend, code)
     if language is not None and not line.lstrip().startswith("%"):
         return _in_language(frontend, language, code, position, level)
+    magic = magic_of(line[: position - start])
     for match in _WORD.finditer(line):
         if match.start() <= position - start <= match.end():
-            found = inspect_name(frontend, match[0], level)
+            found = _argument(magic, match[0]) if magic is not None else None
+            found = found or inspect_name(frontend, match[0], level)
             if found is not None:
                 return found
+    if magic is not None and not re.search(r"@\S+\(\S*\Z", line[: position - start]):
+        return listing("", help_text(magic))
     # Inside the parentheses of a call: the function that is called.
     call = re.findall(r'(@(?:"[^"\n]*"|[-\w.$]+))\(', line[: position - start])
     return inspect_name(frontend, call[-1], level) if call else None
+
+
+def _argument(magic: Magic, word: str) -> View | None:
+    """A flag of a magic, or a pass where passes are named."""
+    option = option_at(magic, word)
+    if option is not None:
+        choices = f" ({', '.join(option.choices)})" if option.choices else ""
+        return listing("", f"%{magic.name} {', '.join(option.names)}: {option.help}{choices}")
+    if word in WORDS and {a.completes for a in magic.arguments} & {"pass", "passes", "pipeline"}:
+        return listing("", f"{word}: a pass of LLVM; it {WORDS[word]}")
+    return None
 
 
 def _in_language(
@@ -61,7 +78,7 @@ def _in_language(
 def inspect_name(frontend: Frontend, name: str, level: int) -> View | None:
     """What `name` is.  Level 0 is the short form; from 1 on (`??`) IR and assembly follow."""
     if name.startswith("%"):
-        magic = BY_NAME.get(name.lstrip("%"))
+        magic = named(name.lstrip("%")) if name.startswith("%%") else BY_NAME.get(name[1:])
         if magic is not None:
             return listing("", help_text(magic))
         text = frontend.session.program.types.get(bare(name[1:]))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from jitkernel.compiler.cpus import CPUS
+from jitkernel.compiler.pass_words import WORDS
+from jitkernel.compiler.passes import KNOWN
+from jitkernel.kernel.magics import MAGICS
+from jitkernel.kernel.magics.table import Magic
+from jitkernel.views.foreign import TARGETS
 from tests.kernel.conftest import Kernel
 
 
@@ -62,6 +71,130 @@ def test_matches(kernel: Kernel, code: str, expected: set | None) -> None:
         assert {code + "pha"} <= found
     else:
         assert found == expected
+
+
+#: Arguments whose values nobody can know: numbers, texts, new names.
+FREE = {
+    ("redo", "count"), ("history", "-n"), ("history", "-g --search"), ("arena", "part"),
+    ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
+    ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
+    ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"),
+}  # fmt: skip
+#: What stands for each kind of value once the cells above have run.
+SAMPLES = {
+    "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
+    "global": "@numbers", "machine": "riscv64", "magic": "evict", "pass": "sroa",
+    "passes": "sroa", "pipeline": "-O2", "setting": "Compiler.opt_level", "size": "none",
+    "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def exercise(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kernel.ok(f"%cd {tmp_path_factory.mktemp('course')}")
+    kernel.ok("%%exercise clz\ndefine i32 @clz(i32 %x) {\n  ret i32 %x\n}")
+
+
+@pytest.mark.parametrize("magic", MAGICS, ids=lambda magic: magic.name)
+@pytest.mark.parametrize("below", ["", "\n@number_of(null)", "\ndef f(x) x;"])
+def test_each_magic_offers_its_flags_and_its_values(
+    kernel: Kernel, exercise: None, magic: Magic, below: str
+) -> None:
+    head = ("%%" if magic.form == "cell" else "%") + magic.name
+    if magic.form == "cell" or not below:
+        call, line = head, ""
+    else:  # line magics also below code, where the cell's language is another
+        call, line = "%%kaleidoscope\n" + head if "def" in below else head, below
+
+    def matches(words: str) -> list[str]:
+        code = f"{call} {words}"
+        return complete(kernel, code + line, len(code))["matches"]
+
+    assert set(magic.options) <= set(matches("-"))
+    rest = len(magic.positional) == 1
+    for argument in magic.arguments:
+        lead = f"{argument.names[-1]} " if argument.is_option else ""
+        if argument.take == "flag" or not (argument.is_option or rest):
+            continue
+        found = matches(lead)
+        for choice in argument.choices:
+            assert choice in found
+            if argument.is_option:
+                name = argument.names[-1]
+                joined = name + choice if len(name) == 2 else f"{name}={choice}"
+                assert joined in matches(joined[:-1])
+        if argument.completes:
+            assert SAMPLES[argument.completes] in found or argument.completes == "file", found[:9]
+        elif not argument.choices:
+            assert (magic.name, argument.words) in FREE
+
+
+@pytest.mark.parametrize(
+    ("code", "some", "none"),
+    [
+        ("%opt sroa,inst", {"sroa,instcombine", "sroa,instsimplify"}, {"instcombine"}),
+        ("%opt -O", {"-O0", "-O3"}, {"sroa"}),
+        ("%%llvm --passes mem2reg,gv", {"mem2reg,gvn"}, set()),
+        ("%passes @user --stop-after sim", {"simplifycfg", "simple-loop-unswitch"}, {"sroa"}),
+        ("%asm @user --target riscv64 --cpu sifive-", {"sifive-u74"}, {"znver4", "native"}),
+        ("%asm @user --target=aarch64 --cpu neoverse", {"neoverse-n1"}, {"znver4"}),
+        ("%asm @user --target armv7-none-eabi --cpu cortex-m", {"cortex-m4"}, {"znver4"}),
+        ("%%llvm --cpu ", {"native", "haswell", "x86-64-v3"}, {"i386", "cortex-a72"}),
+        ("%asm 1 --syn", {"--syntax"}, {"--target"}),
+        ("%asm --syntax att --", {"--target"}, {"--syntax"}),
+        ("%compare @user -O0 -O", {"-O2"}, set()),
+        ("%evict ", {"@user", "@numbers", "1"}, {"@printf"}),
+        ("%evict 1,", {"1,1"}, {"@user"}),
+        ("%evict @user ", {"@numbers", "1"}, set()),
+        ("%watch @", {"@numbers"}, {"@user"}),
+        ("%undo --cell ", {"1"}, {"@user"}),
+        ("%arena text ", set(), {"text", "rodata"}),
+        ("%context ", {"throwaway", "shared", "kept"}, set()),
+        ("%config Session.context=", {"Session.context=kept"}, {"Session.context"}),
+        ("%config JITKernel.deterministic=T", {"JITKernel.deterministic=True"}, set()),
+        ("%config Compiler.cpu=znver", {"Compiler.cpu=znver4"}, set()),
+        ('%ir @"a', {'@"a b"'}, {"@user"}),
+        ("%time @user(@num", {"@user(@numbers"}, set()),
+        ("%%kaleidoscope --", {"--passes", "--cpu"}, set()),
+        ("%%kaleidoscope -O", {"-O0", "-O3"}, set()),
+    ],
+)
+def test_values_of_arguments(kernel: Kernel, code: str, some: set, none: set) -> None:
+    found = set(complete(kernel, code)["matches"])
+    assert some <= found
+    assert not none & found
+
+
+def test_a_language_of_ones_own_is_offered_with_its_options(kernel: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "tiny_words.py"
+    file.write_text(
+        "from jitkernel.languages import Language\nfrom jitkernel.languages.llvm import parse_cell\n"
+        'LANGUAGE = Language("tinywords", lambda source, known: parse_cell(source))\n'
+    )
+    kernel.ok(f"%language {file}")
+    assert "%%tinywords" in complete(kernel, "%%tiny")["matches"]
+    assert "--passes" in complete(kernel, "%%tinywords --pa")["matches"]
+    assert "tinywords, in the same program" in inspect(kernel, "%%tinywords")["data"]["text/plain"]
+
+
+@pytest.mark.parametrize("machine", TARGETS)
+def test_the_processors_are_those_that_llvm_knows(machine: str) -> None:
+    script = (
+        "import sys, llvmlite.binding as b\nb.initialize_all_targets()\n"
+        "b.initialize_all_asmprinters()\n"
+        "b.Target.from_triple(sys.argv[1]).create_target_machine(cpu='help')"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script, TARGETS[machine]], capture_output=True, text=True
+    ).stderr  # its end is not asked for: some machines refuse the word after they have answered
+    known = re.findall(r"^  (\S+) +- Select", told, re.M)
+    assert set(CPUS[machine]) <= set(known)
+    assert len(CPUS[machine]) > len(known) / 3
+
+
+def test_every_pass_is_described() -> None:
+    assert sorted(WORDS) == list(KNOWN)
+    assert all(len(words) <= 80 and words[0].islower() for words in WORDS.values())
 
 
 def test_types_come_with_the_matches(kernel: Kernel) -> None:
@@ -126,9 +259,29 @@ def inspect(kernel: Kernel, code: str, position: int | None = None, level: int =
     return reply
 
 
+@pytest.mark.parametrize("magic", MAGICS, ids=lambda magic: magic.name)
+def test_each_magic_and_each_of_its_flags_is_explained(kernel: Kernel, magic: Magic) -> None:
+    head = ("%%" if magic.form == "cell" else "%") + magic.name
+    for code in (head, head + " "):
+        text = inspect(kernel, code)["data"]["text/plain"]
+        assert f"usage: {head}" in text or magic.form == "both"
+        assert " ".join(magic.help.split())[:60] in " ".join(text.split())
+    for option in magic.arguments:
+        for name in option.names if option.is_option else ():
+            assert option.help in inspect(kernel, f"{head} {name}")["data"]["text/plain"]
+
+
 @pytest.mark.parametrize(
     ("code", "position", "words"),
     [
+        ("%passes @user --only sroa", None, ["sroa: a pass of LLVM; it splits variables"]),
+        ("%opt sroa,gvn", 7, ["sroa: a pass"]),
+        ("%opt sroa,gvn", 12, ["gvn: a pass"]),
+        ("%%kaleidoscope -O2\ndef f(x) x;", 16, ["%kaleidoscope -O: optimisation level"]),
+        ("%%kaleidoscope\n%asm --cpu", None, ["its CPU"]),
+        ("%asm @number_of", None, ["function i32 (ptr)"]),
+        ("%asm number_of", None, ["function i32 (ptr)"]),
+        ("%time @number_of(", None, ["function i32 (ptr)"]),
         ("@number_of(null)", 3, ["function i32 (ptr)", "cell", "bytes", "used by", "load i32"]),
         ("@number_of(nul", None, ["function i32 (ptr)"]),
         ("@numbers", 4, ["[3 x i32]", "[i32 1, i32 2, i32 3]"]),

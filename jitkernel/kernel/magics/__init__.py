@@ -37,6 +37,7 @@ __all__ = [
     "cell_magic",
     "find",
     "lone_magic",
+    "named",
     "run_cell_magic",
     "run_line_magic",
 ]
@@ -89,6 +90,11 @@ def find(name: str, form: str) -> Magic:
     if form == "line":
         raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
     raise UsageError(f"%%{name} takes no cell: write %{name}")
+
+
+def named(name: str) -> Magic | None:
+    """The magic of that name, those of added languages among them; None where there is none."""
+    return BY_NAME.get(name) or _language(name)
 
 
 def _language(name: str) -> Magic | None:

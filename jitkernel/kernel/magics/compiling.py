@@ -122,15 +122,17 @@ def cell_options(arguments: Any) -> CellOptions:
 
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", choices=("0", "1", "2", "3")),
-    Argument("--passes", "passes to run instead of a level's, with commas between"),
-    Argument("--cpu", "the CPU to compile for"),
+    Argument(
+        "--passes", "passes to run instead of a level's, with commas between", completes="passes"
+    ),
+    Argument("--cpu", "the CPU to compile for", completes="cpu"),
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
 )
 _TARGET = Argument(
-    "target", "a function or a cell; without it, the last cell", "?", completes="symbol"
+    "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )
 
 MAGICS = (
@@ -152,14 +154,18 @@ MAGICS = (
         asm,
         (
             Argument(
-                "what", "a function or a cell; without it, the last cell", "?", completes="symbol"
+                "what", "a function or a cell; without it, the last cell", "?", completes="target"
             ),
             Argument("--syntax", "how to write it", choices=("intel", "att")),
             Argument("--intel", "the same as --syntax intel", "flag"),
             Argument("--att", "the same as --syntax att", "flag"),
             Argument("--no-lines", "leave the cell's lines out", "flag"),
-            Argument("--target", "another machine: aarch64, riscv64, ..., or a triple"),
-            Argument("--cpu", "its CPU, as LLVM calls it; with --target"),
+            Argument(
+                "--target",
+                "another machine: aarch64, riscv64, ..., or a triple",
+                completes="machine",
+            ),
+            Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
             Argument("-O", "optimisation level; with --target", choices=("0", "1", "2", "3")),
         ),
         aliases=("dis",),
@@ -193,7 +199,7 @@ MAGICS = (
                 "target",
                 "a function or a cell: what it reaches and who reaches it; without it, all",
                 "?",
-                completes="symbol",
+                completes="target",
             ),
         ),
         example="%callgraph @sum",
@@ -215,11 +221,13 @@ MAGICS = (
         compare,
         (
             Argument(
-                "what", "two functions, or one and cells that defined it", "*", completes="symbol"
+                "what", "two functions, or one and cells that defined it", "*", completes="target"
             ),
             Argument("-O", "a level; twice, or once against what is", "*", choices=tuple("0123")),
-            Argument("--target", "a machine; twice, or once against this one", "*"),
-            Argument("--cpu", "the machines' CPU, as LLVM calls it"),
+            Argument(
+                "--target", "a machine; twice, or once against this one", "*", completes="machine"
+            ),
+            Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
             Argument("--time", "time a call with these arguments: '7, 3'"),
         ),
         example="%compare @sum -O0 -O2 --time 100",

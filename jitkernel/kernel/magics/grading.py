@@ -52,8 +52,8 @@ MAGICS = (
         "Grade a function: hidden inputs, then rules. Without a name, the exercises at hand.",
         check,
         (
-            Argument("exercise", "the exercise's name", "?"),
-            Argument("function", "another function than it names", "?", completes="symbol"),
+            Argument("exercise", "the exercise's name", "?", completes="exercise"),
+            Argument("function", "another function than it names", "?", completes="function"),
             _FOLDER,
         ),
         example="%check clz",

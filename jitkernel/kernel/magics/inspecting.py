@@ -128,7 +128,7 @@ def opt(frontend: Frontend, arguments: Any) -> None:
 
 _EVERY = 0.5  # seconds between two words of progress
 _TARGET = Argument(
-    "target", "a function or a cell; without it, the last cell", "?", completes="symbol"
+    "target", "a function or a cell; without it, the last cell", "?", completes="target"
 )
 
 MAGICS = (
@@ -152,8 +152,12 @@ MAGICS = (
         passes,
         (
             _TARGET,
-            Argument("--only", "the steps of this pass alone; * and ? allowed"),
-            Argument("--stop-after", "end after step N, or a pass's last one, and show the IR"),
+            Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
+            Argument(
+                "--stop-after",
+                "end after step N, or a pass's last one, and show the IR",
+                completes="pass",
+            ),
         ),
         example="%passes @sq --only instcombine",
     ),
@@ -176,9 +180,13 @@ MAGICS = (
         own_pass,
         (
             Argument("name", "the function's name, or a name for the one function there is"),
-            Argument("--on", "the cell or function to run it on; else the last cell"),
+            Argument(
+                "--on", "the cell or function to run it on; else the last cell", completes="target"
+            ),
             Argument("--last", "after LLVM's passes instead of before them", "flag"),
-            Argument("--time", 'a call to compare and time with both codes: "@f(3)"'),
+            Argument(
+                "--time", 'a call to compare and time with both codes: "@f(3)"', completes="code"
+            ),
             Argument("--keep", "let the new code stay in place of the old", "flag"),
             Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
         ),
@@ -189,7 +197,14 @@ MAGICS = (
         "opt",
         "The level or the passes for this cell, above its code; alone in a cell, for all to come.",
         opt,
-        (Argument("pipeline", "-O0 to -O3, or names of passes with commas between", "rest"),),
+        (
+            Argument(
+                "pipeline",
+                "-O0 to -O3, or names of passes with commas between",
+                "rest",
+                completes="pipeline",
+            ),
+        ),
         example="%opt sroa,instcombine,simplifycfg",
     ),
 )

@@ -188,7 +188,7 @@ MAGICS = (
         "Free cells or symbols. Refused while others use them, unless told what to do with those.",
         evict,
         (
-            Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="symbol"),
+            Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target"),
             Argument("--cascade", "free everything that uses them too", "flag"),
             Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
         ),
@@ -198,7 +198,7 @@ MAGICS = (
         "deps",
         "What a cell uses, who uses it, and what evicting it would break; without one, of all.",
         deps,
-        (Argument("target", "a cell's number or a name", "?", completes="symbol"),),
+        (Argument("target", "a cell's number or a name", "?", completes="target"),),
         example="%deps @sq",
     ),
     Magic(
@@ -206,8 +206,10 @@ MAGICS = (
         "Take back the last runs, or one of them: definitions and the values of globals.",
         undo,
         (
-            Argument("what", "how many runs, or @name: the last that defined it", "?"),
-            Argument("-c --cell", "the run of this cell alone", "", int),
+            Argument(
+                "what", "how many runs, or @name: the last that defined it", "?", completes="symbol"
+            ),
+            Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
             Argument("--cascade", "the later runs that build on it too", "flag"),
             Argument("-l --list", "show what can be undone", "flag"),
         ),

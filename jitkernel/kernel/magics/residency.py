@@ -64,14 +64,18 @@ def hibernate(frontend: Frontend, arguments: Any) -> None:
     frontend.print(f"the code of {which} left memory ({size}); a call brings it back")
 
 
-_TARGET = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="symbol")
+_TARGET = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target")
 
 MAGICS = (
     Magic(
         "budget",
         "Bound the code in memory: what was used least recently leaves until it is called.",
         budget,
-        (Argument("size", "bytes (64M), or none; without it, how things stand", "?"),),
+        (
+            Argument(
+                "size", "bytes (64M), or none; without it, how things stand", "?", completes="size"
+            ),
+        ),
         example="%budget 64M",
     ),
     Magic(

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Argument", "Magic", "help_text", "parse", "usage"]
 
-Completes = Literal["", "symbol", "cell", "magic", "file", "setting", "variable"]
+#: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
+#: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
+Completes = Literal[
+    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "machine", "magic", "pass",
+    "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def timing_text(calls: list[float]) -> str:
     )
 
 
-_CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="symbol")
+_CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
 
 MAGICS = (
     Magic(

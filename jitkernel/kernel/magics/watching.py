@@ -45,7 +45,7 @@ MAGICS = (
         "names: what is watched now.",
         watch,
         (
-            Argument("name", "globals, such as @g", "*", completes="symbol"),
+            Argument("name", "globals, such as @g", "*", completes="global"),
             Argument("--every", "seconds between two updates, at least 0.5", "", float),
             Argument("--stop", "look at these no more; without names, at none", "flag"),
         ),

@@ -1,0 +1,281 @@
+"""What TAB offers for the arguments of a magic: its flags, and values by what they stand for.
+
+A magic's declaration (`magics/table.py`) says of each argument what completes it; here is what that
+means.  Nothing is compiled, and LLVM is not asked.  Start from `argument_matches`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.kernel.magics import MAGICS
+from jitkernel.kernel.magics.table import Argument, Magic
+
+if TYPE_CHECKING:
+    from traitlets import TraitType
+
+    from jitkernel.kernel.frontend import Frontend
+
+__all__ = ["Match", "argument_matches", "cell_symbols", "option_at", "paths", "session_symbols"]
+
+_DEFINED = re.compile(
+    r'^\s*(?:define\b[^@\n]*|declare\b[^@\n]*|)(@(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[=(]',
+    re.MULTILINE,
+)
+_WORDS = re.compile(r'@"[^"]*"|(?:[^\s"]|"[^"]*")+')
+#: More cells than this are not offered by number.
+_CELLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One completion: the text, what it is ("function", "magic", ...) and its type."""
+
+    text: str
+    kind: str
+    signature: str = ""
+
+
+def argument_matches(
+    frontend: Frontend, magic: Magic, typed: str, word: str, code: str
+) -> Iterator[Match]:
+    """What `word` may become, which stands behind the arguments `typed`, in the cell `code`."""
+    given = _WORDS.findall(typed)
+    waiting = option_at(magic, given[-1]) if given else None
+    if waiting is not None and "=" not in given[-1] and _takes_value(magic, given[-1]):
+        yield from _values(frontend, magic, waiting, word, given, code)
+        return
+    name, equals, value = word.partition("=")
+    if equals and (option := magic.options.get(name)) and option.take != "flag":
+        for match in _values(frontend, magic, option, value, given, code):
+            yield Match(f"{name}={match.text}", match.kind, match.signature)
+        return
+    used = {a for text in given if (a := option_at(magic, text)) and a.take != "*"}
+    if word.startswith("-"):
+        for option_name, option in magic.options.items():
+            if option_name.startswith(word) and option not in used:
+                yield Match(option_name, "option", option.help)
+            if len(option_name) == 2 and word.startswith(option_name) and option not in used:
+                for choice in option.choices:  # -O2 in one word
+                    if (option_name + choice).startswith(word):
+                        yield Match(option_name + choice, "value", option.help)
+    place = _positional(magic, given)
+    if place is not None and (not word.startswith("-") or place.take == "rest"):
+        yield from _values(frontend, magic, place, word, given, code)
+    if not word and place is None:
+        for option_name, option in magic.options.items():
+            if option not in used:
+                yield Match(option_name, "option", option.help)
+
+
+def option_at(magic: Magic, word: str) -> Argument | None:
+    """The option that a word is, also as `--syntax=att` and `-O2`."""
+    name = word.partition("=")[0]
+    found = magic.options.get(name)
+    if found is None and word[:1] == "-" and word[1:2] != "-":
+        found = magic.options.get(word[:2])
+    return found
+
+
+def _takes_value(magic: Magic, word: str) -> bool:
+    option = magic.options.get(word)
+    return option is not None and option.take != "flag"
+
+
+def _positional(magic: Magic, given: list[str]) -> Argument | None:
+    """The positional argument that comes after these words."""
+    places = list(magic.positional)
+    skip = False
+    for word in given:
+        if skip or option_at(magic, word) is not None:
+            skip = not skip and _takes_value(magic, word)
+        elif places and places[0].take not in ("*", "rest"):
+            places.pop(0)
+    return places[0] if places else None
+
+
+def _values(
+    frontend: Frontend, magic: Magic, argument: Argument, word: str, given: list[str], code: str
+) -> Iterator[Match]:
+    for choice in argument.choices:
+        if choice.startswith(word):
+            yield Match(choice, "value", argument.help)
+    what = argument.completes
+    if what in ("symbol", "target", "function", "global", "code"):
+        yield from _names(frontend, argument, word, code)
+    if what in ("cell", "target"):
+        yield from _cells(frontend, word)
+    offered: Iterable[Match] = ()
+    match what:
+        case "file":
+            offered = (Match(path, "path") for path in paths(word))
+        case "magic":
+            offered = _magics(word)
+        case "setting":
+            offered = _settings(frontend, word)
+        case "variable":
+            offered = (Match(name, "variable") for name in os.environ)
+        case "pass":
+            offered = _passes("")
+        case "passes" | "pipeline":
+            lead = word[: word.rfind(",") + 1]
+            offered = [*_passes(lead), Match("none", "pass", "no pass at all")]
+            if what == "pipeline" and not lead:
+                levels = (Match(f"-O{n}", "level", "LLVM's default pipeline") for n in range(4))
+                offered = [*levels, *offered]
+        case "machine":
+            from jitkernel.views.foreign import TARGETS
+
+            offered = (Match(name, "machine", triple) for name, triple in TARGETS.items())
+        case "cpu":
+            offered = _processors(given)
+        case "exercise":
+            from jitkernel.grading import exercises
+
+            offered = (Match(name, "exercise", str(path)) for name, path in exercises().items())
+        case "size":
+            offered = (Match(text, "value", argument.help) for text in ("none", "1M", "8M", "64M"))
+    yield from (match for match in offered if match.text.lower().startswith(word.lower()))
+
+
+def _names(frontend: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
+    """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
+    free = argument.completes == "code"
+    mark = free or not word or word.startswith("@")
+    tail = word[word.rfind("@") :] if free and "@" in word else "" if free else word
+    lead = word[: len(word) - len(tail)]
+    if free and word and not tail:
+        return
+    wanted = {"function": "function", "global": "variable"}.get(argument.completes)
+    found = [m for m in session_symbols(frontend) if wanted in (None, m.kind)]
+    found += cell_symbols(code)
+    if free:
+        found += _library()
+    for match in found:
+        shown = match.text if mark else match.text.removeprefix("@")
+        if shown.startswith(tail):
+            yield Match(lead + shown, match.kind, match.signature)
+
+
+def _cells(frontend: Frontend, word: str) -> Iterator[Match]:
+    """Numbers of cells that have code, the last ones first; `3-` and `2,` go on."""
+    lead = word[: max(word.rfind("-"), word.rfind(",")) + 1]
+    if word and not word[-1].isdigit() and not lead:
+        return
+    from jitkernel.views.names import written
+
+    for cell in list(frontend.session.cells)[-_CELLS:][::-1]:
+        text = f"{lead}{cell.number}"
+        if text.startswith(word):
+            names = ", ".join(map(written, cell.names[:4]))
+            yield Match(text, "cell", f"cell {cell.number}: {names}" if names else "cell")
+
+
+def _magics(word: str) -> Iterator[Match]:
+    for magic in MAGICS:
+        yield Match(magic.name, "magic", magic.help)
+        if word.startswith("%"):
+            yield Match("%" + magic.name, "magic", magic.help)
+
+
+def _passes(lead: str) -> Iterator[Match]:
+    from jitkernel.compiler.pass_words import WORDS
+    from jitkernel.compiler.passes import KNOWN
+
+    for name in KNOWN:
+        yield Match(lead + name, "pass", WORDS.get(name, ""))
+
+
+def _processors(given: list[str]) -> Iterator[Match]:
+    """Those of the machine that `--target` names in the same line, or of this one."""
+    from jitkernel.compiler.cpus import CPUS
+    from jitkernel.views.foreign import TARGETS
+
+    machine = ""
+    for before, word in zip(["", *given], given, strict=False):
+        if before == "--target" or word.startswith("--target="):
+            machine = word.removeprefix("--target=")
+    if machine not in CPUS:  # a triple
+        start = machine.partition("-")[0]
+        same = (name for name, triple in TARGETS.items() if start and triple.startswith(start))
+        machine = next(same, "" if machine else "x86_64")
+    if not given or "--target" not in " ".join(given):
+        yield Match("native", "cpu", "the processor of this machine")
+    for name in CPUS.get(machine, ()):
+        yield Match(name, "cpu", machine)
+
+
+def _settings(frontend: Frontend, word: str) -> Iterator[Match]:
+    """`Section.name`, and behind a `=` the values that it may have."""
+    name, equals, _ = word.partition("=")
+    for section, owner in frontend.settings.items():
+        for own, trait in owner.traits(config=True, effect=lambda effect: effect).items():
+            full = f"{section}.{own}"
+            if not equals:
+                yield Match(full, "setting", trait.help)
+            elif full.lower() == name.strip().lower():
+                for value in _trait_values(full, trait):
+                    yield Match(f"{name}={value}", "value", trait.help)
+
+
+def _trait_values(name: str, trait: TraitType[object, object]) -> list[str]:
+    from traitlets import Bool, Enum
+
+    named: dict[str, Callable[[], list[str]]] = {
+        "Compiler.cpu": lambda: [m.text for m in _processors([])],
+        "Compiler.passes": lambda: [m.text for m in _passes("")],
+        "JITKernel.default_language": _languages,
+    }
+    if name in named:
+        return named[name]()
+    if isinstance(trait, Enum):
+        return [str(value) for value in trait.values or ()]
+    return ["True", "False"] if isinstance(trait, Bool) else []
+
+
+def _languages() -> list[str]:
+    from jitkernel.languages import names
+
+    return names()
+
+
+def session_symbols(frontend: Frontend) -> Iterator[Match]:
+    """The session's symbols, with what they are and their types."""
+    from jitkernel.views.names import written
+
+    for symbol in frontend.session.symbols.values():
+        if symbol.state != "fixed":
+            yield Match(written(symbol.name), symbol.kind, symbol.type)
+
+
+def cell_symbols(code: str) -> Iterator[Match]:
+    """The names that a cell defines or declares."""
+    for name in _DEFINED.findall(code):
+        yield Match(name, "name", "in this cell")
+
+
+def _library() -> Iterator[Match]:
+    from jitkernel.languages.llvm.prelude import PRELUDE
+
+    for name, declaration in PRELUDE.items():
+        yield Match("@" + name, "function", declaration)
+
+
+def paths(word: str) -> list[str]:
+    """Files and folders that a word may become, folders with a slash."""
+    folder, start = os.path.split(os.path.expanduser(word))
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError:
+        return []
+    shown = word[: len(word) - len(start)]
+    found = []
+    for name in names:
+        if name.startswith(start) and (start.startswith(".") or not name.startswith(".")):
+            slash = "/" if os.path.isdir(os.path.join(folder, name)) else ""
+            found.append(shown + name + slash)
+    return found
