@@ -9,7 +9,15 @@ from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_o
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
-__all__ = ["compiled", "died", "interrupted", "refuse", "request_frame", "timed_out"]
+__all__ = [
+    "compiled",
+    "died",
+    "interrupted",
+    "question",
+    "refuse",
+    "request_frame",
+    "timed_out",
+]
 
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
@@ -34,6 +42,18 @@ def request_frame(request: Request, who: bool = False) -> bytes:
     except UnicodeEncodeError as error:
         line = request.source.count("\n", 0, error.start) + 2 - request.first_line
         raise CompileError(f"line {line}: this is not text: {error.reason}") from None
+
+
+def question(do: str, request: Request, **more: Any) -> bytes:
+    """The frame of another question about the module of a request."""
+    header = {
+        "do": do,
+        "options": request.options.row(),
+        "nobuiltin": sorted(request.nobuiltin),
+        "first": request.first_line,
+        **more,
+    }
+    return frame(header, request.source.encode("utf-8", "surrogatepass"))
 
 
 def refuse(header: dict[str, Any]) -> None:

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from jitkernel.compiler.answers import died, interrupted, refuse, timed_out
+from jitkernel.compiler.answers import died, interrupted, question, refuse, timed_out
 from jitkernel.compiler.passes import name_of
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Request
-from jitkernel.compiler.wire import frame
 
 __all__ = ["Inspection", "Inspector", "Step"]
 
@@ -133,16 +132,9 @@ class Inspector:
         timeout: float,
         tick: Callable[[], None] | None,
     ) -> Inspection:
-        header = {
-            "do": "inspect",
-            "options": request.options.row(),
-            "nobuiltin": sorted(request.nobuiltin),
-            "first": request.first_line,
-            "only": only,
-        }
         self._busy = True
         try:
-            worker.send(frame(header, request.source.encode("utf-8", "surrogatepass")), timeout)
+            worker.send(question("inspect", request, only=only), timeout)
             worker.wait_ready(timeout)
             left = timeout
             while tick and left > 0 and not select.select([worker], [], [], _TICK)[0]:

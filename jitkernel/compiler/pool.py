@@ -1,6 +1,6 @@
-"""Compiler workers, a spare among them, and what to do when one dies.  Start from `CompilerPool`.
+"""What the session asks of its compiler workers.  Start from `CompilerPool.compile`.
 
-Runs in the kernel process and never loads LLVM.
+Runs in the kernel process and never loads LLVM.  Which processes there are is in `workers`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.answers import compiled, died, interrupted, refuse, request_frame, timed_out
+from jitkernel.compiler.answers import (
+    compiled,
+    died,
+    interrupted,
+    question,
+    refuse,
+    request_frame,
+    timed_out,
+)
 from jitkernel.compiler.batch import compile_batch
 from jitkernel.compiler.inspection import Inspector
 from jitkernel.compiler.layout import Layout
@@ -28,6 +36,7 @@ from jitkernel.compiler.records import (
     WorkerMemory,
 )
 from jitkernel.compiler.wire import frame
+from jitkernel.compiler.workers import Workers, memory_of
 from jitkernel.errors import CompileError, JitError, LinkError
 
 if TYPE_CHECKING:
@@ -39,12 +48,6 @@ _SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two mil
 _SHORT = 4096  # bytes of a request that may be one
 _NO_LIMIT = 1e6  # seconds
 _LAYOUTS_KEPT = 2000
-# Seconds after a worker is in use: the start of a spare must not compete with the first cells.
-_FIRST_SPARE_DELAY = 1.0
-_SPARE_DELAY = 0.25
-# Bytes that a worker may keep beyond its first measurement: each compile leaves about 1.5 KB in
-# it (callbacks of LLVM's pass builder that llvmlite does not dispose); a fresh process has none.
-_GROWTH = 8 << 20
 
 
 class CompilerPool:
@@ -65,51 +68,27 @@ class CompilerPool:
         first: WorkerProcess | None = None,
         cache: ObjectCache | None = None,
     ):
-        self.memory_limit = memory_limit
         self.timeout = timeout
         #: asked when a compile has begun: whether it was interrupted before there was one to stop
         self.stopping: Callable[[], bool] = lambda: False
-        self.restarts = 0
         self.cache = cache
         self.inspector = Inspector()
-        self._told = False  # whether the cache knows what this pool's workers are
-        self._lost_contexts = 0
+        self._workers = Workers(spare, memory_limit, first)
+        self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
-        self._wants_spare = spare
         self._lock = threading.RLock()  # one call at a time
-        # Guards what follows; `interrupt` may come in a signal handler of the thread that holds it.
-        self._state = threading.RLock()
-        self._workers: list[WorkerProcess] = [first] if first else []
-        self._spare: WorkerProcess | None = None
-        self._busy: set[WorkerProcess] = set()
-        self._timer: threading.Timer | None = None
-        self._closed = False
         self._layouts: dict[tuple[str, str], Layout] = {}
 
     # -- life
 
     def start(self) -> None:
         """Begin to start the first worker; returns at once."""
-        with self._state:
-            if self._closed:
-                raise JitError("this compiler is closed")
-            if not self._workers:
-                self._workers.append(WorkerProcess())
+        self._workers.start()
 
     def close(self) -> None:
         """End all workers.  May be called again."""
-        with self._state:
-            self._closed = True
-            timer, self._timer = self._timer, None
-            workers, self._workers = self._workers, []
-            if self._spare:
-                workers.append(self._spare)
-                self._spare = None
-        if timer:
-            timer.cancel()
+        self._workers.close()
         self.inspector.close()
-        for worker in workers:
-            worker.close()
         if self.cache:
             self.cache.close()
 
@@ -125,50 +104,33 @@ class CompilerPool:
 
         Callable from any thread and from a signal handler.
         """
-        with self._state:
-            busy = tuple(self._busy)
-            for worker in busy:
-                worker.condemned = "interrupted"
-                worker.kill()
-        return self.inspector.interrupt() or bool(busy)
+        busy = self._workers.interrupt()
+        return self.inspector.interrupt() or busy
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes of its own that a worker may have and stay."""
+        return self._workers.memory_limit
+
+    @memory_limit.setter
+    def memory_limit(self, size: int) -> None:
+        self._workers.memory_limit = size
+
+    @property
+    def restarts(self) -> int:
+        """How often another process took a worker's place."""
+        return self._workers.restarts
 
     def lend(self, index: int) -> WorkerProcess:
         """A worker fit for use, until `give_back`."""
-        with self._state:
-            worker = self._fit(index)
-            self._busy.add(worker)
-            return worker
+        return self._workers.lend(index)
 
-    def _fit(self, index: int) -> WorkerProcess:
-        """The worker of this number; the spare takes its place where it cannot go on."""
-        if self._closed:
-            raise JitError("this compiler is closed")
-        while index >= len(self._workers):
-            self._workers.append(WorkerProcess())
-        worker = self._workers[index]
-        if worker.condemned or worker.gone():
-            worker.close()
-            self.restarts += 1
-            self._lost_contexts += len(worker.contexts) + worker.shares
-            self._told = False
-            worker = self._workers[index] = self._take_spare() or WorkerProcess()
-        return worker
-
-    def _take_spare(self) -> WorkerProcess | None:
-        spare, self._spare = self._spare, None
-        if spare is None or spare.gone():
-            if spare:
-                spare.close()
-            return None
-        spare.role = "worker"
-        return spare
-
-    def _start_spare(self) -> None:
-        with self._state:
-            self._timer = None
-            if not self._closed and not self._spare:
-                with suppress(OSError):  # a worker is then started when it is needed
-                    self._spare = WorkerProcess("spare")
+    def give_back(self, index: int, worker: WorkerProcess) -> None:
+        """After a request; what the worker is, the cache remembers."""
+        if worker.identity and self.cache and not self._known:
+            self._told = self.restarts
+            self.cache.learn(worker.identity)
+        self._workers.give_back(index, worker)
 
     # -- one request
 
@@ -182,19 +144,24 @@ class CompilerPool:
         self._keep(request, result)
         return result
 
+    @property
+    def _known(self) -> bool:
+        """Whether the cache knows what the workers are."""
+        return self._told == self.restarts
+
     def _who(self) -> bool:
         """Whether a worker is to be asked what it is."""
-        return self.cache is not None and not self._told
+        return self.cache is not None and not self._known
 
     def _find(self, request: Request) -> Compiled | None:
         """What the cache has.  Contexts that last are there to be watched: all is compiled then."""
-        if self.cache is None or self._closed or request.context != "throwaway":
+        if self.cache is None or self._workers.closed or request.context != "throwaway":
             return None
         return self.cache.get(request)
 
     def _keep(self, request: Request, result: Compiled) -> None:
         """Let the cache have what was compiled."""
-        if self.cache is not None and self._told and request.context == "throwaway":
+        if self.cache is not None and self._known and request.context == "throwaway":
             self.cache.put(request, result)
 
     def placed(self, worker: WorkerProcess, request: Request) -> None:
@@ -242,39 +209,6 @@ class CompilerPool:
     def _limit(self) -> float:
         return self.timeout if self.timeout > 0 else _NO_LIMIT
 
-    def give_back(self, index: int, worker: WorkerProcess) -> None:
-        """After a request: replace a worker that cannot go on, and see to the spare."""
-        with self._state:
-            self._busy.discard(worker)
-            if worker.identity and not self._told and self.cache:
-                self.cache.learn(worker.identity)
-                self._told = True
-            if not worker.first_bytes:
-                worker.first_bytes = worker.own_bytes
-            if worker.own_bytes > self.memory_limit and not worker.condemned:
-                worker.condemned = "memory"
-            elif self._has_grown(worker):
-                worker.condemned = "growth"
-            if self._closed:
-                return
-            if worker.condemned:
-                self._fit(index)
-            if self._wants_spare and not self._spare and not self._timer:
-                delay = _SPARE_DELAY if self.restarts else _FIRST_SPARE_DELAY
-                self._timer = threading.Timer(delay, self._start_spare)
-                self._timer.daemon = True
-                self._timer.start()
-
-    def _has_grown(self, worker: WorkerProcess) -> bool:
-        """Whether a ready spare should take over from a worker that holds what LLVM never frees."""
-        return (
-            worker.own_bytes - worker.first_bytes > _GROWTH
-            and self._spare is not None
-            and not self._spare.gone()
-            and not worker.contexts
-            and not worker.shares
-        )
-
     # -- many requests
 
     def compile_many(self, requests: Sequence[Request]) -> list[Compiled | CompileError]:
@@ -316,7 +250,7 @@ class CompilerPool:
                 refuse(header)
                 for text, row in zip(missing, header["layouts"], strict=True):
                     self._layouts[text, named] = Layout.of(row)
-                    if self.cache and self._told:
+                    if self.cache and self._known:
                         self.cache.put_layout(text, named, row)
             return [self._layouts[text, named] for text in types]
 
@@ -325,12 +259,12 @@ class CompilerPool:
         if self.cache is not None and self.cache.identity is not None:
             return self.cache.identity
         with self._lock:
-            for worker in self._workers:
+            for worker in self._workers.working:
                 if worker.identity is not None:
                     return worker.identity
             ask = {"do": "layouts", "types": ["i8"], "who": 1}
             self._ask(0, frame(ask, b""), "a type")
-            found = self._workers[0].identity
+            found = self._workers.working[0].identity
             if found is None:
                 raise JitError("the compiler worker does not say what it is")
             return found
@@ -355,21 +289,15 @@ class CompilerPool:
         return self._foreign(request, triple, cpu, True)
 
     def _foreign(self, request: Request, triple: str, cpu: str, as_object: bool) -> bytes:
-        header = {
-            "do": "assembly",
-            "triple": triple,
-            "cpu": cpu,
-            "level": request.options.opt_level,
-            "first": request.first_line,
-            "object": as_object,
-        }
-        return self._about(header, request)
+        level = request.options.opt_level
+        return self._about(
+            "assembly", request, triple=triple, cpu=cpu, level=level, object=as_object
+        )[1]
 
     def sealed(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
         can be seen from outside.  Raises CompileError."""
-        header = {"do": "sealed", "keep": keep, "called": called, "first": request.first_line}
-        return self._about(header, request)
+        return self._about("sealed", request, keep=keep, called=called)[1]
 
     def unsealed(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
@@ -380,39 +308,22 @@ class CompilerPool:
 
     def optimised(self, request: Request) -> str:
         """The module as its passes leave it, as text.  Raises CompileError."""
-        header = {
-            "do": "optimised",
-            "options": request.options.row(),
-            "nobuiltin": sorted(request.nobuiltin),
-            "first": request.first_line,
-        }
-        return self._about(header, request).decode()
-
-    def _about(self, header: dict[str, Any], request: Request) -> bytes:
-        """A worker's answer to a question about the source of a request."""
-        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
-        with self._lock:
-            answer, blob = self._ask(0, data, request.label, request)
-        refuse(answer)
-        return blob
+        return self._about("optimised", request)[1].decode()
 
     def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
         """Control flow of the module's functions by name, as compiled or (else) as written.
 
         Raises CompileError.
         """
-        header = {
-            "do": "flow",
-            "options": request.options.row(),
-            "nobuiltin": sorted(request.nobuiltin),
-            "first": request.first_line,
-            "optimised": optimised,
-        }
-        data = frame(header, request.source.encode("utf-8", "surrogatepass"))
-        with self._lock:
-            answer, _ = self._ask(0, data, request.label, request)
-        refuse(answer)
+        answer, _ = self._about("flow", request, optimised=optimised)
         return {row[0]: Flow.of(row) for row in answer["functions"]}
+
+    def _about(self, do: str, request: Request, **more: Any) -> tuple[dict[str, Any], bytes]:
+        """A worker's answer to a question about the module of a request."""
+        with self._lock:
+            answer = self._ask(0, question(do, request, **more), request.label, request)
+        refuse(answer[0])
+        return answer
 
     def lines(self, request: Request) -> LineTable:
         """Which line of the cell each stretch of its code comes from.
@@ -439,31 +350,25 @@ class CompilerPool:
 
     # -- accounts
 
-    def contexts(
-        self, live: Callable[[int], bool] | None = None, policy: str = ""
-    ) -> ContextAccount:
-        """The contexts of all workers; from the first call on, what each compile leaves is counted.
-
-        `live` says of a cell whether its code is there: the contexts of those without it are freed,
-        and the shared one unless it is the `policy`.
-        """
+    def contexts(self) -> ContextAccount:
+        """The contexts of all workers; from the first call on, what each compile leaves is counted."""
         with self._lock:
             answers = []
-            for index in range(len(self._workers)):
+            for index in range(len(self._workers.working)):
                 header, _ = self._ask(index, frame({"do": "contexts"}), "its contexts")
                 refuse(header)
                 answers.append(header)
             return ContextAccount(
                 sum(header["live"] for header in answers),
                 tuple(sorted(cell for header in answers for cell in header["kept"])),
-                self._lost_contexts,
+                self._workers.lost_contexts,
                 tuple(ContextCost(*row) for header in answers for row in header["costs"]),
             )
 
     def release_contexts(self, live: Callable[[int], bool], shared: bool = False) -> None:
         """Free the kept contexts of cells that are not `live`, and the `shared` ones."""
         with self._lock:
-            for index, worker in enumerate(tuple(self._workers)):
+            for index, worker in enumerate(self._workers.working):
                 gone = [cell for cell in worker.contexts if not live(cell)]
                 if gone or (shared and worker.shares):
                     worker.contexts.difference_update(gone)
@@ -478,27 +383,8 @@ class CompilerPool:
 
     def memory(self) -> list[WorkerMemory]:
         """What each worker process holds."""
-        return [_memory(worker) for worker in self._living()]
+        return [memory_of(worker) for worker in self._living()]
 
     def _living(self) -> list[WorkerProcess]:
-        with self._state:
-            living = [*self._workers, *([self._spare] if self._spare else [])]
         inspector = self.inspector.worker
-        return [*living, inspector] if inspector else living
-
-
-def _memory(worker: WorkerProcess) -> WorkerMemory:
-    """Read a worker's pages from /proc; zeros where it has just ended."""
-    uss = rss = anonymous = 0
-    try:
-        with open(f"/proc/{worker.pid}/smaps_rollup", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("Private_"):
-                    uss += int(line.split()[1]) << 10
-                elif line.startswith("Rss:"):
-                    rss = int(line.split()[1]) << 10
-                elif line.startswith("Anonymous:"):
-                    anonymous = int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return WorkerMemory(worker.pid, worker.role, uss, rss, anonymous, worker.compiles)
+        return [*self._workers.living, *([inspector] if inspector else [])]

@@ -34,6 +34,7 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import threading  # noqa: E402
 import traceback  # noqa: E402
+from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
 from jitkernel.compiler import binding, bitcode, pipeline  # noqa: E402
@@ -134,80 +135,95 @@ def _warm_up() -> None:
 
 def _serve(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     """The answer to one request."""
-    match header["do"]:
-        case "compile":
-            policy, cell = header.get("context", _THROWAWAY)
-            pipeline.contexts.begin(policy, cell)
-            code, rows, times, notes = pipeline.compile_module(
-                blob.decode("utf-8", "surrogatepass"),
-                Options.of(header["options"]),
-                frozenset(header["nobuiltin"]),
-                header["first"],
-                policy,
-                cell,
-            )
-            reply: dict[str, Any] = {"summary": rows, "times": times}
-            if "who" in header:
-                reply["who"] = binding.identity()
-            if notes:
-                reply["notes"] = [_row(note) for note in notes]
-            return reply, code
-        case "contexts":
-            return pipeline.contexts.watch(), b""
-        case "release":
-            pipeline.contexts.release(header["cells"])
-            if header["shared"]:
-                pipeline.contexts.unshare()
-            return {}, b""
-        case "layouts":
-            target = pipeline.machine(Options())
-            rows = layout_rows(
-                target, pipeline.prefix(target), header["types"], blob.decode("utf-8")
-            )
-            answer: dict[str, Any] = {"layouts": rows}
-            if "who" in header:
-                answer["who"] = binding.identity()
-            return answer, b""
-        case "inspect":
-            from jitkernel.compiler.inspector import inspect
+    serve = _SERVED.get(header["do"])
+    if serve is None:
+        return {"broken": f"unknown request {header['do']!r}"}, b""
+    return serve(header, blob)
 
-            return inspect(header, blob)
-        case "assembly":
-            text = assembly(
-                blob.decode("utf-8", "surrogatepass"),
-                header["triple"],
-                header["cpu"],
-                header["level"],
-                header["first"],
-                header["object"],
-            )
-            return {}, text
-        case "sealed":
-            source = blob.decode("utf-8", "surrogatepass")
-            return {}, bitcode.sealed(source, header["keep"], header["called"], header["first"])
-        case "unsealed":
-            return {}, bitcode.unsealed(blob).encode()
-        case "optimised":
-            printed = bitcode.optimised(
-                blob.decode("utf-8", "surrogatepass"),
-                Options.of(header["options"]),
-                frozenset(header["nobuiltin"]),
-                header["first"],
-            )
-            return {}, printed.encode()
-        case "flow":
-            from jitkernel.compiler.flow import flow  # not needed to compile
 
-            rows = flow(
-                blob.decode("utf-8", "surrogatepass"),
-                Options.of(header["options"]),
-                frozenset(header["nobuiltin"]),
-                header["first"],
-                header["optimised"],
-            )
-            return {"functions": rows}, b""
-        case other:
-            return {"broken": f"unknown request {other!r}"}, b""
+def _compile(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    policy, cell = header.get("context", _THROWAWAY)
+    pipeline.contexts.begin(policy, cell)
+    code, rows, times, notes = pipeline.compile_module(*_module(header, blob), policy, cell)
+    reply: dict[str, Any] = {"summary": rows, "times": times}
+    if "who" in header:
+        reply["who"] = binding.identity()
+    if notes:
+        reply["notes"] = [_row(note) for note in notes]
+    return reply, code
+
+
+def _contexts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return pipeline.contexts.watch(), b""
+
+
+def _release(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    pipeline.contexts.release(header["cells"])
+    if header["shared"]:
+        pipeline.contexts.unshare()
+    return {}, b""
+
+
+def _layouts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    target = pipeline.machine(Options())
+    rows = layout_rows(target, pipeline.prefix(target), header["types"], blob.decode("utf-8"))
+    answer: dict[str, Any] = {"layouts": rows}
+    if "who" in header:
+        answer["who"] = binding.identity()
+    return answer, b""
+
+
+def _inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    from jitkernel.compiler.inspector import inspect
+
+    return inspect(header, blob)
+
+
+def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    triple, cpu, level = header["triple"], header["cpu"], header["level"]
+    return {}, assembly(_text(blob), triple, cpu, level, header["first"], header["object"])
+
+
+def _sealed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.sealed(_text(blob), header["keep"], header["called"], header["first"])
+
+
+def _unsealed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.unsealed(blob).encode()
+
+
+def _optimised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.optimised(*_module(header, blob)).encode()
+
+
+def _flow(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    from jitkernel.compiler.flow import flow  # not needed to compile
+
+    return {"functions": flow(*_module(header, blob), header["optimised"])}, b""
+
+
+_SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]] = {
+    "compile": _compile,
+    "contexts": _contexts,
+    "release": _release,
+    "layouts": _layouts,
+    "inspect": _inspect,
+    "assembly": _assembly,
+    "sealed": _sealed,
+    "unsealed": _unsealed,
+    "optimised": _optimised,
+    "flow": _flow,
+}
+
+
+def _text(blob: bytes) -> str:
+    return blob.decode("utf-8", "surrogatepass")
+
+
+def _module(header: dict[str, Any], blob: bytes) -> tuple[str, Options, frozenset[str], int]:
+    """The module that a request is about: text, options, `nobuiltin`, the cell's first line."""
+    options, nobuiltin = Options.of(header["options"]), frozenset(header["nobuiltin"])
+    return _text(blob), options, nobuiltin, header["first"]
 
 
 def _row(diagnostic: Diagnostic) -> list[Any]:

@@ -99,7 +99,7 @@ def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
         pool.compile(Request(SQUARE))
         (pid,) = pids(pool)
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: pool._workers[0].gone())
+        wait_for(lambda: pool._workers.working[0].gone())
         assert pool.compile(Request(SQUARE)).object
         assert pids(pool) != [pid]
 
