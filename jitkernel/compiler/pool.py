@@ -351,7 +351,7 @@ class CompilerPool:
     # -- accounts
 
     def contexts(self) -> ContextAccount:
-        """The contexts of all workers; from the first call on, what each compile leaves is counted."""
+        """The contexts of all workers; the first call begins to count what each compile leaves."""
         with self._lock:
             answers = []
             for index in range(len(self._workers.working)):
