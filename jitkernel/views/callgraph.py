@@ -7,6 +7,7 @@ of a function that was redefined lead to the new one.
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from jitkernel.views.asm import Code, code_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.disassembly import decode
 from jitkernel.views.names import bare, written
+from jitkernel.views.neighbourhood import links, nearest, within
 from jitkernel.views.target import find
 from jitkernel.views.view import WIDTH, View, escape, table
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["callgraph"]
 
-DRAWN, ROWS = 40, 500
+DRAWN, ROWS = 40, 5000
+_PART = 24  # boxes where not all are drawn
 _CELLS = 4000  # whose code is decoded
 
 
@@ -40,11 +43,14 @@ class _Function:
     indirect: int = 0
 
 
-def callgraph(session: Session, target: int | str | None = None) -> View:
+def callgraph(session: Session, target: int | str | None = None, depth: int | None = None) -> View:
     """Calls between the session's functions; with a target, what it can reach and who reaches it.
 
-    Raises UsageError where nothing is defined.
+    `depth` leaves out what is more calls away from the target.  Of many functions the picture shows
+    those that can be read; the words tell all.  Raises UsageError where nothing is defined.
     """
+    if depth is not None and (depth < 1 or target is None):
+        raise UsageError("--depth is a number of calls, 1 or more, from a function that is named")
     if target is not None:
         code_of(session, target)  # in memory from now on, or an error
     functions = _functions(session)
@@ -62,8 +68,10 @@ def callgraph(session: Session, target: int | str | None = None) -> View:
         for used in (*function.calls, *function.takes):
             users.setdefault(used, set()).add(name)
     if here:
-        down = _reach(here, {n: {*f.calls, *f.takes} for n, f in functions.items()})
-        shown = [n for n in users if n in down | _reach(here, users)]
+        calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
+        most = len(users) if depth is None else depth
+        reached = within(here, calls, most) | within(here, users, most)
+        shown = [n for n in users if n in reached]
     else:
         shown = list(users)
     return _view(session, functions, users, shown, here)
@@ -106,15 +114,6 @@ def _functions(session: Session) -> dict[str, _Function]:
     return functions
 
 
-def _reach(start: set[str], steps: dict[str, set[str]]) -> set[str]:
-    seen, todo = set(start), list(start)
-    while todo:
-        found = steps.get(todo.pop(), set()) - seen
-        seen |= found
-        todo.extend(found)
-    return seen
-
-
 def _view(
     session: Session,
     functions: dict[str, _Function],
@@ -136,15 +135,15 @@ def _view(
         called = ", ".join(_shown(n) for n in sorted(users[name]) if name in functions[n].calls)
         where = function.where if function else _where(symbols.get(name))
         rows.append((_shown(name), where, ", ".join(calls), takes, called))
+    inside = set(shown)
     arrows = []
     for name in (n for n in shown if n in functions):
         for used, count in functions[name].calls.items():
-            if used in shown:
+            if used in inside:
                 arrows.append(Arrow(name, used, str(count) if count > 1 else ""))
         for used in functions[name].takes:
-            if used in shown and used not in functions[name].calls:
+            if used in inside and used not in functions[name].calls:
                 arrows.append(Arrow(name, used, "", dashed=True))
-    inside = set(shown)
     calls_in_all = sum(
         count
         for name in shown if name in functions
@@ -158,25 +157,55 @@ def _view(
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
-    linked = {end for arrow in arrows for end in (arrow.start, arrow.stop)}
-    if len(linked) > DRAWN:
-        words = f"For a picture there are too many; {DRAWN} can be drawn: %callgraph @name."
-        return View(f"{text.text}\n{words}", f"{text.html}<p>{escape(words)}</p>")
-    nodes = [
-        Node(
-            name,
-            _shown(name),
-            (functions[name].where if name in functions else _where(symbols.get(name)),),
-            "entry" if name in here else "" if name in functions else _kind(symbols.get(name)),
-        )
-        for name in shown
-        if name in linked
-    ]
-    image = diagram(nodes, arrows, f"{title}: {said}.")
+    near = links((arrow.start, arrow.stop) for arrow in arrows)
+    # Those that call and are called by the same functions, in the same way, share a box.
+    alike = _alike(shown, arrows, here) if len(near) > DRAWN else {}
+    boxes = [n for n in shown if (n in near or n in here) and n not in alike]
+    first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
+    apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
+    kept = nearest(first, apart, _PART) if len(boxes) > DRAWN else set(boxes)
+    many = Counter(alike.values())
+    nodes = []
+    for name in (n for n in boxes if n in kept):
+        function, symbol = functions.get(name), symbols.get(name)
+        lines = [function.where if function else _where(symbol)]
+        if many[name]:
+            lines.append(f"and {many[name]} more like it")
+        if out := sum(other not in kept for other in apart.get(name, ())):
+            lines.append(f"({_count(out, 'neighbour')} not drawn)")
+        kind = "entry" if name in here else "" if function else _kind(symbol)
+        nodes.append(Node(name, _shown(name), lines, kind))
+    drawn = [a for a in arrows if a.start in kept and a.stop in kept]
     words = "Numbers say how many calls there are; dotted: its address is taken."
-    if len(linked) < len(shown):
+    if not here and len(near) < len(shown):
         words += " What neither calls nor is called is not drawn."
-    return View(text.text, f"{image}<p>{escape(words)}</p>{text.html}")
+    rest = ""
+    if len(boxes) > len(nodes):
+        told = sum(1 + many[name] for name in kept)
+        rest = (
+            f"{told} of {len(near)} functions are drawn, those nearest to "
+            f"{', '.join(map(_shown, first[:3]))}; %callgraph @name --depth N draws others."
+        )
+    image = diagram(nodes, drawn, f"{title}: {said}. {rest}".strip())
+    note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
+    html = f"{image}<p>{escape(f'{words} {rest}'.strip())}</p>{text.html}"
+    return View(text.text + note, html)
+
+
+def _alike(shown: list[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:
+    """Functions that have the same neighbours as another one, by whose box they are in."""
+    ways: dict[str, set[tuple[str, str, str, bool]]] = {}
+    for arrow in arrows:
+        ways.setdefault(arrow.start, set()).add(("to", arrow.stop, arrow.text, arrow.dashed))
+        ways.setdefault(arrow.stop, set()).add(("from", arrow.start, arrow.text, arrow.dashed))
+    first: dict[frozenset[tuple[str, str, str, bool]], str] = {}
+    found = {}
+    for name in shown:
+        if name in ways and name not in here:
+            own = first.setdefault(frozenset(ways[name]), name)
+            if own != name:
+                found[name] = own
+    return found
 
 
 def _count(number: int, what: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.session.source_lines import request_of
-from jitkernel.views.diagram import Arrow, Node, diagram
+from jitkernel.views.flow_picture import draw_flow
 from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, join, listing, table
@@ -18,22 +20,31 @@ if TYPE_CHECKING:
 
 __all__ = ["cfg"]
 
-DRAWN = 60  # blocks; larger functions are told in words
-LINES, LISTED = 14, 3000  # instructions shown in a box, and in all
+LISTED = 3000  # instructions
+_NEAR = 2  # edges from the block that is asked for
 
 
 def cfg(
-    session: Session, target: int | str | None = None, raw: bool = False, level: int | None = None
+    session: Session,
+    target: int | str | None = None,
+    raw: bool = False,
+    level: int | None = None,
+    around: str = "",
+    depth: int | None = None,
 ) -> View:
     """Control flow of a function, or of each function of a cell, as it was compiled.
 
     `raw`: as it was written, before any pass.  `level`: as this optimisation level would have it.
-    Raises UsageError where there is no IR or no body.
+    All blocks are told; of many, those are drawn that are nearest to the block `around` (the entry
+    without it), or at most `depth` edges away from it.  Raises UsageError where there is no IR, no
+    body or no such block.
     """
     cell, _ = find(session, target)
     request = request_of(session, cell.number)
     if request is None:
         raise UsageError(f"cell {cell.number} has no IR of its own")
+    if depth is not None and depth < 0:
+        raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = replace(request, options=replace(request.options, opt_level=level, passes=""))
     flows = session.engine.pool.flow(request, optimised=not raw)
@@ -41,15 +52,29 @@ def cfg(
     if any(name not in flows for name in names) or not names:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no body whose control flow could be shown")
+    if around:
+        names = _with_block(flows, names, around)
     how = "as written" if raw else f"as compiled {_pipeline(request.options)}"
-    return join([_view(flows[name], how) for name in names])
+    return join([_view(flows[name], how, around.lstrip("%"), depth) for name in names])
+
+
+def _with_block(flows: Mapping[str, Flow], names: list[str], around: str) -> list[str]:
+    """The functions that have the block.  Raises UsageError with the nearest label."""
+    label = around.lstrip("%")
+    found = [n for n in names if any(own == label for own, _ in flows[n].blocks)]
+    if not found:
+        known = [own for name in names for own, _ in flows[name].blocks]
+        near = difflib.get_close_matches(label, known, 1)
+        words = f"; did you mean %{near[0]}?" if near else ""
+        raise UsageError(f"there is no block %{label} in {', '.join(map(written, names))}{words}")
+    return found
 
 
 def _pipeline(options: Options) -> str:
     return f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
 
 
-def _view(flow: Flow, how: str) -> View:
+def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     labels = [label for label, _ in flow.blocks]
     arrows = _merge(flow)
     back = _back(flow)
@@ -60,21 +85,22 @@ def _view(flow: Flow, how: str) -> View:
         f"{_count(len(labels), 'block')}, {_count(len(arrows), 'edge')}, "
         f"{_count(len(back), 'loop edge')}, {_count(count, 'instruction')}"
     )
+    to: list[list[str]] = [[] for _ in labels]
+    come: list[list[str]] = [[] for _ in labels]
+    for (a, b), text in arrows.items():
+        mark = " (back)" if (a, b) in back else ""
+        to[a].append(f"{f'{text}: ' if text else ''}%{labels[b]}{mark}")
+        come[b].append(f"%{labels[a]}")
     rows = []
     for index, (label, lines) in enumerate(flow.blocks):
-        to = [
-            f"{f'{text}: ' if text else ''}%{labels[b]}{' (back)' if (a, b) in back else ''}"
-            for (a, b), text in arrows.items()
-            if a == index
-        ]
-        come = ", ".join(f"%{labels[a]}" for a, b in arrows if b == index)
         marks = "entry" if not index else "loop" if index in headers else ""
-        rows.append((f"%{label}", len(lines), marks, ", ".join(to) or lines[-1], come))
+        on = ", ".join(to[index]) or lines[-1]
+        rows.append((f"%{label}", len(lines), marks, on, ", ".join(come[index])))
     columns = ("block", "#instructions", "kind", "goes to", "comes from")
     shown = table(title, columns, rows, f"{said}.")
-    image = ""
-    if len(labels) <= DRAWN:
-        image = _picture(flow, arrows, headers, f"{title}: {said}.")
+    start = labels.index(around) if around else 0
+    near = None if depth is None and not around else _NEAR if depth is None else depth
+    image, drawn = draw_flow(flow, arrows, headers, (start, near), f"{title}: {said}")
     body = "\n".join(
         f"%{label}:\n" + "\n".join(f"  {line}" for line in lines) for label, lines in flow.blocks
     )
@@ -84,14 +110,10 @@ def _view(flow: Flow, how: str) -> View:
     code = listing("", body)
     legend = (
         "T and F mark where a condition that holds, or does not, leads; dashed arrows lead back."
-        if image
-        else f"For a picture there are too many blocks; {DRAWN} can be drawn."
     )
-    html = f"{image}<p>{escape(legend)}</p>{shown.html}<details><summary>{count} instructions"
-    return View(
-        shown.text + ("" if image else f"\n{legend}") + f"\n\n{code.text}",
-        f"{html}</summary>{code.html}</details>",
-    )
+    html = f"{image}<p>{escape(f'{legend} {drawn}'.strip())}</p>{shown.html}"
+    html += f"<details><summary>{count} instructions</summary>{code.html}</details>"
+    return View(shown.text + (f"\n{drawn}" if drawn else "") + f"\n\n{code.text}", html)
 
 
 def _count(number: int, what: str) -> str:
@@ -127,20 +149,3 @@ def _back(flow: Flow) -> set[tuple[int, int]]:
             state[here] = 2
             stack.pop()
     return back
-
-
-def _picture(flow: Flow, arrows: dict[tuple[int, int], str], headers: set[int], alt: str) -> str:
-    nodes = []
-    for index, (label, lines) in enumerate(flow.blocks):
-        kept = [" ".join(line.split()) for line in lines]
-        if len(kept) > LINES:
-            kept = [*kept[: LINES - 2], f"({len(lines) - LINES + 1} more)", kept[-1]]
-        kind = "entry" if not index else "loop" if index in headers else ""
-        title = f"%{label}" + (f" ({kind})" if kind else "")
-        nodes.append(Node(str(index), title, kept, kind))
-    drawn = [Arrow(str(a), str(b), _short(text)) for (a, b), text in arrows.items()]
-    return diagram(nodes, drawn, alt)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 18 else text[:17] + "…"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import llvmlite.binding as llvm
 import pytest
 from corpus import IR
+from hypothesis import given
+from hypothesis import strategies as st
 from stripped import assert_complete, words
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.views import callgraph, cfg
+from jitkernel.views.neighbourhood import folded
 
 SIEVE = """\
 @flags = global [100 x i8] zeroinitializer
@@ -133,14 +138,117 @@ def test_every_terminator_of_the_corpus_against_llvm(session: Session, name: str
                 assert not ours
 
 
-def test_many_blocks_are_told_in_words() -> None:
+def ladder(count: int) -> str:
+    """A loop of `count` blocks, each of which can begin it again, and a way out at the end."""
     blocks = "".join(f"b{i}:\n  store volatile i32 {i}, ptr %p\n  %c{i} = load volatile i1, ptr %p\n"
-                     f"  br i1 %c{i}, label %b{i + 1}, label %b0\n" for i in range(80))  # fmt: skip
+                     f"  br i1 %c{i}, label %b{i + 1}, label %b0\n" for i in range(count))  # fmt: skip
+    return f"define void @f(ptr %p) {{\nentry:\n  br label %b0\n{blocks}b{count}:\n  ret void\n}}"
+
+
+def test_of_many_blocks_the_nearest_are_drawn_and_all_are_told() -> None:
     with Session(capacity=64 << 20) as s:
-        s.run(f"define void @f(ptr %p) {{\nentry:\n  br label %b0\n{blocks}b80:\n  ret void\n}}")
+        s.run(ladder(80))
         view = cfg(s, "f", raw=True)
-        assert "<img" not in view.html and "60 can be drawn" in view.text
-        assert "82 blocks" in view.text and "%b79" in words(view.html)
+        svg, alt = picture(view.html)
+        assert len(set(re.findall(r'font-weight="bold"[^>]*>(%\w+)', svg))) == 24
+        assert "24 of 82 blocks are drawn, those nearest to %entry; --around" in view.text
+        assert "24 of 82 blocks" in alt and "82 blocks" in view.text and "%b79" in words(view.html)
+        assert "neighbour not drawn" in svg or "neighbours not drawn" in svg
+        near = cfg(s, "f", raw=True, around="%b40", depth=1)
+        svg, _ = picture(near.html)
+        assert set(re.findall(r">%(\w+)", svg)) == {"b39", "b40", "b41", "b0"}
+        assert "4 of 82 blocks are drawn, those nearest to %b40" in near.text
+        assert near.text.count("\n%b") > 80, "the words tell all"
+        assert_complete(near)
+        wider, _ = picture(cfg(s, "f", raw=True, around="b40").html)
+        assert {"b38", "b42"} <= set(re.findall(r">%(\w+)", wider))
+        with pytest.raises(UsageError, match="there is no block %b8000 in @f; did you mean %b80"):
+            cfg(s, "f", raw=True, around="%b8000")
+        with pytest.raises(UsageError, match="0 or more"):
+            cfg(s, "f", depth=-1)
+
+
+def test_blocks_that_only_follow_each_other_share_a_box_where_there_are_many() -> None:
+    chain = "".join(
+        f"b{i}:\n  store volatile i32 {i}, ptr %p\n  br label %b{i + 1}\n" for i in range(90)
+    )
+    text = (f"define void @f(ptr %p, i1 %c) {{\nentry:\n  br i1 %c, label %b0, label %out\n{chain}"
+            "b90:\n  br i1 %c, label %b0, label %out\nout:\n  ret void\n}")  # fmt: skip
+    with Session(capacity=64 << 20) as s:
+        s.run(text)
+        view = cfg(s, "f", raw=True)
+        svg, alt = picture(view.html)
+        assert set(re.findall(r">(%[^<]+)<", svg)) >= {"%b0 (loop) to %b90, 91 blocks", "%out"}
+        assert svg.count("marker-end") == 4  # into the chain, past it, out of it, and round
+        assert "Blocks that only follow each other share a box." in alt
+        assert "not drawn" not in view.text and "93 blocks, 94 edges" in view.text
+        assert_complete(view)
+
+
+@given(
+    count=st.integers(1, 14),
+    pairs=st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13)), max_size=30),
+)
+def test_folding_keeps_every_node_and_every_way(count: int, pairs: list[tuple[int, int]]) -> None:
+    edges = {(a, b) for a, b in pairs if a < count and b < count}
+    chains = folded(count, edges)
+    assert sorted(node for chain in chains for node in chain) == list(range(count))
+    assert any(chain[0] == 0 for chain in chains)
+    for chain in chains:
+        for a, b in pairwise(chain):
+            assert {to for start, to in edges if start == a} == {b}
+            assert {start for start, to in edges if to == b} == {a}
+
+
+def test_a_thousand_blocks_take_no_second() -> None:
+    """Processor time of this process: the compiler's worker is asked beforehand."""
+    with Session(capacity=64 << 20) as s:
+        s.run(ladder(1000))
+        cfg(s, "f", raw=True)
+        start = time.process_time()
+        view = cfg(s, "f", raw=True)
+        assert time.process_time() - start < 1.5
+        assert "1002 blocks" in view.text and "%b999" in view.text
+
+
+def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -> None:
+    with Session(capacity=64 << 20) as s:
+        body = "(i32 %x) {{\n  %r = call i32 @{}(i32 %x)\n  %q = add i32 %r, 1\n  ret i32 %q\n}}\n"
+        leaf = "define i32 @base(i32 %x) {\n  ret i32 %x\n}\n"
+        s.run(leaf + "".join(f"define i32 @f{k}" + body.format("base") for k in range(100)))
+        view = callgraph(s)
+        svg, _ = picture(view.html)
+        assert "and 99 more like it" in svg and svg.count("marker-end") == 1
+        assert "not drawn" not in view.text and "@f99" in view.text
+        links_ = "".join(
+            f"define i32 @g{k}" + body.format(f"g{k - 1}" if k else "base") for k in range(100)
+        )
+        s.run(links_)
+        view = callgraph(s)
+        svg, alt = picture(view.html)
+        assert "functions are drawn, those nearest to @base" in " ".join(view.text.split())
+        assert "@g99" in view.text and "@g99" not in svg and "of 201 functions" in alt
+        some = callgraph(s, "g50", depth=2)
+        assert re.findall(r"^@g(\d+) ", some.text, re.M) == ["48", "49", "50", "51", "52"]
+        assert "5 functions, 4 calls." in some.text
+        with pytest.raises(UsageError, match="--depth is a number of calls"):
+            callgraph(s, depth=2)
+
+
+def test_a_thousand_functions_take_no_second() -> None:
+    with Session(capacity=64 << 20) as s:
+        s.run(
+            "define i32 @f0(i32 %x) {\n  ret i32 %x\n}\n"
+            + "".join(
+                f"define i32 @f{k}(i32 %x) {{\n  %r = call i32 @f{k // 2}(i32 %x)\n"
+                f"  %q = call i32 @f{k * 7 % k}(i32 %r)\n  %t = add i32 %q, 1\n  ret i32 %t\n}}\n"
+                for k in range(1, 1000)
+            )
+        )
+        start = time.process_time()
+        view = callgraph(s)
+        assert time.process_time() - start < 2
+        assert "1000 functions" in view.text and "@f999" in view.text
 
 
 def test_cells_without_control_flow_answer_with_one_line() -> None:

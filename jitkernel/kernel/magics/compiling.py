@@ -61,14 +61,18 @@ def cfg(frontend: Frontend, arguments: Any) -> None:
 
     level = None if arguments.O is None else int(arguments.O)
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, raw=arguments.raw, level=level))
+        shown = view(
+            frontend.session, target, raw=arguments.raw, level=level,
+            around=arguments.around or "", depth=arguments.depth,
+        )  # fmt: skip
+        frontend.display(shown)
 
 
 def callgraph(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.callgraph import callgraph as view
 
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target))
+        frontend.display(view(frontend.session, target, arguments.depth))
 
 
 def stack(frontend: Frontend, arguments: Any) -> None:
@@ -187,6 +191,8 @@ MAGICS = (
             _TARGET,
             Argument("--raw", "as the cell is written, before any pass", "flag"),
             Argument("-O", "as this optimisation level has it", choices=("0", "1", "2", "3")),
+            Argument("--around", "draw the blocks around this one, such as %loop"),
+            Argument("--depth", "draw so many edges around it, or around the entry", "", int),
         ),
         example="%cfg @sum --raw",
     ),
@@ -201,8 +207,9 @@ MAGICS = (
                 "?",
                 completes="target",
             ),
+            Argument("--depth", "only what is so many calls away from it", "", int),
         ),
-        example="%callgraph @sum",
+        example="%callgraph @sum --depth 2",
     ),
     Magic(
         "stack",

@@ -1,0 +1,78 @@
+"""Which part of a graph is drawn where all of it would be too much: `within`, `nearest`, `folded`.
+
+Links count in both directions: what leads to a node belongs to its neighbourhood as much as what it
+leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+__all__ = ["folded", "links", "nearest", "within"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+def links(edges: Iterable[tuple[T, T]]) -> dict[T, list[T]]:
+    """The neighbours of each node, in both directions, in the order of the edges."""
+    found: dict[T, dict[T, None]] = {}
+    for start, stop in edges:
+        if start != stop:
+            found.setdefault(start, {})[stop] = None
+            found.setdefault(stop, {})[start] = None
+    return {node: list(near) for node, near in found.items()}
+
+
+def within(start: Iterable[T], near: Mapping[T, Iterable[T]], depth: int) -> set[T]:
+    """The nodes at most `depth` links away from one of `start`."""
+    seen = edge = set(start)
+    for _ in range(depth):
+        edge = {other for node in edge for other in near.get(node, ())} - seen
+        if not edge:
+            break
+        seen = seen | edge
+    return seen
+
+
+def nearest(start: Iterable[T], near: Mapping[T, Iterable[T]], most: int) -> set[T]:
+    """At most so many nodes, those that are the fewest links away; all of `start` if they fit."""
+    order = dict.fromkeys(start)
+    todo = list(order)
+    for node in todo:
+        if len(order) >= most:
+            break
+        for other in near.get(node, ()):
+            if other not in order:
+                order[other] = None
+                todo.append(other)
+    return set(list(order)[:most])
+
+
+def folded(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The nodes 0 to `count` - 1 as straight chains: each one's only way on is the next one, which
+    nothing else leads to.  A node in no chain is alone; node 0 and others nobody leads to begin
+    one."""
+    after: dict[int, set[int]] = {}
+    before: dict[int, set[int]] = {}
+    for start, stop in edges:
+        after.setdefault(start, set()).add(stop)
+        before.setdefault(stop, set()).add(start)
+
+    def follower(node: int) -> int | None:
+        ways = after.get(node, set())
+        (to,) = ways if len(ways) == 1 else (0,)
+        return to if to and to != node and len(before[to]) == 1 else None
+
+    inner = {to for node in range(count) if (to := follower(node)) is not None}
+    chains = []
+    for node in range(count):
+        if node in inner:
+            continue
+        chain = [node]
+        while (to := follower(chain[-1])) is not None:
+            chain.append(to)
+        chains.append(chain)
+    # A circle that nothing enters has no beginning; its nodes stand alone.
+    told = {node for chain in chains for node in chain}
+    return chains + [[node] for node in range(count) if node not in told]
