@@ -156,7 +156,12 @@ def test_of_many_blocks_the_nearest_are_drawn_and_all_are_told() -> None:
         assert "neighbour not drawn" in svg or "neighbours not drawn" in svg
         near = cfg(s, "f", raw=True, around="%b40", depth=1)
         svg, _ = picture(near.html)
-        assert set(re.findall(r'font-weight="bold"[^>]*>%(\w+)', svg)) == {"b39", "b40", "b41", "b0"}
+        assert set(re.findall(r'font-weight="bold"[^>]*>%(\w+)', svg)) == {
+            "b39",
+            "b40",
+            "b41",
+            "b0",
+        }
         assert "4 of 82 blocks are drawn, those nearest to %b40" in near.text
         assert near.text.count("\n%b") > 80, "the words tell all"
         assert_complete(near)
