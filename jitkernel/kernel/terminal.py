@@ -7,6 +7,7 @@ notebook runs through a real kernel.  Start from `run_file`.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -17,10 +18,21 @@ __all__ = ["TerminalOutput", "console", "run_file"]
 
 
 class TerminalOutput:
-    """The frontend's `Output` on this process's own streams."""
+    """The frontend's `Output` on this process's own streams.
+
+    On a terminal a live display is written over itself as long as nothing else is printed; what
+    goes to a file or a pipe has its last state alone.
+    """
+
+    def __init__(self) -> None:
+        self._over = 0  # lines above the cursor that the next live display may take
+        self._line_open = False  # what was printed last has no newline
 
     def write(self, name: str, data: bytes | str) -> None:
         stream = sys.stdout if name == "stdout" else sys.stderr
+        self._over = 0
+        if data:
+            self._line_open = data[-1:] not in ("\n", b"\n")
         if isinstance(data, bytes):
             stream.flush()
             stream.buffer.write(data)
@@ -33,8 +45,15 @@ class TerminalOutput:
         self.write("stdout", view.text + "\n")
 
     def live(self, view: View, last: bool) -> None:
-        if last:  # what a terminal has printed stays
-            self.display(view)
+        if not sys.stdout.isatty():
+            if last:
+                self.display(view)
+            return
+        columns = shutil.get_terminal_size().columns
+        lines = [line if len(line) <= columns else line[:columns] for line in view.text.split("\n")]
+        back = f"\x1b[{self._over}F\x1b[J" if self._over else "\n" * self._line_open
+        self.write("stdout", back + "\n".join(lines) + "\n")
+        self._over = 0 if last else len(lines)
 
     def page(self, view: View) -> None:
         self.display(view)

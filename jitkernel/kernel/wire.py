@@ -32,6 +32,10 @@ class WireOutput:
         self._allow_stdin = False
         self._count = 0
         self._live = ""  # the identity of the cell's display that is updated in place
+        # A request that names no notebook cell comes from a client that prints what it gets (a
+        # console) or keeps what is there at the end: it gets one display, the last, at the end.
+        self._in_place = False
+        self._held: View | None = None
         self._payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
@@ -44,12 +48,14 @@ class WireOutput:
         self._parent = self._kernel.get_parent("shell")
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
-        self._payload, self._live = [], ""
+        self._payload, self._live, self._held = [], "", None
+        self._in_place = bool((self._parent.get("metadata") or {}).get("cellId"))
         self._stop_input = False
         self.streams.reset(self._kernel.max_output)
 
     def end(self) -> None:
         """The request is done: nothing of its output is held back."""
+        self._show_held()
         self.streams.finish()
         self._silent = False
 
@@ -77,10 +83,18 @@ class WireOutput:
     def live(self, view: View, last: bool) -> None:
         if self._silent:
             return
+        if not self._in_place:
+            self._held = view if last else self._held
+            return
         kind = "update_display_data" if self._live else "display_data"
         self._live = self._live or uuid4().hex
         transient = {"display_id": self._live}
         self._send(kind, {"data": view._repr_mimebundle_(), "metadata": {}, "transient": transient})
+
+    def _show_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self.display(held)
 
     def page(self, view: View) -> None:
         self._payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
@@ -94,6 +108,7 @@ class WireOutput:
 
     def result(self, view: View) -> None:
         """The cell's `Out`."""
+        self._show_held()
         self._send(
             "execute_result",
             {
@@ -104,6 +119,7 @@ class WireOutput:
         )
 
     def error(self, content: dict[str, Any]) -> None:
+        self._show_held()
         self._send("error", content)
 
     def input(self, prompt: str) -> str | None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import subprocess
+import sys
+import time
 from itertools import pairwise
+from pathlib import Path
 
 from tests.kernel.conftest import Kernel
 
@@ -31,9 +37,13 @@ good:
 """
 
 
-def shown(kernel: Kernel, source: str) -> tuple[list[dict], list[str]]:
-    """The displays of a cell, and the types of all its messages."""
-    messages = kernel.iopub_of(identity := kernel.start(source))
+def shown(kernel: Kernel, source: str, cell: str = "a1") -> tuple[list[dict], list[str]]:
+    """The displays of a cell, and the types of all its messages; `cell` is its notebook id."""
+    message = kernel.client.session.msg(
+        "execute_request", {"code": source, "silent": False}, metadata={"cellId": cell}
+    )
+    kernel.client.shell_channel.send(message)
+    messages = kernel.iopub_of(identity := message["header"]["msg_id"])
     kernel.reply_to(identity)
     kinds = [m["msg_type"] for m in messages]
     found = [m["content"] for m in messages if m["msg_type"].endswith("display_data")]
@@ -74,6 +84,103 @@ def test_a_watch_in_the_same_cell_has_one_display(kernel: Kernel) -> None:
     _, (output,) = kernel.run("%watch @n\n@loop(1, false)")
     assert value(output) == 1
     kernel.ok("%watch --stop")
+
+
+def test_a_client_that_prints_what_it_gets_is_given_the_end_alone(kernel: Kernel) -> None:
+    """A console names no notebook cell and knows no updates: one display, before the error."""
+    kernel.ok(LOOP)
+    kernel.ok("%watch @n")
+    for source, last in (("@loop(12, false)", 12), ("@loop(3, true)", 3)):
+        found, kinds = shown(kernel, source, "")
+        assert len(found) == 1 and value(found[0]) == last
+        assert "into the run" not in found[0]["data"]["text/plain"]
+        assert "update_display_data" not in kinds
+        assert "error" not in kinds[: kinds.index("display_data")]
+    kernel.ok("%watch --stop")
+
+
+def on_a_terminal(
+    *command: str, cwd: Path, typed: str = "", until: bytes = b"", width: int = 100
+) -> str:
+    """What a command writes to a terminal of its own; `typed` once it has written `until`."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.environ.pop("COLUMNS", None)
+        os.execv(sys.executable, [sys.executable, *command])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    told, waiting = b"", [line.encode() for line in typed.splitlines(keepends=True)]
+    seen = 0
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                part = os.read(terminal, 1 << 16)
+            except OSError:  # all who had it open are gone
+                break
+            told += part
+        if waiting and told.find(until, seen) >= 0:
+            seen = len(told)
+            os.write(terminal, waiting.pop(0))
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return told.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def screen(text: str) -> list[str]:
+    """The lines that stand on the terminal at the end: up and clear are all that is used."""
+    lines = [""]
+    for piece in re.split(r"(\x1b\[\d*[A-Za-z]|\n)", text):
+        if piece == "\n":
+            lines.append("")
+        elif move := re.fullmatch(r"\x1b\[(\d+)F", piece):
+            del lines[len(lines) - 1 - int(move[1]) :]
+            lines.append("")
+        elif not piece.startswith("\x1b"):
+            lines[-1] += piece
+    return lines
+
+
+def test_jitkernel_run_writes_over_itself_on_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "watched.ll"
+    file.write_text(LOOP + '%watch @n\n@puts("before")\n@loop(14, false)\n')
+    told = on_a_terminal("-m", "jitkernel", "run", str(file), cwd=tmp_path)
+    assert told.count("into the run") >= 2, "it is shown while it runs"
+    final = screen(told)
+    assert sum("into the run" in line for line in final) == 0, "and then written over"
+    assert [int(n) for n in re.findall(r"^@n +i64 (\d+)", "\n".join(final), re.M)] == [0, 14]
+    assert "before" in final, "what the program prints is never written over"
+    # Into a file: the first look and the last, nothing in between.
+    done = subprocess.run(
+        [sys.executable, "-m", "jitkernel", "run", str(file)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "\x1b" not in done.stdout and "into the run" not in done.stdout
+    assert re.findall(r"^@n +i64 (\d+)", done.stdout, re.M) == ["0", "14"]
+
+
+def test_jitkernel_run_on_a_narrow_terminal(tmp_path: Path) -> None:
+    """Lines that would be folded are cut: else the next look would not cover the last."""
+    file = tmp_path / "watched.ll"
+    file.write_text(LOOP + "%watch @n\n@loop(14, false)\n")
+    told = on_a_terminal("-m", "jitkernel", "run", str(file), cwd=tmp_path, width=30)
+    assert not [line for line in screen(told) if len(line) > 30]
+    assert not any("into the run" in line for line in screen(told))
+
+
+def test_the_console_shows_the_end(tmp_path: Path) -> None:
+    (tmp_path / "loop.ll").write_text(LOOP)
+    told = on_a_terminal(
+        "-m", "jupyter_console", "--kernel=jitkernel", "--simple-prompt", cwd=tmp_path,
+        typed="%run loop.ll\n%watch @n\n@loop(9, false)\nexit\n", until=b"]: ",
+    )  # fmt: skip
+    assert re.findall(r"^@n +i64 (\d+)", told, re.M) == ["0", "9"], told
+    assert "into the run" not in told
 
 
 def test_what_is_refused(kernel: Kernel) -> None:
