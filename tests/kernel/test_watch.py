@@ -111,8 +111,8 @@ def on_a_terminal(
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cwd)
-        os.environ.pop("COLUMNS", None)
-        os.execv(sys.executable, [sys.executable, *command])
+        # With the environment as Python has it: readline adds its idea of the width behind it.
+        os.execve(sys.executable, [sys.executable, *command], dict(os.environ))
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     told, waiting = b"", [line.encode() for line in typed.splitlines(keepends=True)]
     seen = 0
