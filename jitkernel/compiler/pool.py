@@ -325,26 +325,27 @@ class CompilerPool:
         refuse(answer[0])
         return answer
 
-    def lines(self, request: Request) -> LineTable:
+    def lines(self, request: Request, code: bytes = b"") -> LineTable:
         """Which line of the cell each stretch of its code comes from.
 
-        Compiles the text again with locations, which leaves the code as it was, and reads the line
-        table.  A module with debug information of its own is read as it is: then the lines are
-        those of the file it names.  Empty where the lines cannot be told.
+        `code` is the object that the request has become, where that is at hand.  Compiles the text
+        again with locations, which leaves the code as it was, and reads the line table.  A module
+        with debug information of its own is read as it is: then the lines are those of the file it
+        names.  Empty where the lines cannot be told.
         """
         # not needed to start
         from jitkernel.compiler.lines import line_table, same_code
         from jitkernel.compiler.locations import has_locations, with_locations
 
         try:
-            plain = self.compile(request)
+            code = code or self.compile(request).object
             if has_locations(request.source):
-                return line_table(plain.object)
+                return line_table(code)
             source = with_locations(request.source, request.first_line)
             if not source:
                 return ()
             located = self.compile(replace(request, source=source)).object
-            return line_table(located) if same_code(plain.object, located) else ()
+            return line_table(located) if same_code(code, located) else ()
         except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
             return ()
 

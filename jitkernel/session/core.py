@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jitkernel.arena import Arena
-from jitkernel.compiler import LineTable
+from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import JitError
 from jitkernel.linker import Image
@@ -67,7 +67,7 @@ class Core:
         self.hidden = HiddenNames()
         self.graves = Graves()
         self.onlookers = Onlookers(self)
-        self.line_tables: dict[object, LineTable] = {}
+        self.line_tables: dict[Request, LineTable] = {}
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
         self._program: Program | None = None

@@ -1,13 +1,15 @@
 """Which line of a cell an address of its code came from.  Start from `line_finder`.
 
 Nothing is kept for this while cells run: the worker compiles the cell again with line numbers,
-which do not change code, and the table is remembered for the cells asked for last.
+which do not change code, and the tables asked for last are remembered.  A table belongs to a text,
+not to a cell: a cell that is run again, or stumbles again in the same way, finds it there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["line_finder", "lines_of", "request_of"]
 
-_KEPT = 16
+# What is remembered: tables, and rows of all of them together, about 100 bytes each.
+_KEPT, _ROWS_KEPT = 256, 20_000
 _DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")
 _MARK = re.compile(r"\s*; line (\d+)\b")
 
@@ -50,7 +53,7 @@ def _find(
 ) -> tuple[int, str]:
     if running is not None and _holds(running[0], address):
         image, request, record = running
-        rows = _rows(session, image, request, record, id(image))
+        rows = _rows(session, image, request, record)
     else:
         cell = next(
             (c for c in session.program.cells.values() if c.image and _holds(c.image, address)),
@@ -60,7 +63,7 @@ def _find(
         if cell is None or cell.image is None or found is None:
             return 0, ""
         record = found
-        rows = _rows(session, cell.image, _request(session, record), record, cell.number)
+        rows = _rows(session, cell.image, _request(session, record), record)
     line = 0
     for at, number in rows:
         if at > address:
@@ -85,7 +88,7 @@ def lines_of(session: Core, number: int) -> list[tuple[int, int]]:
     if cell is None or cell.image is None or cell.image.text is None or record is None:
         return []
     try:
-        return _rows(session, cell.image, _request(session, record), record, number)
+        return _rows(session, cell.image, _request(session, record), record)
     except JitError:
         return []
 
@@ -98,14 +101,9 @@ def _request(session: Core, record: Record) -> Request:
 
 
 def _rows(
-    session: Core, image: Image, request: Request, record: Record, key: object
+    session: Core, image: Image, request: Request, record: Record
 ) -> list[tuple[int, int]]:
-    tables: dict[object, LineTable] = session.line_tables
-    table = tables.get(key)
-    if table is None:
-        table = tables[key] = session.engine.pool.lines(request)
-        while len(tables) > _KEPT:
-            del tables[next(iter(tables))]
+    table = _table(session, request, record.object)
     obj = read_object(record.object)
     starts: dict[str, int] = {}
     text = image.text
@@ -119,6 +117,21 @@ def _rows(
         for section, offset, line in table
         if section in starts
     )
+
+
+def _table(session: Core, request: Request, code: bytes) -> LineTable:
+    """Which line each stretch of an object's code comes from, the object being what the request
+    has become."""
+    tables = session.line_tables
+    key = replace(request, label="", context="throwaway", cell=0)
+    table = tables.get(key)
+    if table is None:
+        table = session.engine.pool.lines(request, code)
+        rows = sum(map(len, tables.values())) + len(table)
+        while tables and (len(tables) >= _KEPT or rows > _ROWS_KEPT):
+            rows -= len(tables.pop(next(iter(tables))))
+        tables[key] = table
+    return table
 
 
 def _cell_lines(record: Record) -> Callable[[int], int]:

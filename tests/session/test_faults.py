@@ -439,3 +439,24 @@ def test_setjmp_and_longjmp_within_a_cell(s):
         "define i32 @go() {\n  %r = call i32 @_setjmp(ptr @buf) returns_twice\n  %z = icmp eq i32 %r, 0\n  br i1 %z, label %a, label %b\na:\n  call void @jump()\n  unreachable\nb:\n  ret i32 %r\n}"
     )
     assert s.call("go") == 5
+
+
+def test_lines_are_found_once_for_a_text(s):
+    """Each fault names its line; the worker is asked once for each text, however often it comes."""
+
+    def compiles():
+        return sum(count for _, _, count in s.engine.pool.processes())
+
+    broken = "define i32 @down(ptr %p) {\n\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"
+    other = "define i32 @down(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"
+    s.run("define i32 @up(ptr %p) {\n  ret i32 1\n}\n@up(null)")  # there is a thunk now
+    asked = []
+    for source, line in ((broken, 3), (broken, 3), (other, 2), (broken, 3)):
+        s.run(source)
+        for _ in range(2):
+            before = compiles()
+            with pytest.raises(Fault) as caught:
+                s.call("down", 0)
+            assert f"line {line}" in str(caught.value)
+            asked.append(compiles() - before)
+    assert asked == [1, 0, 0, 0, 1, 0, 0, 0]
