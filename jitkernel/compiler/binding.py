@@ -33,6 +33,7 @@ try:
 finally:
     ctypes.CFUNCTYPE = _CFUNCTYPE
 
+from jitkernel.compiler import heap, leftover  # noqa: E402
 from jitkernel.compiler.passes import SINGLE  # noqa: E402
 
 __all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "set_option", "take"]
@@ -245,6 +246,9 @@ class Machine:
     Without `triple`, one for this machine.
     """
 
+    _measured = False
+    _left: int | None = None  # see `leftover.find`
+
     def __init__(
         self, opt_level: int, cpu: str, reloc: str, code_model: str, triple: str | None = None
     ):
@@ -309,11 +313,20 @@ class Machine:
         passes = lib.buildPerModuleDefaultPipeline(builder, 3)
         lib.RunNewModulePassManager(passes, module, builder)
 
-    @staticmethod
-    def dispose(used: tuple[int, int]) -> None:
-        """Free a pipeline that has run."""
-        lib.DisposeNewModulePassManger(used[1])
-        lib.DisposePassBuilder(used[0])
+    def dispose(self, used: tuple[int, int]) -> None:
+        """Free a pipeline that has run, and what its builder leaves."""
+        builder, passes = used
+        if not Machine._measured:
+            Machine._measured = True
+            Machine._left = leftover.find(
+                lambda: int(lib.CreatePassBuilder(self._reference, self._tuning)),
+                lib.DisposePassBuilder,
+            )
+        lib.DisposeNewModulePassManger(passes)
+        left = heap.word(builder + Machine._left) if Machine._left is not None else 0
+        lib.DisposePassBuilder(builder)
+        if left:
+            heap.free(left)
 
     def emit(self, module: int, assembly: bool = False) -> bytes:
         """The module as an object file (or as assembly text)."""

@@ -8,28 +8,16 @@ None of them has a say in the code.
 
 from __future__ import annotations
 
-import ctypes
 import resource
 from collections import deque
 from typing import Any
 
+from jitkernel.compiler import heap
 from jitkernel.compiler.binding import lib
 
 __all__ = ["Contexts"]
 
 _COSTS_KEPT = 4096
-
-
-class _MallInfo(ctypes.Structure):
-    """glibc's `struct mallinfo2`, mallinfo(3)."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
-            "fordblks", "keepcost",
-        )
-    ]  # fmt: skip
 
 
 class Contexts:
@@ -94,10 +82,10 @@ class Contexts:
     def end(self) -> None:
         """It is over, and what it left has been tidied up."""
         if self._before is not None:
-            cell, policy, heap, resident = self._before
+            cell, policy, held, resident = self._before
             self._before = None
             now = _held()
-            self._costs.append([cell, policy, now[0] - heap, now[1] - resident, self.live])
+            self._costs.append([cell, policy, now[0] - held, now[1] - resident, self.live])
 
     def watch(self) -> dict[str, Any]:
         """What there is and what the latest compiles cost; from now on all are counted."""
@@ -107,16 +95,7 @@ class Contexts:
 
 def _held() -> tuple[int, int]:
     """Bytes that are allocated, and resident bytes that are no file's."""
-    info = _mallinfo() if _mallinfo else _MallInfo()  # zeros where there is no glibc
     with open("/proc/self/statm", "rb") as file:
         fields = file.read().split()
     own = (int(fields[1]) - int(fields[2])) * resource.getpagesize()
-    return info.uordblks + info.hblkhd, own
-
-
-_mallinfo: Any
-try:
-    _mallinfo = ctypes.CDLL(None).mallinfo2
-    _mallinfo.restype = _MallInfo
-except (OSError, AttributeError):
-    _mallinfo = None
+    return heap.allocated(), own

@@ -61,8 +61,9 @@ class WorkerProcess:
         self.role = role
         self.condemned = ""
         self.compiles = 0
-        self.own_bytes = 0  # as it last told
-        self.first_bytes = 0  # as it told at first
+        self.own_bytes = 0  # resident, as it last told
+        self.held_bytes = 0  # not freed, as it last told
+        self.first_held = 0  # the same as it told at first
         self.identity: Identity | None = None  # as it told when it was asked
         self.contexts: set[int] = set()  # the cells for which it keeps one
         self.shares = False  # whether it has a context for all cells
@@ -135,7 +136,8 @@ class WorkerProcess:
     def _note(self, header: dict[str, Any]) -> None:
         """What an answer tells about the worker itself."""
         self.compiles += 1
-        self.own_bytes = header.get("own", self.own_bytes)
+        self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
+        self.first_held = self.first_held or self.held_bytes
         if "who" in header:
             self.identity = Identity(*header["who"])
 

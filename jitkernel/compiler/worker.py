@@ -37,7 +37,7 @@ import traceback  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, bitcode, pipeline  # noqa: E402
+from jitkernel.compiler import binding, bitcode, heap, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
@@ -68,7 +68,8 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()  # nothing here makes cycles; what an error path leaves is collected now and then
-    served = own = 0
+    served = 0
+    own: tuple[int, int] | None = None
     while True:
         try:
             header, blob = inbox.receive(_SPIN if SPIN_ALLOWED and served else 0)
@@ -92,7 +93,8 @@ def main() -> None:
         pipeline.tidy()
         pipeline.contexts.end()
         served += 1
-        own = _own_bytes() if served % _MEASURE_EVERY == 0 or len(data) > _LARGE else 0
+        measure = served % _MEASURE_EVERY == 0 or len(data) > _LARGE
+        own = (_own_bytes(), heap.allocated()) if measure else None
         if served % _COLLECT_EVERY == 0:
             gc.collect()
 

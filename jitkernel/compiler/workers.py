@@ -17,9 +17,9 @@ __all__ = ["Workers", "memory_of"]
 # Seconds after a worker is in use: the start of a spare must not compete with the first cells.
 _FIRST_SPARE_DELAY = 1.0
 _SPARE_DELAY = 0.25
-# Bytes that a worker may keep beyond its first measurement: each compile leaves about 1.5 KB in
-# it (callbacks of LLVM's pass builder that llvmlite does not dispose); a fresh process has none.
-_GROWTH = 8 << 20
+# Bytes that a worker may hold beyond its first measurement.  What a compile leaves is given back
+# (leftover.py); where it cannot be, 1.5 KB a compile add up, of which a fresh process has none.
+_GROWTH = 4 << 20
 
 
 class Workers:
@@ -125,8 +125,6 @@ class Workers:
         """After a request: replace a worker that cannot go on, and see to the spare."""
         with self._state:
             self._busy.discard(worker)
-            if not worker.first_bytes:
-                worker.first_bytes = worker.own_bytes
             if worker.own_bytes > self.memory_limit and not worker.condemned:
                 worker.condemned = "memory"
             elif self._has_grown(worker):
@@ -144,7 +142,7 @@ class Workers:
     def _has_grown(self, worker: WorkerProcess) -> bool:
         """Whether a ready spare should take over from a worker that holds what LLVM never frees."""
         return (
-            worker.own_bytes - worker.first_bytes > _GROWTH
+            worker.held_bytes - worker.first_held > _GROWTH
             and self._spare is not None
             and not self._spare.gone()
             and not worker.contexts

@@ -100,9 +100,7 @@ def _request(session: Core, record: Record) -> Request:
     )  # fmt: skip
 
 
-def _rows(
-    session: Core, image: Image, request: Request, record: Record
-) -> list[tuple[int, int]]:
+def _rows(session: Core, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
     table = _table(session, request, record.object)
     obj = read_object(record.object)
     starts: dict[str, int] = {}
