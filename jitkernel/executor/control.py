@@ -68,6 +68,7 @@ _CONTROL = (
     "wake_lock",  # a futex: 1 while somebody asks
     "wake_tid",
     "wake_stub",
+    "wake_alone",  # 1 where no other thread can be in session code
     "wake_target",
     "wake_done",  # a futex: 1 when there is an answer
     # unwind tables: set by the kernel process, and what is registered now

@@ -123,12 +123,13 @@ class Executor:
         self._talk.on_wait = value
 
     @property
-    def on_wake(self) -> Callable[[int], int]:
-        """Given a stub that `jk_wake` was called from: where the call goes on, 0 for nowhere."""
+    def on_wake(self) -> Callable[[int, bool], int]:
+        """Given a stub that `jk_wake` was called from, and whether no other thread can be in
+        session code: where the call goes on, 0 for nowhere."""
         return self._waking.find
 
     @on_wake.setter
-    def on_wake(self, find: Callable[[int], int]) -> None:
+    def on_wake(self, find: Callable[[int, bool], int]) -> None:
         self._waking.find = find
 
     @property

@@ -11,7 +11,12 @@ import ctypes
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
+
+# The half of `signal` that is in C: the other makes enums of what it is given, and takes ten times
+# as long.
+import _signal  # type: ignore[import-not-found]
 
 __all__ = ["WAKE", "Waking"]
 
@@ -20,9 +25,11 @@ _SYS_FUTEX, _FUTEX_WAKE = 202, 1  # x86-64
 
 
 class Waking:
-    """Answers requests for code; `find` maps a stub's address to that of the code, 0 for none.
+    """Answers requests for code; `find` maps a stub's address to that of the code, 0 for none, and
+    is told whether the thread that asks is the only one that can be in session code.
 
-    `get` and `put` read and write control words, `view` is the slab, where they begin at `at`.
+    `get` and `put` read and write control words, `view` is the slab, `done_at` where `wake_done` is
+    in it.
     """
 
     def __init__(
@@ -32,8 +39,13 @@ class Waking:
         view: memoryview,
         done_at: int,
     ):
-        self._get, self._put, self._view, self._done_at = get, put, view, done_at
-        self.find: Callable[[int], int] = lambda stub: 0
+        self._get, self._put = get, put
+        self.find: Callable[[int, bool], int] = lambda stub, alone: 0
+        # The slab stays where it is for as long as it is mapped; nothing is held of the view.
+        done = ctypes.addressof(ctypes.c_uint32.from_buffer(view, done_at))
+        # Waking takes no time to speak of: not worth letting another Python thread run meanwhile.
+        syscall = ctypes.PyDLL(None).syscall
+        self._notify = partial(syscall, _SYS_FUTEX, ctypes.c_void_p(done), _FUTEX_WAKE, 1, 0, 0, 0)
 
     def serve(self) -> None:
         """Answer the request that there is, if there is one.  Raises what `find` raises, after
@@ -44,36 +56,25 @@ class Waking:
         target = 0
         with _undisturbed():
             try:
-                target = self.find(stub)
+                target = self.find(stub, self._get("wake_alone") != 0)
             finally:
                 self._put("wake_target", target)
                 self._put("wake_done", 1)
-                self._notify()
-
-    def _notify(self) -> None:
-        """futex(2), FUTEX_WAKE; the thread would look by itself, but later."""
-        word = ctypes.c_uint32.from_buffer(self._view, self._done_at)
-        libc = _libc()
-        libc.syscall(_SYS_FUTEX, ctypes.c_void_p(ctypes.addressof(word)), _FUTEX_WAKE, 1, 0, 0, 0)
-        del word
+                self._notify()  # futex(2); the thread would look by itself, but later
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
-    before = signal.getsignal(signal.SIGINT)
+    before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
     pressed: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: pressed.append((number, frame)))
+    _signal.signal(signal.SIGINT, lambda number, frame: pressed.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _signal.signal(signal.SIGINT, before)
         if pressed:
             before(*pressed[0])
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)

@@ -252,7 +252,7 @@ class Bindings:
                 except OutOfRange as error:
                     if symbol.state is not MISSING:
                         raise LinkError(f"@{symbol.name} in cell {image.cell}: {error}") from None
-                    self._write_nowhere(offset, type, addend)
+                    self.write_nowhere(offset, type, addend)
 
     def _stands(self, offset: int, type: int, addend: int, was: int) -> bool:
         """Whether a field in writable data still holds what the linker wrote there."""
@@ -263,7 +263,7 @@ class Bindings:
         stands = int.from_bytes(self.view[offset : offset + row.field], "little")
         return stands == value & (1 << 8 * row.field) - 1
 
-    def _write_nowhere(self, offset: int, type: int, addend: int) -> None:
+    def write_nowhere(self, offset: int, type: int, addend: int) -> None:
         """A field of a variable that is gone: an address where nothing is mapped, if it can be."""
         row = TABLE[type]
         value = self.nowhere + addend - (self.base + offset if row.relative else 0)

@@ -3,27 +3,42 @@
 What stays of the code is one 16-byte stub for each function that others know, which calls the
 runtime's `jk_wake`; its address is the function's definition meanwhile, so that every branch and
 every canonical entry leads there.  Constants and variables stay where they are: the program may
-have pointers to them.  Linking the object again, over the same constants and variables, brings the
-code back; that is the session's business, like everything that is done with objects.
+have pointers to them.  So do unwind records, which are about nothing meanwhile.
+
+The code goes to the linker's `Shelf` together with its fields: with the sites of symbols, and with
+what else depends on where it lies (`moving`).  `wake` puts it where there is room and writes those.
+Code that cannot be moved like that is linked again from its object, over the same constants and
+variables; that is the session's business, like everything that is done with objects.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
+from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.image import SITE, Image
 from jitkernel.linker.layout import arrange
-from jitkernel.linker.symbols import SymbolState
-from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, raise_stub
+from jitkernel.linker.moving import FIELD, STUCK
+from jitkernel.linker.symbols import Symbol, SymbolState
+from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["asleep", "gain", "hibernate", "stays"]
+__all__ = ["asleep", "gain", "hibernate", "stays", "wake"]
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
+_NOWHERE = bytes(4)
+#: what is on the shelf: bytes of code, their alignment, and how many there are of functions
+#: (offsets in the code, four bytes each), symbols (see `_SYMBOL`), sites that lead into the code,
+#: and sites that lead from it to a fixed address.  Then all those, but first the code.
+_HEAD = struct.Struct("<6I")
+_SYMBOL = struct.Struct("<II")  # its place in the image's `refs`, how many sites it has
 
 
 def gain(image: Image) -> int:
@@ -48,14 +63,19 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         if text.start <= address < text.start + text.size
     ]  # fmt: skip
     stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
-    low, high = text.start - base, text.start - base + text.size
-    for symbol in image.refs:
-        users = symbol.users
-        if users is not None and (packed := users.get(image)):
-            users[image] = b"".join(
-                SITE.pack(*site) for site in SITE.iter_unpack(packed) if not low <= site[0] < high
-            )
     exports = list(image.exports)
+    sites = _take_sites(image, text.start - base, text.size)
+    moves = image.moves or STUCK
+    if moves is not STUCK and linker.shelf.put(
+        image, _fold(linker, image, [exports[i][1] - text.start for i in functions], sites)
+    ):
+        for field in _begins(linker, image):
+            linker.bind.view[field : field + 4] = _NOWHERE
+        linker.unwind.changed()
+    else:
+        unwind = arena.zones["unwind"]
+        _take_sites(image, unwind.start - base, unwind.stop - unwind.start)
+        linker.release_code(image)
     found: dict[int, str] = {}
     handler = linker.fixed["jk_wake"]
     for count, i in enumerate(functions):
@@ -65,15 +85,146 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         arena.view[at - base : at - base + STUB_SIZE] = raise_stub(at, handler)
         exports[i] = (symbol, at, size)
         found[at] = symbol.name
-    image.exports = tuple(exports)
-    for i in functions:
-        symbol, at, size = exports[i]
-        if symbol.image is image:
-            linker.redefine(symbol, (SymbolState.DEFINED, at, size, image, symbol.kind, ""))
-    linker.release_code(image)
-    linker.take_code(image, stubs)
-    linker.changed(image)
+    linker.put_code(image, stubs)
+    _lead(linker, image, exports)
     return found
+
+
+def wake(linker: Linker, image: Image) -> bool:
+    """Bring an image's code back, to wherever there is room; False where it is to be linked again.
+
+    Raises ArenaFull, or LinkError, with nothing changed.
+    """
+    data = linker.shelf.get(image)
+    if data is None:
+        return False
+    bind, view, base = linker.bind, linker.bind.view, linker.arena.base
+    size, align, functions, symbols, inward, outward = _HEAD.unpack_from(data)
+    text = linker.arena.reserve("text", size, align)
+    low, at = text.start - base, _HEAD.size + size
+    view[low : low + size] = data[_HEAD.size : at]
+    offsets = struct.unpack_from(f"<{functions}I", data, at)
+    at += 4 * functions
+    refs = [_SYMBOL.unpack_from(data, at + _SYMBOL.size * i) for i in range(symbols)]
+    at += _SYMBOL.size * symbols
+    bind.made.clear()
+    uses: list[tuple[Symbol, bytes]] = []
+    try:
+        for index, count in refs:
+            symbol = image.refs[index]
+            uses.append((symbol, _apply(bind, symbol, data[at : at + SITE.size * count], low)))
+            at += SITE.size * count
+        middle = at + SITE.size * inward
+        _apply(bind, 0, data[middle : middle + SITE.size * outward], low)
+        _apply(bind, text.start, data[at:middle], 0)
+    except BaseException as error:
+        bind.abort()
+        linker.arena.free(text)
+        if isinstance(error, OutOfRange):
+            raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
+        raise
+    for symbol, packed in uses:
+        assert symbol.users is not None
+        symbol.users[image] += packed
+    stubs, exports = image.text, list(image.exports)
+    if stubs is not None:
+        for i, (symbol, address, length) in enumerate(exports):
+            if stubs.start <= address < stubs.start + stubs.size:
+                offset = offsets[(address - stubs.start) // STUB_SIZE]
+                exports[i] = symbol, text.start + offset, length
+    linker.put_code(image, text)
+    linker.unwind.changed()
+    linker.shelf.drop(image)
+    _lead(linker, image, exports)
+    return True
+
+
+def _lead(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
+    """An image's functions are elsewhere: so is what leads to those that are still its own."""
+    before, image.exports = image.exports, tuple(exports)
+    for (symbol, address, size), (_, was, _) in zip(exports, before, strict=True):
+        if address != was and symbol.image is image:
+            linker.redefine(symbol, (SymbolState.DEFINED, address, size, image, symbol.kind, ""))
+    linker.changed(image)
+
+
+def _take_sites(image: Image, low: int, size: int) -> list[tuple[int, bytes]]:
+    """Take the sites that lie in `size` bytes at offset `low` of the slab from an image's symbols:
+    by place in `refs`, with offsets that count from `low`."""
+    found: list[tuple[int, bytes]] = []
+    for index, symbol in enumerate(image.refs):
+        users = symbol.users
+        if users is not None and (packed := users.get(image)):
+            stay, leave = bytearray(), bytearray()
+            for offset, *rest in SITE.iter_unpack(packed):
+                if 0 <= offset - low < size:
+                    leave += SITE.pack(offset - low, *rest)
+                else:
+                    stay += SITE.pack(offset, *rest)
+            if leave:
+                users[image] = bytes(stay)
+                found.append((index, bytes(leave)))
+    return found
+
+
+def _fold(
+    linker: Linker, image: Image, functions: list[int], sites: list[tuple[int, bytes]]
+) -> bytes:
+    """An image's code with all that it takes to put it elsewhere; see `_HEAD`."""
+    text, moves = image.text, image.moves
+    assert text is not None and moves is not None
+    arena, base = linker.arena, linker.arena.base
+    view, low = arena.view, text.start - base
+    fields = [(at, PC32) for at in _begins(linker, image)]
+    outward: list[bytes] = []
+    for in_constants, type, offset in FIELD.iter_unpack(moves.fields):
+        if not in_constants:
+            leads = _leads(view, base, low + offset, type)
+            outward.append(SITE.pack(offset, type, 0, 0, 0, leads))
+        elif image.rodata is not None:
+            fields.append((image.rodata.extent.start - base + offset, type))
+    inward = [
+        SITE.pack(at, type, 0, 0, 0, _leads(view, base, at, type) - text.start)
+        for at, type in fields
+    ]
+    symbols = [_SYMBOL.pack(index, len(packed) // SITE.size) for index, packed in sites]
+    head = _HEAD.pack(
+        text.size, moves.align, len(functions), len(symbols), len(inward), len(outward)
+    )
+    places = struct.pack(f"<{len(functions)}I", *functions)
+    code = arena.read(text.start, text.size)
+    return b"".join(
+        [head, code, places, *symbols, *(packed for _, packed in sites), *inward, *outward]
+    )
+
+
+def _begins(linker: Linker, image: Image) -> Iterator[int]:
+    """The fields of an image's unwind records that say where its functions begin."""
+    for extent in (image.unwind, *image.extra):
+        if extent is not None and extent.zone == "unwind":
+            yield from linker.unwind.begins(extent)
+
+
+def _leads(view: memoryview, base: int, at: int, type: int) -> int:
+    """The address that a field at offset `at` of the slab leads to, its addend included."""
+    row = TABLE[type]
+    value = int.from_bytes(view[at : at + row.field], "little", signed=row.relative)
+    return value + base + at if row.relative else value
+
+
+def _apply(bind: Bindings, target: Symbol | int, packed: bytes, low: int) -> bytes:
+    """Write sites whose offsets count from offset `low` of the slab; the same from its start."""
+    found = bytearray()
+    for offset, type, opcode, modrm, rex, addend in SITE.iter_unpack(packed):
+        at = low + offset
+        try:
+            bind.apply(target, at, type, opcode, modrm, rex, addend)
+        except OutOfRange:
+            if isinstance(target, int) or target.state is not SymbolState.MISSING:
+                raise
+            bind.write_nowhere(at, type, addend)
+        found += SITE.pack(at, type, opcode, modrm, rex, addend)
+    return bytes(found)
 
 
 def asleep(linker: Linker, image: Image) -> dict[int, str]:

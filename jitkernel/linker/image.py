@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.linker.symbols import Symbol
+
+if TYPE_CHECKING:
+    from jitkernel.linker.moving import Moves
 
 __all__ = ["SITE", "Block", "Image", "Site", "sites"]
 
@@ -53,11 +56,12 @@ class Image:
     redefined.  `refs` are the symbols whose `users` list this image.  `init` and `fini` are
     constructors and destructors in the order they run.  `dso` is what `__dso_handle` is in it, 0
     where it does not ask.  `groups` are COMDAT groups it provides, `copies` those it would have.
+    `moves` is what putting its code elsewhere takes, None where nobody has asked yet.
     """
 
     __slots__ = (
         "adopted", "cell", "copies", "data", "dso", "exports", "extra", "fini", "groups", "init",
-        "pins", "refs", "rodata", "text", "unwind",
+        "moves", "pins", "refs", "rodata", "text", "unwind",
     )  # fmt: skip
 
     def __init__(self, cell: int):
@@ -76,6 +80,7 @@ class Image:
         self.pins: tuple[tuple[str, int], ...] = ()
         self.groups: tuple[str, ...] = ()
         self.copies: tuple[str, ...] = ()
+        self.moves: Moves | None = None
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -22,6 +22,7 @@ from jitkernel.linker.image import SITE, Block, Image
 from jitkernel.linker.layout import Names, arrange, read_names
 from jitkernel.linker.placing import Placing
 from jitkernel.linker.runtime import load_runtime
+from jitkernel.linker.shelf import Shelf
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.table import SymbolTable
 from jitkernel.linker.unwind import UnwindRegion, split
@@ -53,6 +54,7 @@ class Linker:
         self.table = SymbolTable(self.bind, lookup, self._fixed, dict(interposed or {}))
         self.symbols = self.table.symbols
         self.unwind = UnwindRegion(arena)
+        self.shelf = Shelf()
         #: grows whenever an image comes or goes or a symbol moves
         self.generation = 0
         #: bytes of text that the images of cells take
@@ -190,9 +192,8 @@ class Linker:
 
     def release_code(self, image: Image) -> None:
         """Give back what an image occupies apart from constants and variables."""
-        if image.text is not None:
-            self.code -= image.text.size if image.cell else 0
-            self.arena.free(image.text)
+        self.shelf.drop(image)
+        self.put_code(image, None)
         if image.unwind is not None:
             self.unwind.free(image.unwind)
         for extent in image.extra:
@@ -200,11 +201,14 @@ class Linker:
                 self.unwind.free(extent)
             else:
                 self.arena.free(extent)
-        image.text = image.unwind = None
+        image.unwind = None
         image.extra = ()
 
-    def take_code(self, image: Image, text: Extent | None) -> None:
-        """An image's code is there from now on."""
+    def put_code(self, image: Image, text: Extent | None) -> None:
+        """An image's code is there from now on; where it was before, it is no more."""
+        if image.text is not None:
+            self.code -= image.text.size if image.cell else 0
+            self.arena.free(image.text)
         self.generation += 1
         image.text = text
         if text is not None and image.cell:

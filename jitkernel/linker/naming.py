@@ -18,11 +18,13 @@ from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX
 if TYPE_CHECKING:
     from jitkernel.linker.placing import Placing
 
-__all__ = ["define", "drop_groups", "place_commons", "resolve"]
+__all__ = ["define", "drop_groups", "is_special", "place_commons", "resolve"]
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+_SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
+_BOUNDS = ("__start_", "__stop_")  # of sections
 
 
 def drop_groups(placing: Placing, takeover: frozenset[str]) -> frozenset[int]:
@@ -196,9 +198,14 @@ def _guess_kinds(placing: Placing) -> None:
             symbol.kind = FUNCTION if index in called else DATA
 
 
+def is_special(name: str) -> bool:
+    """Whether the linker may supply what a name means: an address, and no symbol."""
+    return name in _SPECIAL or name.startswith(_BOUNDS)
+
+
 def _special(placing: Placing, name: str) -> int | None:
     """The address of what only the linker can supply; None for all other names."""
-    if name[0] not in "_a":
+    if not is_special(name):
         return None
     image = placing.image
     if name == "_GLOBAL_OFFSET_TABLE_":
@@ -207,7 +214,7 @@ def _special(placing: Placing, name: str) -> int | None:
         if not image.dso:
             image.dso = min(placing.starts.values(), default=placing.base)
         return image.dso if name == "__dso_handle" else _atexit(placing)
-    for prefix, at_end in (("__start_", False), ("__stop_", True)):
+    for prefix, at_end in zip(_BOUNDS, (False, True), strict=True):
         if name.startswith(prefix):
             for index, place in enumerate(placing.layout.places):
                 if place and placing.obj.section_name(index) == name.removeprefix(prefix):

@@ -159,7 +159,7 @@ class Placing:
         for zone, (size, align) in self.layout.needs.items():
             if zone == "text":
                 extent = self._reserve_text(size, align)
-                self.linker.take_code(image, extent)
+                self.linker.put_code(image, extent)
                 starts[zone] = extent[1]
                 continue
             block = self.at.get(zone) if self.at else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
@@ -94,6 +94,24 @@ class UnwindRegion:
         self._mark(start)
         self.generation += 1
 
+    def begins(self, extent: Extent) -> Iterator[int]:
+        """Offsets into the slab of the fields of FDEs that say where their function begins."""
+        view, base = self._arena.view, self._arena.base
+        at, stop = extent.start - base, extent.start - base + extent.size
+        while at < stop:
+            length, back = _HEAD.unpack_from(view, at)
+            if back:
+                yield at + 8
+            at += 4 + length
+
+    def changed(self) -> None:
+        """Functions that records are about have moved, come, or gone.
+
+        An FDE whose function is nowhere has 0 in the field that says where it begins: unwinders
+        skip it, as they do the records of functions that a linker has left out.
+        """
+        self.generation += 1
+
     def shared_cie(self, content: bytes) -> int:
         """The address of a CIE without relocations: one for all images that bring its bytes.
 
@@ -170,7 +188,8 @@ class UnwindRegion:
                     cies[cie] = read_cie(self._arena.read, cie)
                 known = cies[cie]
                 if known is not None and known.encoding == 0x1B:  # PC-relative, 4 signed bytes
-                    found.append((at + 8 + _SIGNED.unpack_from(view, at + 8 - base)[0], at))
+                    if begin := _SIGNED.unpack_from(view, at + 8 - base)[0]:
+                        found.append((at + 8 + begin, at))
                 elif known is not None and (covered := pc_range(self._arena.read, at, known)):
                     found.append((covered[0], at))
             at += 4 + length

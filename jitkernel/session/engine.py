@@ -147,6 +147,8 @@ class Engine:
         if self._executor is not None:
             with contextlib.suppress(Exception):
                 self._executor.close()
+        if self._linker is not None:
+            self._linker.shelf.close()
         self.arena.close()
 
     def interrupt(self, signal: int = 0, frame: FrameType | None = None) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError
-from jitkernel.linker.hibernation import asleep, gain, hibernate, stays
+from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
+from jitkernel.linker.moving import moves
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
 from jitkernel.session.saved.tables import Damaged
@@ -138,6 +139,7 @@ class Residency:
         if "blockaddress" in record.module:
             return "it takes the address of a label"
         obj = read_object(record.object)
+        image.moves = moves(obj, dict(image.pins))
         if Options.of(json.loads(record.options)).reloc != "static" and any(
             info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
         ):
@@ -147,6 +149,8 @@ class Residency:
     def _hibernate(self, cell: Cell) -> None:
         image = cell.image
         assert image is not None
+        if image.moves is None and (data := self._program.store.object(cell.number)) is not None:
+            image.moves = moves(read_object(data), dict(image.pins))
         for stub, name in hibernate(self._program.linker, image).items():
             self._asleep[stub] = cell.number, name
         cell.state = CellState.HIBERNATED
@@ -181,19 +185,22 @@ class Residency:
         """Link a cell's code again, for whoever wants to see it.  Raises LinkError, ArenaFull."""
         if cell.state is CellState.HIBERNATED:
             with self._engine.writing():
-                self._relink(cell)
+                self._relink(cell, not self._engine.executor.threads)
 
-    def _relink(self, cell: Cell) -> None:
+    def _relink(self, cell: Cell, alone: bool) -> None:
         image = cell.image
         assert image is not None
-        stubs = [(s.name, at) for s, at, _ in image.exports if at in self._asleep]
-        relink(self._program, cell, whole=True)
+        stubs = [at for _, at, _ in image.exports if at in self._asleep]
+        if wake(self._program.linker, image):
+            cell.state = CellState.LIVE
+        else:
+            relink(self._program, cell, whole=True)
         cell.used = self.clock
-        for _, at in stubs:
-            if not self._engine.executor.threads:  # a thread may be about to call through it
+        if alone:  # else another thread may be about to call through a stub
+            for at in stubs:
                 del self._asleep[at]
 
-    def _wake(self, stub: int) -> int:
+    def _wake(self, stub: int, alone: bool) -> int:
         """Where a call through a stub goes on; called while a thread waits for that."""
         found = self._asleep.get(stub)
         cell = self._program.cells.get(found[0]) if found is not None else None
@@ -201,8 +208,8 @@ class Residency:
             if found is None or cell is None:
                 raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
             if cell.state is CellState.HIBERNATED:
-                self._engine.arena.retain_text(self._engine.executor.threads > 0)
-                self._relink(cell)
+                self._engine.arena.retain_text(not alone)
+                self._relink(cell, alone)
                 self.woken += 1
         except JitError as error:
             if found is not None:

@@ -3,8 +3,9 @@
 ;
 ; One thread at a time asks, whichever it is; the text zone is closed meanwhile, so that other
 ; threads wait at their next instruction of session code.  The request is the control word
-; `wake_stub`, the answer `wake_target` and then `wake_done`, a futex.  A message on the socket says
-; that there is a request; where the cell has closed it the kernel process finds it by looking.
+; `wake_stub`, beside it `wake_alone`: whether nobody else can be running session code.  The answer
+; is `wake_target` and then `wake_done`, a futex.  A message on the socket says that there is a
+; request; where the cell has closed it the kernel process finds it by looking.
 
 ; The address of the code behind a stub, 0 where it cannot come back.
 define dso_local i64 @jk_fetch(i64 %stub) #0 {
@@ -21,7 +22,18 @@ queue:
   br label %take
 ask:
   store atomic i64 %tid, ptr $wake_tid seq_cst, align 8
-  call void @close_text()
+  %single = call i1 @single()
+  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %ours = load volatile i64, ptr $pid
+  %parent = icmp eq i64 %pid, %ours  ; a forked child's goes on
+  %alone = and i1 %single, %parent
+  %alone64 = zext i1 %alone to i64
+  store volatile i64 %alone64, ptr $wake_alone
+  br i1 %single, label %request, label %close
+close:
+  call void @lock_text()
+  br label %request
+request:
   store volatile i64 0, ptr $wake_target
   store atomic i32 0, ptr $wake_done seq_cst, align 4
   store atomic i64 %stub, ptr $wake_stub seq_cst, align 8
@@ -41,10 +53,11 @@ answered:
   ret i64 %target
 }
 
-; Close the text zone where the program has threads of its own: for a large zone that takes longer
-; than all the rest.  A folder's link count is two and one for each folder in it, one a thread; two
-; threads are ours, the cell's and the lifeline.  ("/proc/self/task", struct stat: links at 16)
-define internal void @close_text() #0 {
+; Whether the program has no threads of its own; only where it has is the text zone closed: for a
+; large zone that takes longer than all the rest.  A folder's link count is two and one for each
+; folder in it, one a thread; two threads are ours, the cell's and the lifeline.  ("/proc/self/task",
+; struct stat: links at 16)
+define internal i1 @single() #0 {
   %path = alloca [2 x i64], align 8
   store i64 u0x65732F636F72702F, ptr %path
   %rest = getelementptr i64, ptr %path, i64 1
@@ -56,13 +69,8 @@ define internal void @close_text() #0 {
   %s = ptrtoint ptr %stat to i64
   %r = call i64 @sys(i64 262, i64 -100, i64 %p, i64 %s, i64 0, i64 0, i64 0)
   %links = load volatile i64, ptr %links_at
-  %alone = icmp ult i64 %links, 5
-  br i1 %alone, label %done, label %close
-close:
-  call void @lock_text()
-  br label %done
-done:
-  ret void
+  %few = icmp ult i64 %links, 5
+  ret i1 %few
 }
 
 ; The thread that asked goes on, or is taken out of its cell.

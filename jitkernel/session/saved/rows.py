@@ -243,7 +243,7 @@ def _read_image(
             view[start - base : start - base + size] = content[at : at + size]
             at += size
             extents.append(extent)
-    program.linker.take_code(image, Extent(*text) if text is not None else None)
+    program.linker.put_code(image, Extent(*text) if text is not None else None)
     image.unwind = Extent(*unwind) if unwind is not None else None
     if extra:
         image.extra = tuple([Extent(*bounds) for bounds in extra])

@@ -1,0 +1,204 @@
+"""Code that left memory and came back elsewhere: byte for byte what a fresh link makes of it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from corpus import C_SOURCES, IR, KINDS
+from native import lookup
+from oracle import assert_like_ld
+from toolchain import assemble, compile_c, compile_ir, needs
+
+from jitkernel.arena import Extent
+from jitkernel.elf import read_object
+from jitkernel.errors import ArenaFull
+from jitkernel.linker import Image, Linker
+from jitkernel.linker.hibernation import hibernate, stays, wake
+from jitkernel.linker.moving import STUCK, moves
+
+pytestmark = needs("ld")
+
+
+@pytest.fixture
+def linker(arena):
+    arena.reserve("rodata", 48)  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
+    fixed = {"jk_raise": arena.base + 0x100, "jk_wake": arena.base + 0x200}
+    yield Linker(arena, lookup, fixed=fixed)
+    arena.check()
+
+
+def _leave(linker: Linker, image: Image, data: bytes) -> None:
+    """Take an image's code out of memory; skip the test where it has to stay."""
+    obj = read_object(data)
+    if image.fini or image.dso or stays(obj):
+        pytest.skip("its code has to stay")
+    image.moves = moves(obj, dict(image.pins))
+    assert image.moves is not STUCK
+    was = image.text
+    hibernate(linker, image)
+    linker.check()
+    assert linker.shelf.size > was.size
+    assert linker.unwind.find(was.start) == linker.unwind.find(was.stop - 1) == 0
+
+
+def _come_back_elsewhere(linker: Linker, image: Image, was: Extent) -> None:
+    taken = linker.arena.reserve_at("text", was.start, was.size)  # that place is somebody's now
+    assert wake(linker, image)
+    linker.check()
+    assert image.text.start != was.start and image.text.size == was.size
+    assert not linker.shelf.size
+    linker.arena.free(taken)
+
+
+def _frames(linker: Linker, image: Image) -> list[bool]:
+    """Which functions have unwind records."""
+    start, stop = image.text.start, image.text.stop
+    functions = [at for _, at, _ in image.exports if start <= at < stop]
+    return [linker.unwind.find(at) != 0 for at in functions]
+
+
+@pytest.mark.parametrize("reloc", ["static", "pic"])
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("name", IR)
+def test_llvm(linker, name, level, reloc):
+    data = compile_ir(IR[name], level, reloc)
+    image = linker.place(data, 2, kinds=KINDS)
+    was, frames = image.text, _frames(linker, image)
+    _leave(linker, image, data)
+    _come_back_elsewhere(linker, image, was)
+    assert_like_ld(data, linker, image)
+    assert _frames(linker, image) == frames
+    # What was undefined is defined while the code is away.
+    hibernate(linker, image)
+    linker.place(compile_ir("define void @later() { ret void }"), 1)
+    linker.check()
+    assert wake(linker, image)
+    linker.check()
+    assert_like_ld(data, linker, image)
+    linker.unlink(image)
+    linker.check()
+
+
+@needs("gcc")
+@pytest.mark.parametrize(
+    "flags", ["-O0 -fno-pic", "-O2 -fno-pic", "-O0 -fpic", "-O2 -fpic", "-O2 -fpic -fno-plt",
+              "-O1 -ffunction-sections -fdata-sections -fno-pic"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", C_SOURCES)
+def test_gcc(linker, name, flags):
+    data = compile_c(C_SOURCES[name], *flags.split())
+    image = linker.place(data, 2, kinds=KINDS)
+    was, frames = image.text, _frames(linker, image)
+    _leave(linker, image, data)
+    _come_back_elsewhere(linker, image, was)
+    assert _frames(linker, image) == frames
+    assert_like_ld(data, linker, image)
+    linker.unlink(image)
+    linker.check()
+
+
+@needs("as")
+@pytest.mark.parametrize(
+    "field",
+    [
+        "leaq _GLOBAL_OFFSET_TABLE_(%rip), %rax",
+        "movabsq $here@GOTOFF, %rax",
+        "movq local@GOTPCREL(%rip), %rax",
+        "movabsq $__start_table, %rax",
+        ".reloc ., R_X86_64_SIZE32, local; .long 0",
+    ],
+)
+def test_fields_that_their_bytes_do_not_tell_apart_are_linked_again(linker, field):
+    data = assemble(
+        f".text\n.globl f\n.type f, @function\nf: {field}\nret\nhere: ret\n"
+        '.data\nlocal: .quad 1\n.section table, "a"\n.quad 5'
+    )
+    obj = read_object(data)
+    assert moves(obj, {}) is STUCK
+    image = linker.place(data, 2)
+    image.moves = STUCK
+    hibernate(linker, image)
+    linker.check()
+    assert not linker.shelf.size and not wake(linker, image)
+
+
+def _object(data: str = "") -> bytes:
+    return assemble(
+        f".text\n.globl f\n.type f, @function\nf: .cfi_startproc\ncall other\nleaq v(%rip), %rax\n"
+        f"ret\n.cfi_endproc\n.size f, . - f\n.data\nv: .quad 1{data}"
+    )
+
+
+@needs("as")
+def test_what_the_disk_has_no_room_for_is_linked_again(linker, monkeypatch):
+    data = _object()
+    image = linker.place(data, 2, kinds={"other": "function"})
+    image.moves = moves(read_object(data), {})
+    monkeypatch.setattr(os, "pwrite", lambda *_: 10)
+    hibernate(linker, image)
+    linker.check()
+    assert image.unwind is None and not linker.shelf.size and not wake(linker, image)
+    linker.unlink(image)
+    linker.check()
+
+
+@needs("as")
+def test_where_there_is_no_room_the_code_stays_away(linker):
+    data = _object()
+    image = linker.place(data, 2, kinds={"other": "function"})
+    image.moves = moves(read_object(data), {})
+    hibernate(linker, image)
+    held = []
+    while (size := linker.arena.usage()["text"]["largest"]) >= 16:
+        held.append(linker.arena.reserve("text", size))
+    exports, kept = image.exports, linker.shelf.size
+    with pytest.raises(ArenaFull):
+        wake(linker, image)
+    assert image.exports == exports and linker.shelf.size == kept
+    for extent in held:
+        linker.arena.free(extent)
+    linker.check()
+    assert wake(linker, image)
+    linker.check()
+
+
+@needs("as")
+def test_what_is_evicted_while_away_leaves_nothing(linker):
+    before = linker.arena.usage()
+    for _ in range(3):
+        data = _object()
+        image = linker.place(data, 2, kinds={"other": "function"})
+        image.moves = moves(read_object(data), {})
+        hibernate(linker, image)
+        linker.unlink(image)
+        linker.check()
+        assert not linker.shelf.size
+    after = linker.arena.usage()
+    for name in before:
+        assert after[name]["used"] == before[name]["used"]
+
+
+@needs("as")
+def test_a_site_that_does_not_reach_leaves_the_code_away(linker):
+    """Whatever keeps a site from being written, nothing has changed."""
+    data = assemble(".text\n.globl f\n.type f, @function\nf: jmp *far@GOTPCREL(%rip)\nret\n")
+    near = linker.place(assemble(".text\n.globl far\n.type far, @function\nfar: ret"), 1)
+    image = linker.place(data, 2, kinds={"far": "function"})
+    image.moves = moves(read_object(data), {})
+    hibernate(linker, image)
+    symbol = linker.symbols["far"]
+    exports, users = image.exports, symbol.users[image]
+
+    def refuse(*_):
+        raise ArenaFull("no room", "rodata", 8)
+
+    bind, apply = linker.bind, linker.bind.apply
+    bind.apply = refuse
+    with pytest.raises(ArenaFull):
+        wake(linker, image)
+    bind.apply = apply
+    assert image.exports == exports and symbol.users[image] == users
+    linker.check()
+    assert wake(linker, image) and near.text is not None
+    linker.check()
