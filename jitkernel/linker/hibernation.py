@@ -102,7 +102,7 @@ def wake(linker: Linker, image: Image) -> bool:
     size, align, functions, symbols, inward, outward = _HEAD.unpack_from(data)
     text = linker.arena.reserve("text", size, align)
     low, at = text.start - base, _HEAD.size + size
-    view[low : low + size] = data[_HEAD.size : at]
+    view[low : low + size] = memoryview(data)[_HEAD.size : at]
     offsets = struct.unpack_from(f"<{functions}I", data, at)
     at += 4 * functions
     refs = [_SYMBOL.unpack_from(data, at + _SYMBOL.size * i) for i in range(symbols)]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Residency"]
 
-_SLACK = 32  # where the budget is exceeded, this part of it is made free
+_SLACK = 32  # where the budget is exceeded, this part of it is made free,
+_MOST = 32 << 10  # but no more bytes than this: the run that exceeds it waits for that
 
 
 class Residency:
@@ -86,7 +87,7 @@ class Residency:
         """Make the code that is in memory fit the budget; nothing while threads may run it."""
         if not self.budget or self.code <= self.budget or self._engine.executor.threads:
             return
-        goal = self.budget - self.budget // _SLACK
+        goal = self.budget - min(self.budget // _SLACK, _MOST)
         fresh = False
         if len(self._asleep) > 4 * len(self._program.cells) + 64:  # of cells that are gone, too
             cells = self._program.cells
@@ -164,7 +165,8 @@ class Residency:
         cells = program.cells
         seen: set[int] = set()
         order: list[Cell] = []
-        for first in sorted(cells.values(), key=_used, reverse=True):
+        awake = [c for c in cells.values() if c.state is not CellState.HIBERNATED]
+        for first in sorted(awake, key=_used, reverse=True):
             waiting = [first]
             while waiting:
                 cell = waiting.pop()
