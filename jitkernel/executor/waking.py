@@ -6,6 +6,9 @@ tells it.  What has to be done for that is not known here.  Start from `Waking`.
 
 from __future__ import annotations
 
+# The half of `signal` that is in C: the other makes enums of what it is given, and takes ten times
+# as long.
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import ctypes
 import signal
@@ -13,10 +16,6 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-
-# The half of `signal` that is in C: the other makes enums of what it is given, and takes ten times
-# as long.
-import _signal  # type: ignore[import-not-found]
 
 __all__ = ["WAKE", "Waking"]
 

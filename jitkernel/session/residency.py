@@ -124,11 +124,12 @@ class Residency:
             return "it has no code in memory"
         if cell.kept:
             return "%keep holds it"
-        if cell.stays is None:
+        if cell.stays is None or (not cell.stays and image.moves is None):
             cell.stays = self._stays(cell, image)
         return cell.stays
 
     def _stays(self, cell: Cell, image: Image) -> str:
+        """Why code has to stay; where it has not, the image knows what moving it takes."""
         if image.fini or image.dso:
             return "it has constructors or destructors"
         try:
@@ -150,8 +151,6 @@ class Residency:
     def _hibernate(self, cell: Cell) -> None:
         image = cell.image
         assert image is not None
-        if image.moves is None and (data := self._program.store.object(cell.number)) is not None:
-            image.moves = moves(read_object(data), dict(image.pins))
         for stub, name in hibernate(self._program.linker, image).items():
             self._asleep[stub] = cell.number, name
         cell.state = CellState.HIBERNATED
