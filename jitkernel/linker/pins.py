@@ -6,7 +6,7 @@ its object's bytes for them go to the old place instead of a new one.  Start fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.elf import ElfObject
@@ -60,6 +60,12 @@ def pinned_sections(obj: ElfObject, moved: Mapping[int, list[Piece]]) -> frozens
                 break
             at = max(at, stop)
         else:
-            if at >= obj.sections[index][5] and index not in private:
+            alone = index not in private and not _between(obj.relocations.get(index, ()), ranges)
+            if at >= obj.sections[index][5] and alone:
                 whole.add(index)
     return frozenset(whole)
+
+
+def _between(entries: Iterable[tuple[int, int, int]], ranges: list[Piece]) -> bool:
+    """Whether a gap has a relocation: a variable is there, without a symbol and never used."""
+    return any(not any(p.start <= at < p.stop for p in ranges) for at, _, _ in entries)

@@ -385,6 +385,28 @@ def test_keep_data_keeps_the_value(s):
     assert (s["g"].value, s["h"].value, s["new"].value) == (5, 10, 30)
 
 
+def test_a_variable_between_two_others_that_nobody_refers_to(s):
+    """It has no symbol and no use, and holds an address all the same."""
+    source = """
+@a = global i32 {}
+@.between = private global ptr @puts
+@b = global i32 {}
+@llvm.compiler.used = appending global [1 x ptr] [ptr @.between]
+declare i32 @puts(ptr)
+"""
+    s.run(source.format(1, 2), cell_id="a")
+    where = s.symbols["a"].address, s.symbols["b"].address
+    runtime = s.arena.regions[0]
+    assert runtime.name == "runtime.text"
+    code = slice(runtime.start - s.arena.base, runtime.stop - s.arena.base)
+    before = bytes(s.arena.view[code])
+    s.run(source.format(3, 4), cell_id="a")
+    assert bytes(s.arena.view[code]) == before, "nothing but variables was written"
+    assert (s.symbols["a"].address, s.symbols["b"].address) == where
+    assert (s["a"].value, s["b"].value) == (3, 4)
+    s.check()
+
+
 def test_variables_move_between_cells_with_their_storage(s):
     s.run("@a = global i32 1\n@b = global i32 2\n@c = global i64 3")
     where = {n: s.symbols[n].address for n in "abc"}
