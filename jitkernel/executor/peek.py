@@ -40,6 +40,10 @@ def peek(pid: int, top: int, generation: int) -> FaultRecord:
         raise UsageError(f"this system does not let us look into a process that runs: {why}")
     try:
         libc.ptrace(_INTERRUPT, pid, None, None)
+        # Where it has ended instead, its status is for whoever started it.
+        event = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if event is None or event.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
+            raise UsageError("the process is just ending")
         _, status = os.waitpid(pid, _WALL)
         if not os.WIFSTOPPED(status) or libc.ptrace(_GETREGS, pid, None, ctypes.addressof(words)):
             raise UsageError("the process is just ending")
