@@ -209,7 +209,7 @@ def serve_rare(message: bytes) -> None:
                 handles.append(handle)
                 answer(op, seq)
         elif op == LOCATE:
-            places = [locate(int(p, 16)).encode() for p in parts]
+            places = [locate(int(p, 16)).encode()[:600] for p in parts]
             answer(op, seq, 0, b"\0".join(places))
         elif op == CHDIR:
             os.chdir(parts[0])
@@ -219,7 +219,7 @@ def serve_rare(message: bytes) -> None:
             answer(op, seq)
         else:
             answer(op, seq, 1, b"unknown request")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "FRAME_SIZE",
     "LIST_AT",
     "LIST_SIZE",
+    "PAYLOAD_SIZE",
     "REAPER_AT",
     "REAPER_SIZE",
     "RECORD",
@@ -34,6 +35,7 @@ STACK_AT, STACK_SIZE = 0x2000, 0x8000  # a copy of the stack where a cell was st
 ARGS_AT, RESULT_AT, BUFFER_SIZE = 0x10000, 0x20000, 0x10000
 LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
+PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
 REAPER_AT, REAPER_SIZE = 0x90000, 0x4000  # argv and strings for the program that cleans up
 
 _CONTROL = (

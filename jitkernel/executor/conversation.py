@@ -226,8 +226,7 @@ class Conversation:
             alive = self.stop.step(now)
             self._due = self.stop.due
             return alive
-        limit = self.settings.cell_timeout
-        if limit and now - self._began >= limit:
+        if self._late():
             self.interrupt_now("timeout")
             return True
         if (self._cut or self._looks % 32 == 0) and child.ended():
@@ -236,6 +235,11 @@ class Conversation:
             if procfs.waits_for_input(procfs.family(child.pid), self.pipes.stdin_name):
                 self._serve_input(child)
         return True
+
+    def _late(self) -> bool:
+        """Whether the request has taken longer than it may."""
+        limit = self.settings.cell_timeout
+        return limit > 0 and time.monotonic() - self._began >= limit
 
     # -- stopping ------------------------------------------------------------------------------
 
@@ -335,10 +339,11 @@ class Conversation:
             return
         self._fed, self._line = True, b""
         data = line.encode("utf-8", "surrogateescape") + b"\n"
-        while data and not self._asked and not child.ended():
+        while data and self.stop is None and not child.ended():
             try:
                 data = data[os.write(self.pipes.stdin, data) :]
             except BlockingIOError:
-                # More than a pipe holds: the reader needs time, and may print meanwhile.
-                time.sleep(0.001)
-                self.drain()
+                # More than a pipe holds: the reader needs time, and may do anything meanwhile.
+                if self._take(child, self._poll.poll(1)) or self._answered() or self._late():
+                    return
+                self._fetch()

@@ -6,16 +6,19 @@ directory, environment) is remembered here.  Start from `Services.lookup`.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitkernel.executor import procfs
+from jitkernel.executor.control import PAYLOAD_SIZE
 
 __all__ = ["Services"]
 
 _LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV = 17, 18, 19, 20, 21  # as in child.py
-_MANY_NAMES, _MANY_PLACES = 2000, 200  # in one message
+_MANY_NAMES, _MANY_PLACES = 2000, 100  # in one message
+_LONG = 4000  # bytes of a name; no library has a longer one
 _KEPT = 8  # generations whose libraries' places are remembered
 
 
@@ -40,16 +43,14 @@ class Services:
     def lookup(self, names: Sequence[str]) -> list[int]:
         """Addresses of symbols of the loaded libraries, 0 where unknown."""
         found: list[int] = []
-        for first in range(0, len(names), _MANY_NAMES):
-            part = names[first : first + _MANY_NAMES]
-            payload = b"\0".join(n.encode("utf-8", "surrogateescape") for n in part)
-            found += struct.unpack(f"<{len(part)}Q", self._ask(_LOOKUP, payload))
+        for part in _messages([n.encode("utf-8", "surrogateescape") for n in names]):
+            found += struct.unpack(f"<{len(part)}Q", self._ask(_LOOKUP, b"\0".join(part)))
         return found
 
     def library(self, path: str) -> None:
         """Load a shared library for all to see; raises OSError with the loader's words."""
         path = os.path.abspath(path) if "/" in path else path
-        self._ask(_LIBRARY, os.fsencode(path))
+        self._ask(_LIBRARY, _plain(path))
         if path not in self.libraries:
             self.libraries.append(path)
 
@@ -67,12 +68,14 @@ class Services:
 
     def chdir(self, path: str) -> None:
         """Change the working directory; raises OSError."""
-        self._ask(_CHDIR, os.fsencode(path))
+        self._ask(_CHDIR, _plain(path))
         self.cwd = os.path.abspath(os.path.join(self.cwd, path))
 
     def setenv(self, name: str, value: str) -> None:
-        """Set an environment variable."""
-        self._ask(_SETENV, os.fsencode(name) + b"\0" + os.fsencode(value))
+        """Set an environment variable; raises OSError."""
+        if not name or "=" in name:
+            raise OSError(errno.EINVAL, f"{name!r} is no name of a variable")
+        self._ask(_SETENV, _plain(name) + b"\0" + _plain(value))
         self.env[name] = value
 
     def _moved(self, address: int, was: int, now: int) -> int:
@@ -82,3 +85,28 @@ class Services:
             if m.start <= address < m.stop and m.path in new:
                 return address - m.start + new[m.path]
         return 0
+
+
+def _plain(text: str) -> bytes:
+    """A text as the bytes of one part of a message; raises OSError where it cannot be."""
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise OSError(errno.EINVAL, "there is a NUL in it")
+    if len(data) > PAYLOAD_SIZE // 2:
+        raise OSError(errno.E2BIG, f"{len(data)} bytes are too many")
+    return data
+
+
+def _messages(names: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Names in pieces that fit a message; a name that is too long for any library's is empty."""
+    part: list[bytes] = []
+    size = 0
+    for name in names:
+        name = name if len(name) <= _LONG else b""
+        if part and (size + len(name) >= PAYLOAD_SIZE or len(part) == _MANY_NAMES):
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += len(name) + 1
+    if part:
+        yield part

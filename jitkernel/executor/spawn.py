@@ -7,9 +7,11 @@ which everything that it starts is found again, even what left its process group
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import marshal
 import os
+import select
 import signal
 import socket
 import struct
@@ -115,15 +117,17 @@ class Spawned:
         ticks = os.sysconf("SC_CLK_TCK")
         self._since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * ticks)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Where this process was started with closed streams, a descriptor of ours may have got the
-        # number of one; the program's own streams would take its place.
-        passed = [_clear(fd) for fd in (theirs.detach(), os.pidfd_open(os.getpid()))]
-        passed.append(fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, 3))
-        end, lifeline, slab = passed
+        passed = [theirs.detach()]
         span = [str(setup["base"]), str(max(stop for _, stop, _ in setup["regions"]))]
         reaper = REAPER.replace("MARK", repr(self.mark.encode()))
         arguments = [sys.executable, "-I", "-S", "-c", reaper]
         try:
+            passed += [os.pidfd_open(os.getpid()), fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, 3)]
+            # Where this process was started with closed streams, a descriptor of ours may have got
+            # the number of one; the program's own streams would take its place.
+            for index, fd in enumerate(passed):
+                passed[index] = _clear(fd)
+            end, lifeline, slab = passed
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _CHILD, str(end), str(stack_size), *span],
                 stdin=pipes.stdin_read,
@@ -141,21 +145,26 @@ class Spawned:
             for fd in passed:
                 os.close(fd)
         self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
         self.ready = False
-        self.socket.send(
-            marshal.dumps({**setup, "memory": slab, "lifeline": lifeline, "reaper": arguments})
-        )
+        try:
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError as error:
+            self._process.kill()
+            self._process.wait()
+            self.socket.close()
+            raise JitError(f"the executor cannot start: {error}") from None
+        first = {**setup, "memory": slab, "lifeline": lifeline, "reaper": arguments}
+        with contextlib.suppress(OSError):  # it has ended: its descriptor tells
+            self.socket.send(marshal.dumps(first))
 
     def end(self, patience: float = 0.0) -> int:
         """Make sure that the process and all that it started are gone; its exit status.
 
         Waits `patience` seconds for it to end by itself.  Negative: the signal that ended it.
         """
-        deadline = time.monotonic() + patience
-        while self._process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.001)
+        self._over(patience)
         try:
+            # Not waited for before: its number cannot be another's group by now.
             os.killpg(self.pid, signal.SIGKILL)
         except OSError:
             pass  # nobody is left in its group
@@ -178,7 +187,15 @@ class Spawned:
 
     def ended(self) -> bool:
         """Whether the process is gone, or as good as gone."""
-        return self._process.poll() is not None or procfs.first_thread_ended(self.pid)
+        return self._over() or procfs.first_thread_ended(self.pid)
+
+    def _over(self, patience: float = 0.0) -> bool:
+        """Whether the process has ended, perhaps within so many seconds; its status is kept."""
+        if self.pidfd < 0:
+            return True
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(1000 * patience))
 
 
 def _clear(fd: int) -> int:

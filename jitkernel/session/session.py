@@ -361,7 +361,7 @@ class Session(Core):
             try:
                 self.engine.executor.library(path)
             except OSError as error:
-                raise JitError(f"{path} cannot be loaded: {error}") from None
+                raise JitError(f"{path} cannot be loaded: {error.strerror or error}") from None
             return [s.name for s in self.program.linker.retry_missing()]
 
     def link(self, path: str) -> Result:
@@ -382,9 +382,12 @@ class Session(Core):
                 raise JitError(f"{path}: {error.strerror or error}") from None
 
     def setenv(self, name: str, value: str) -> None:
-        """Set an environment variable in the executor."""
+        """Set an environment variable in the executor.  Raises OSError's words as JitError."""
         with self.lock:
-            self.engine.executor.setenv(name, value)
+            try:
+                self.engine.executor.setenv(name, value)
+            except OSError as error:
+                raise JitError(f"{name}: {error.strerror or error}") from None
 
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""

@@ -100,6 +100,23 @@ def test_a_long_line(lab: Lab) -> None:
     assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 200_001))
 
 
+@timed
+def test_a_long_line_that_nobody_reads_on(lab: Lab) -> None:
+    """The cell ends, or is late, while more of its input waits than a pipe holds."""
+    began = time.monotonic()
+    for _ in range(2):
+        lab.lines = ["x" * 200_000]
+        assert lab.run(GETCHAR, ret_size=1).result == b"x"
+    in_time(began, 2.0)
+    lab.lines, lab.executor.settings = ["x" * 200_000], ExecutorSettings(cell_timeout=0.3)
+    spin = program(
+        "  %n = call i64 @read(i32 0, ptr %ret, i64 1)\n  br label %on\non:\n  br label %on",
+    )
+    outcome = lab.run(spin, ret_size=1)
+    assert outcome.kind == "interrupted" and not outcome.respawned
+    lab.assert_sound()
+
+
 def test_what_a_cell_leaves_unread_is_gone(lab: Lab) -> None:
     lab.lines = ["AB", "C"]
     for expected in (b"A", b"C"):

@@ -104,9 +104,14 @@ send:
   %f5a = ptrtoint ptr %f5 to i64
   call void @zero(i64 %f5a, i64 24)
   %at = ptrtoint ptr %frame to i64
+  br label %try
+try:
   %r = call i64 @sys(i64 44, i64 %socket, i64 %at, i64 64, i64 16384, i64 0, i64 0)
   %sent = icmp eq i64 %r, 64
-  br i1 %sent, label %done, label %gone
+  br i1 %sent, label %done, label %unsent
+unsent:
+  %again = icmp eq i64 %r, -4
+  br i1 %again, label %try, label %gone
 gone:
   call void @reap()
   unreachable

@@ -1,0 +1,135 @@
+"""Requests that cannot be met, and a process that ends where it is least expected."""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from jitkernel.errors import JitError, UsageError
+from jitkernel.executor import peek, spawn
+
+from .conftest import Lab
+
+
+def test_many_long_names(lab: Lab) -> None:
+    """As a C++ object has them: far more bytes than one message."""
+    pid = lab.executor.pid
+    names = [f"_Z{'x' * 300}{i}" for i in range(3000)]
+    found = lab.executor.lookup([*names, "puts", "y" * 1_000_000, "exit"])
+    assert found[:3000] == [0] * 3000 and found[3001] == 0
+    assert found[3000] and found[3002]
+    assert lab.executor.pid == pid
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("A=B", "x", "no name of a variable"),
+        ("", "x", "no name of a variable"),
+        ("A", "x\0y", "NUL"),
+        ("A\0B", "x", "NUL"),
+        ("A", "x" * 300_000, "300000 bytes are too many"),
+    ],
+)
+def test_variables_that_cannot_be_set(lab: Lab, name: str, value: str, words: str) -> None:
+    pid = lab.executor.pid
+    with pytest.raises(OSError, match=words):
+        lab.executor.setenv(name, value)
+    assert lab.square(3) == 9 and lab.executor.pid == pid
+
+
+def test_paths_that_cannot_be(lab: Lab) -> None:
+    pid = lab.executor.pid
+    for ask in (lab.executor.chdir, lab.executor.library):
+        for path in ("/tmp\0/x", "/" + "x" * 300_000):
+            with pytest.raises(OSError):
+                ask(path)
+    assert lab.square(3) == 9 and lab.executor.pid == pid
+
+
+def test_the_number_of_a_process_that_ended_is_not_given_away(fresh: Lab) -> None:
+    """Until its group has been ended by that number."""
+    assert fresh.square(2) == 4
+    pid = fresh.executor.pid
+    os.kill(pid, signal.SIGKILL)
+    while fresh.executor.alive:
+        time.sleep(0.001)
+    assert os.path.exists(f"/proc/{pid}"), "its parent has not waited for it"
+    fresh.executor.respawn()
+    assert not os.path.exists(f"/proc/{pid}") and fresh.square(2) == 4
+
+
+def test_a_process_that_ends_before_it_is_spoken_to(
+    fresh: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = marshal.dumps
+
+    def late(setup: Any) -> bytes:
+        time.sleep(0.3)
+        return written(setup)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spawn, "_CHILD", "import os; os._exit(3)")
+        patch.setattr(spawn.marshal, "dumps", late)
+        assert fresh.executor.call(0, 0).kind in ("died", "exit")
+    fresh.executor.respawn()
+    assert fresh.square(2) == 4
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_start_without_descriptors_leaves_none(
+    fresh: Lab, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    real, calls = os.pidfd_open, []
+
+    def refuse(pid: int) -> int:
+        calls.append(pid)
+        if len(calls) == failing:
+            raise OSError(24, "Too many open files")
+        return real(pid)
+
+    before = set(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(spawn.os, "pidfd_open", refuse)
+        with pytest.raises(JitError, match="Too many open files"):
+            fresh.executor.start()
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert fresh.square(2) == 4
+
+
+def test_whoever_looks_does_not_take_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed while it is held has been killed, not ended with 0."""
+    real = ctypes.CDLL(None, use_errno=True)
+
+    class Ptrace:
+        """ptrace(2), with a murderer near."""
+
+        restype: Any = None
+        argtypes: Any = None
+
+        def __call__(self, request: int, pid: int, *rest: Any) -> int:
+            real.ptrace.restype, real.ptrace.argtypes = self.restype, self.argtypes
+            if request == peek._INTERRUPT:
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(0.1)
+            return real.ptrace(request, pid, *rest)
+
+    class Library:
+        ptrace = Ptrace()
+
+    monkeypatch.setattr(peek.ctypes, "CDLL", lambda *_, **__: Library())
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        with pytest.raises(UsageError):
+            peek.peek(process.pid, 0, 0)
+        assert process.wait() == -signal.SIGKILL
+    finally:
+        process.kill()
