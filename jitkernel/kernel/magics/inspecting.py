@@ -90,7 +90,9 @@ def own_pass(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.transform import apply_pass
     from jitkernel.views.own_pass import own_pass as view
 
-    (target,) = targets([arguments.on]) if arguments.on else [None]
+    target, *others = targets([arguments.on]) if arguments.on else [None]
+    if others:
+        raise UsageError(f"%%pass runs on one cell or function at a time, not on {arguments.on}")
     effect = apply_pass(
         frontend.session,
         arguments.body,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.table import Argument, Magic
-from jitkernel.views.names import written
+from jitkernel.views.names import bare, written
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -86,11 +86,11 @@ def undo(frontend: Frontend, arguments: Any) -> None:
     if what is not None and cell is not None:
         raise UsageError("%undo takes a number of runs, a name, or --cell N: one of them")
     if what is not None and not what.isdigit():
-        if not what.startswith("@"):
+        if not what.startswith("@") or not bare(what):
             raise UsageError(
                 f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
             )
-        said = frontend.session.undo(name=what.strip('@"'), cascade=arguments.cascade)
+        said = frontend.session.undo(name=bare(what), cascade=arguments.cascade)
     elif cell is not None:
         said = frontend.session.undo(cell=cell, cascade=arguments.cascade)
     else:

@@ -178,10 +178,9 @@ def _convert(magic: Magic, argument: Argument, value: str) -> Any:
     try:
         return argument.type(value)
     except (ValueError, OverflowError):
-        raise UsageError(
-            f"%{magic.name}: {value!r} is no {argument.type.__name__} for {argument.names[-1]}\n"
-            + usage(magic)
-        ) from None
+        kind = {int: "whole number", float: "number"}.get(argument.type, argument.type.__name__)
+        name = argument.names[-1]
+        raise UsageError(f"%{magic.name}: {name} takes a {kind}, not {value!r}") from None
 
 
 def usage(magic: Magic) -> str:
