@@ -74,7 +74,7 @@ def test_parsing(name: str, line: str, expected: dict) -> None:
     ("name", "line", "words"),
     [
         ("evict", "--cascad @f", "no option --cascad"),
-        ("redo", "many", "'many' is no int"),
+        ("redo", "many", "count takes a whole number, not 'many'"),
         ("undo", "1 2", "what is '2' for?"),
         ("run", "", "needs FILE"),
         ("llvm", "-O7", "one of 0, 1, 2, 3"),

@@ -178,7 +178,7 @@ def _convert(magic: Magic, argument: Argument, value: str) -> Any:
     try:
         return argument.type(value)
     except (ValueError, OverflowError):
-        kind = {int: "whole number", float: "number"}.get(argument.type, argument.type.__name__)
+        kind = "whole number" if argument.type is int else "number"
         name = argument.names[-1]
         raise UsageError(f"%{magic.name}: {name} takes a {kind}, not {value!r}") from None
 
