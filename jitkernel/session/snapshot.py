@@ -1,7 +1,7 @@
 """What the data zone held before each run.  Start from `DataShadow`.
 
-Pages are compared with a copy taken when the last run began; only those that changed are kept, in
-the record of the run that changed them.  Nothing is copied while the zone holds no data.
+Pages are compared with a copy as of when the last run began (arena/mirror.py); only those that
+changed are kept, in the record of the run that changed them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from mmap import PAGESIZE
 
 from jitkernel.arena import Arena
+from jitkernel.arena.mirror import Mirror
 
 __all__ = ["CHUNK", "DataShadow"]
 
@@ -18,51 +19,34 @@ CHUNK = PAGESIZE
 
 
 class DataShadow:
-    """A copy of the data zone as of the last `changes`, up to `limit` bytes of it."""
+    """What the data zone held at the last `changes`, up to `limit` bytes of it."""
 
     def __init__(self, arena: Arena, limit: int):
         self._arena = arena
         self._zone = arena.zones["data"]
-        self.limit = limit
-        self._copy = b""
+        self._mirror = Mirror(arena, "data", limit)
 
     def changes(self) -> list[tuple[int, bytes]]:
-        """`(address, old bytes)` of what changed since the last call; what is now is remembered."""
-        start = self._zone.start
-        size = min(self._zone.high - start, self.limit)
-        if not size and not self._copy:
-            return []
-        offset = start - self._arena.base
-        now = self._arena.view[offset : offset + size]
-        old = self._copy
-        if len(old) == size and now == old:
-            return []
-        found: list[tuple[int, bytes]] = []
-        for at in range(0, len(old), CHUNK):
-            piece = old[at : at + CHUNK]
-            if now[at : at + CHUNK] != piece:
-                found.append((start + at, piece))
-        if found:
-            found = self._alive(found, now)
-        self._copy = bytes(now)
-        return found
+        """`(address, old bytes)` of what changed since the last call; what is now is remembered.
 
-    def _alive(self, found: list[tuple[int, bytes]], now: memoryview) -> list[tuple[int, bytes]]:
-        """Those pages that differ where something is live; freed data is filled anew."""
+        Of pages that differ, those where something is live; freed data is filled anew.
+        """
+        found = [seen for seen in self._mirror.look() if seen.was]
+        if not found:
+            return []
         holes = list(self._zone.list.holes())
         kept: list[tuple[int, bytes]] = []
-        for address, old in found:
-            offset = address - self._zone.start
-            one, other = bytearray(old), bytearray(now[offset : offset + len(old)])
+        for address, was, now in found:
+            one, other = bytearray(was), bytearray(now[: len(was)])
             at = bisect_right(holes, (address, 1 << 64)) - 1
             for start, stop in holes[max(at, 0) :]:
-                low, high = max(start - address, 0), min(stop - address, len(old))
-                if start >= address + len(old):
+                low, high = max(start - address, 0), min(stop - address, len(was))
+                if start >= address + len(was):
                     break
                 if low < high:
                     one[low:high] = other[low:high] = bytes(high - low)
             if one != other:
-                kept.append((address, old))
+                kept.append((address, was))
         return kept
 
     def forget(self) -> None:

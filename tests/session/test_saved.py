@@ -84,3 +84,23 @@ def test_what_runs_in_a_restored_session_can_be_undone(tmp_path: Path) -> None:
             assert after[part] == before[part], part
         assert s.run("_").value == 9
         s.check()
+
+
+def test_what_is_written_after_a_cell_follows_what_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "s.jks"
+    with Session(capacity=64 << 20, spare=False, store_path=str(path), autosave=True) as s:
+        s.run_many([f"define i32 @f{i}() {{\n  ret i32 {i}\n}}" for i in range(300)])
+        s.run("@big = global [8000000 x i8] zeroinitializer\n@g = global i32 0")
+        s.run("call ptr @memset(ptr @big, i32 1, i64 8000000)")
+        db = s.store.tables.db
+
+        def rows(cell: str) -> int:
+            before = db.total_changes
+            s.run(cell)
+            return db.total_changes - before
+
+        rows("@g = 1")
+        assert rows("@g = 2") <= 4, "a page, two facts, the seal"
+        assert rows("store i8 2, ptr @big") <= 6
+        assert rows("define i32 @new() {\n  ret i32 1\n}") <= 8
+        assert rows("call ptr @memset(ptr @big, i32 3, i64 20000)") <= 12
