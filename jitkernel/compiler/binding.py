@@ -3,7 +3,7 @@
 The only module of the project that imports llvmlite.  Its Python classes take a lock and build
 several objects for each call, which for a tiny cell costs as much as parsing it, so what runs once
 per compile or more is called directly, with plain addresses (`int`) for references.  Who makes an
-object disposes it.  Start from `Machine` and `run`.
+object disposes it.  Start from `Machine`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The compiler worker and the executor start while the Jupyter libraries are still
 so this module needs traitlets only.  Each trait says when a change takes effect in its tag
 `effect`: "now", "next cell" or "start".  Not the wire session of jupyter_client: `app.Session` adds
 that to the `Session` of this module, since both read the configuration section `Session`.
-Start from `read_settings`.
+Start from `JITKernelSettings` and `session_settings`.
 """
 
 from __future__ import annotations
