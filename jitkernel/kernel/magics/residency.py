@@ -34,7 +34,7 @@ def budget(frontend: Frontend, arguments: Any) -> None:
     if size and code > size:
         why = threads(frontend.session)
         frontend.print(
-            why or "the code of the cells that have to stay takes more: %budget names them"
+            why or "what is beyond it leaves when this cell is done; %budget names what has to stay"
         )
 
 
