@@ -52,8 +52,8 @@ def test_each_page_that_differs_is_told_with_what_it_was(arena: Arena) -> None:
         for at in range(0, len(now), PAGE):
             was, is_now = before[at : at + PAGE], now[at : at + PAGE]
             found = told.pop(zone.start + at, None)
-            if found is None:  # new pages that hold no memory are not told either
-                assert was == is_now or not (was or is_now.strip(b"\0"))
+            if found is None:  # what holds no memory is not told where it is new
+                assert was == is_now or not (was + is_now).strip(b"\0")
             else:
                 assert found == (was, is_now) and was != is_now
         assert not told

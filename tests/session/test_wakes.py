@@ -46,9 +46,9 @@ def meanwhile(s: Session, before: Callable[[], Any], after: Callable[[], Any]) -
     executor = s.engine.executor
     find = executor.on_wake
 
-    def found(stub: int) -> int:
+    def found(stub: int, alone: bool) -> int:
         before()
-        at = find(stub)
+        at = find(stub, alone)
         after()
         return at
 
@@ -90,9 +90,12 @@ def test_the_compiler_worker_is_killed(s: Session) -> None:
 
 
 def damage(s: Session, name: str) -> Callable[[], None]:
-    """Damage what the store has of a symbol's cell; gives a function that mends it."""
+    """Damage what the store has of a symbol's cell, of whose code there is no other copy; gives a
+    function that mends it."""
     s.store.flush()
-    db, number = s.store.tables.db, s.find(name)[0].number
+    (cell,) = s.find(name)
+    db, number = s.store.tables.db, cell.number
+    s.program.linker.shelf.drop(cell.image)
     query = "select object from records where number = ?"
     good = db.execute(query, (number,)).fetchone()[0]
     bad = bytearray(good)
@@ -174,6 +177,7 @@ def test_control_c_in_this_process_waits(
         return unlink(image)
 
     if when == "during":
+        s.program.linker.shelf.drop(s.find("sq")[0].image)  # so that it is linked again
         monkeypatch.setattr(s.program.linker, "unlink", pressed)
     moments = {"before": (press, nothing), "after": (nothing, press)}.get(when, (nothing, nothing))
     with meanwhile(s, *moments), pytest.raises(Interrupted):
