@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError
+from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
 from jitkernel.grading.exercise import Exercise, find_exercise
-from jitkernel.grading.inputs import MOST, Kind, draw, smaller, written_call
+from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
+from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import apply_rule
 from jitkernel.languages.llvm import TypedValue, from_python
+from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import Block
 from jitkernel.session.caller import Caller
 from jitkernel.session.signatures import Signature
@@ -37,6 +38,7 @@ __all__ = ["Report", "check"]
 PATIENCE, ALL = 2.0, 10
 _ATTEMPTS = 120  # calls spent on making a counterexample simpler
 _PRINTED = 2000  # bytes of a call's output that are kept
+_NOWHERE = "a pointer into no argument"
 _GUARD = b"\xa5" * 16  # around each array: whoever writes there is told
 
 
@@ -187,10 +189,12 @@ class _Printed:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a call came to: its value, and the arrays as it left them."""
+    """What a call came to: its value, what it left in the arguments' memory, and both in words."""
 
     value: Any
-    arrays: tuple[Any, ...]
+    left: tuple[Any, ...]
+    text: str
+    memory: str
 
 
 class _Trial:
@@ -203,9 +207,9 @@ class _Trial:
         self._reference, self.limit = reference, limit
         self._free = [kind for kind in exercise.kinds if kind.name != "length"]
         self._blocks = [
-            Block(session.arena.reserve("data", MOST * 8 + 2 * len(_GUARD), 16))
+            Block(session.arena.reserve("data", capacity(kind) + 2 * len(_GUARD), 16))
             for kind in self._free
-            if kind.name in ("array", "text")
+            if kind.in_memory
         ]
         self._type = Signature(exercise.type, "", "", "", exercise.type)
         self.slow = False
@@ -230,25 +234,24 @@ class _Trial:
             if not self.slow:
                 raise
             lost = [error.lost] if error.lost else []
-            words = f"did not come back within {self.limit:g} s; expected {_told(expected)}"
+            words = f"did not come back within {self.limit:g} s; expected {expected.text}"
             return "\n".join([words, *lost, *_said(printed)])
         except Fault as error:
             first, *rest = str(error).split("\n")
-            words = f"{type(error).__name__}: {first}; expected {_told(expected)}"
+            words = f"{type(error).__name__}: {first}; expected {expected.text}"
             return "\n".join([words, *rest, *_said(printed)])
         outside = self._outside(values)
         if outside:
             return "\n".join([outside, *_said(printed)])
-        found = _Answer(value.python, self._arrays(values))
+        found = self._answer(value, values)
         if _same(expected.value, found.value, exercise.tolerance) and all(
-            _same(a, b, exercise.tolerance)
-            for a, b in zip(expected.arrays, found.arrays, strict=True)
+            _same(a, b, exercise.tolerance) for a, b in zip(expected.left, found.left, strict=True)
         ):
             return ""
         if _same(expected.value, found.value, exercise.tolerance):
-            words = f"expected to leave {_arrays_told(expected)}, left {_arrays_told(found)}"
+            words = f"expected to leave {expected.memory}, left {found.memory}"
         else:
-            words = f"expected {_told(expected)}, got {_told(found)}"
+            words = f"expected {expected.text}, got {found.text}"
         return "\n".join([words, *_said(printed)])
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
@@ -265,7 +268,39 @@ class _Trial:
                 raise Interrupted("the check was interrupted")
             raise JitError(f"the reference of {self._exercise.name} was stopped at {call}")
         result = TypedValue(self._exercise.signature.result, data, host.layout)
-        return _Answer(result.python, self._arrays(values))
+        answer = self._answer(result, values)
+        if answer.text == _NOWHERE:
+            raise UsageError(
+                f"the reference of {self._exercise.name} returned {_NOWHERE}; no other is compared"
+            )
+        return answer
+
+    def _answer(self, result: TypedValue, values: tuple[Any, ...]) -> _Answer:
+        """What a call came to, with its words: the value, else the memory that it left."""
+        left = [(kind, decode(kind, data)) for kind, _, _, data, _ in self._pointed(values)]
+        memory = ", ".join(told(kind, value) for kind, value in left) or "nothing"
+        value = result.python
+        if result.is_void:
+            text = memory
+        elif isinstance(value, Pointer):
+            text = self._place(value)
+        elif isinstance(value, bool):
+            text = str(value).lower()  # as i1 values are typed
+        else:
+            text = result.value_text() if isinstance(value, tuple) else str(value)
+        return _Answer(value, tuple(value for _, value in left), text, memory)
+
+    def _place(self, pointer: Pointer) -> str:
+        """Where a pointer leads, in the argument that it leads into: `#1 + 8 bytes`."""
+        if not pointer:
+            return "null"
+        blocks = iter(self._blocks)
+        for number, kind in enumerate(self._exercise.kinds, 1):
+            if kind.in_memory:
+                start = next(blocks).extent.start + len(_GUARD)
+                if start <= pointer <= start + capacity(kind):
+                    return f"argument #{number} + {pointer - start} bytes"
+        return _NOWHERE
 
     # -- arrays in the arena ---------------------------------------------------------------------
 
@@ -279,10 +314,10 @@ class _Trial:
                 arguments.append(len(last))
                 continue
             last = next(free)
-            if kind.name in ("array", "text"):
+            if kind.in_memory:
                 start = next(blocks).extent.start
-                size = MOST * 8 + len(_GUARD)
-                data = _bytes(kind, last)
+                size = capacity(kind) + len(_GUARD)
+                data = encode(kind, last)
                 fill = _GUARD * (size // len(_GUARD) + 1)
                 self._session.arena.write(start, _GUARD + data + fill[: size - len(data)])
                 arguments.append(start + len(_GUARD))
@@ -294,22 +329,17 @@ class _Trial:
         """Kind and value of each array, and the bytes before, in and behind it, as they are."""
         blocks = iter(self._blocks)
         for kind, value in zip(self._free, values, strict=True):
-            if kind.name in ("array", "text"):
+            if kind.in_memory:
                 extent = next(blocks).extent
-                data = self._session.arena.read(extent.start, extent.size)
-                stop = len(_GUARD) + len(_bytes(kind, value))
+                size = capacity(kind) + 2 * len(_GUARD)
+                data = self._session.arena.read(extent.start, size)
+                stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
-
-    def _arrays(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(
-            _text(data) if kind.name == "text" else _elements(kind, data)
-            for kind, _, _, data, _ in self._pointed(values)
-        )
 
     def _outside(self, values: tuple[Any, ...]) -> str:
         """Where the function wrote outside of an array; empty where it did not."""
-        for _, value, before, _, behind in self._pointed(values):
-            what = f'"{value}"' if isinstance(value, str) else str(value)
+        for kind, value, before, _, behind in self._pointed(values):
+            what = told(kind, value)
             if before != _GUARD:
                 return f"wrote in front of {what}"
             if set(behind) - set(_GUARD):
@@ -317,28 +347,8 @@ class _Trial:
         return ""
 
 
-def _format(kind: Kind) -> str:
-    if kind.real:
-        return "f" if kind.bits == 32 else "d"
-    return {8: "b", 16: "h", 32: "i", 64: "q"}[kind.bits]
-
-
-def _bytes(kind: Kind, value: Any) -> bytes:
-    if kind.name == "text":
-        return str(value).encode() + b"\0"
-    return struct.pack(f"<{len(value)}{_format(kind)}", *value)
-
-
-def _elements(kind: Kind, data: bytes) -> list[Any]:
-    return list(struct.unpack(f"<{8 * len(data) // kind.bits}{_format(kind)}", data))
-
-
-def _text(data: bytes) -> str:
-    return data.partition(b"\0")[0].decode("utf-8", "replace")
-
-
 def _same(one: Any, other: Any, tolerance: float) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(
             _same(a, b, tolerance) for a, b in zip(one, other, strict=True)
         )
@@ -347,16 +357,6 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
             return math.isnan(one) and math.isnan(other)
         return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=0.0)
     return bool(one == other)
-
-
-def _told(answer: _Answer) -> str:
-    if isinstance(answer.value, bool):
-        return str(answer.value).lower()  # as i1 values are typed
-    return str(answer.value) if answer.value is not None else _arrays_told(answer)
-
-
-def _arrays_told(answer: _Answer) -> str:
-    return ", ".join(f'"{a}"' if isinstance(a, str) else str(a) for a in answer.arrays) or "nothing"
 
 
 def _said(printed: _Printed) -> list[str]:

@@ -20,7 +20,18 @@ from jitkernel.errors import UsageError
 from jitkernel.grading.inputs import Kind, kinds_of
 from jitkernel.grading.rules import read_rule
 from jitkernel.languages.llvm import assemble, parse_cell
-from jitkernel.languages.llvm.types import FloatType, FunctionType, IntType, VoidType, parse_type
+from jitkernel.languages.llvm.types import (
+    ArrayType,
+    FloatType,
+    FunctionType,
+    IntType,
+    PointerType,
+    StructType,
+    Type,
+    VectorType,
+    VoidType,
+    parse_type,
+)
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -33,6 +44,7 @@ FOLDER = "exercises"
 SAMPLES, SEED = 200, 1
 _HEAD = re.compile(r"[ \t]*;[ \t]*([a-z]+):[ \t]*(.*)$")
 _DEFINE = re.compile(r'^[ \t]*define\b[^\n@]*@("[^"]*"|[-\w$.]+)\s*\(', re.M)
+_BRACES = re.compile(r'"[^"]*"|[{}]')  # a struct is written as one; texts stay as they are
 _KEYS = ("task", "hint", "function", "inputs", "try", "must", "samples", "seed", "tolerance")
 
 
@@ -127,10 +139,27 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
     for rule in made.rules:
         read_rule(rule)
     result = made.signature.result
-    if not isinstance(result, IntType | FloatType | VoidType):
+    if isinstance(result, PointerType) and not any(kind.in_memory for kind in made.kinds):
+        raise UsageError(
+            "a pointer as a result is compared by where it leads in an argument's memory"
+        )
+    if not _comparable(result):
         raise UsageError(f"a result of type {result} cannot be compared; write into an array")
     free = sum(kind.name != "length" for kind in made.kinds)
     return replace(made, tries=_tries(head.get("try", ""), free))
+
+
+def _comparable(type: Type) -> bool:
+    """Numbers, pointers, nothing, and aggregates of numbers."""
+    return isinstance(type, PointerType | VoidType) or _of_numbers(type)
+
+
+def _of_numbers(type: Type) -> bool:
+    if isinstance(type, StructType):
+        return all(map(_of_numbers, type.members))
+    if isinstance(type, ArrayType | VectorType):
+        return _of_numbers(type.element)
+    return isinstance(type, IntType | FloatType)
 
 
 def exercises(folder: str = "") -> dict[str, Path]:
@@ -182,8 +211,9 @@ def _tries(text: str, count: int) -> tuple[tuple[Any, ...], ...]:
     """Inputs as they are written: `0, 1; 5, -5; [3, 1]`."""
     found: list[tuple[Any, ...]] = []
     for piece in filter(None, (p.strip() for p in text.split(";"))):
+        plain = _BRACES.sub(lambda match: {"{": "(", "}": ",)"}.get(match[0], match[0]), piece)
         try:
-            values: Sequence[Any] = ast.literal_eval(f"({piece},)")
+            values: Sequence[Any] = ast.literal_eval(f"({plain},)")
         except (ValueError, SyntaxError):
             raise UsageError(f"try: {piece!r} are no values") from None
         if len(values) != count:

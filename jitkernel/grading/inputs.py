@@ -15,7 +15,7 @@ from jitkernel.errors import UsageError
 from jitkernel.languages.llvm.types import FloatType, FunctionType, IntType, PointerType, Type
 from jitkernel.views.names import written
 
-__all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "written_call"]
+__all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "told", "written_call"]
 
 MOST = 32  # elements of an array, characters of a text
 
@@ -23,15 +23,19 @@ _KIND = re.compile(
     r"(?P<sorted>sorted\s+)?(?P<name>any|text|length|i\d+\[\]|float\[\]|double\[\])?"
     r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
 )
+_STRUCT = re.compile(r"(?P<sorted>sorted\s+)?\{(?P<fields>[^{}]*)\}\s*(?P<many>\[\])?$")
+_FIELD = re.compile(r"(?P<type>i\d+|float|double)\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$")
+_PARTS = re.compile(r",(?![^{]*\})")  # a comma that stands in no braces
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How one argument is drawn.
 
-    `name` is `int`, `float`, `text` (a C string), `array` or `length` (the number of elements of
-    the array before it).  `bits` are the width of an integer or an element, `low` and `high` the
-    least and greatest value; `real` says that the elements are floating point.
+    `name` is `int`, `float`, `text` (a C string), `struct` (a pointer to one), `array` or `length`
+    (the number of elements of the array before it).  `bits` are the width of an integer or an
+    element, `low` and `high` the least and greatest value; `real` says that the elements are
+    floating point; `fields` are those of a struct, or of an array's elements if those are structs.
     """
 
     name: str
@@ -40,10 +44,18 @@ class Kind:
     high: int | None = None
     real: bool = False
     sorted: bool = False
+    fields: tuple[Kind, ...] = ()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the argument is a pointer to what is drawn."""
+        return self.name in ("array", "text", "struct")
 
     @property
     def element(self) -> Kind:
         """The kind of an array's elements."""
+        if self.fields:
+            return Kind("struct", fields=self.fields)
         return Kind("float" if self.real else "int", self.bits, self.low, self.high)
 
     @property
@@ -58,9 +70,9 @@ def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
     """How the arguments are drawn: `text` has a word for each, with commas between, or is empty.
 
     `any` (any value of an integer or floating type), `0..9`, `text`, `i32[]`, `sorted i32[]`,
-    `i8[] 0..9`, `length`.  Raises UsageError.
+    `i8[] 0..9`, `{i32, double}`, `{i32 0..9, i64}[]`, `length`.  Raises UsageError.
     """
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    words = [word.strip() for word in _PARTS.split(text)] if text.strip() else []
     types = signature.parameters
     if words and len(words) != len(types):
         raise UsageError(f"inputs: {len(words)} are described, {signature} takes {len(types)}")
@@ -72,6 +84,11 @@ def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
 
 
 def _kind(word: str, type: Type) -> Kind:
+    struct = _STRUCT.match(word)
+    if struct is not None and isinstance(type, PointerType):
+        fields = tuple(_field(part.strip()) for part in struct["fields"].split(","))
+        name = "array" if struct["many"] else "struct"
+        return Kind(name, sorted=bool(struct["sorted"]), fields=fields)
     match = _KIND.match(word)
     if match is None:
         raise UsageError(f"inputs: {word!r} is none of any, 0..9, text, i32[], length")
@@ -82,18 +99,32 @@ def _kind(word: str, type: Type) -> Kind:
         if name == "text":
             return Kind("text")
         if name.endswith("[]"):
-            element = name[:-2]
-            real = not element.startswith("i")
-            bits = int(element[1:]) if not real else 32 if element == "float" else 64
-            if bits not in (8, 16, 32, 64):
-                raise UsageError(f"inputs: elements of {bits} bits are not bytes in memory")
+            bits, real = _width(name[:-2])
             return Kind("array", bits, low, high, real, bool(match["sorted"]))
-        raise UsageError("inputs: say what a ptr leads to: text, i32[], double[] ...")
+        raise UsageError("inputs: say what a ptr leads to: text, i32[], double[], {i32, i64} ...")
     if isinstance(type, IntType) and name in ("any", "length"):
         return Kind("length" if name == "length" else "int", type.bits, low, high)
     if isinstance(type, FloatType) and name == "any":
         return Kind("float", 32 if str(type) == "float" else 64, low, high)
     raise UsageError(f"inputs: {word!r} does not fit an argument of type {type}")
+
+
+def _width(element: str) -> tuple[int, bool]:
+    """Bits of a number in memory, and whether it is floating point."""
+    real = not element.startswith("i")
+    bits = int(element[1:]) if not real else 32 if element == "float" else 64
+    if bits not in (8, 16, 32, 64):
+        raise UsageError(f"inputs: elements of {bits} bits are not bytes in memory")
+    return bits, real
+
+
+def _field(word: str) -> Kind:
+    match = _FIELD.match(word)
+    if match is None:
+        raise UsageError(f"inputs: {word!r} is no field: i32, i64 0..9, float, double")
+    bits, real = _width(match["type"])
+    low, high = (None if match[end] is None else int(match[end]) for end in ("low", "high"))
+    return Kind("float" if real else "int", bits, low, high)
 
 
 def draw(kinds: tuple[Kind, ...], chance: random.Random) -> tuple[Any, ...]:
@@ -112,6 +143,8 @@ def _draw(kind: Kind, chance: random.Random) -> Any:
         case "text":
             letters = "abcdefgh XYZ 0123456789 ,.-"
             return "".join(chance.choice(letters) for _ in range(_length(chance)))
+        case "struct":
+            return tuple(_draw(field, chance) for field in kind.fields)
         case _:
             drawn = [_draw(kind.element, chance) for _ in range(_length(chance))]
             return sorted(drawn) if kind.sorted else drawn
@@ -171,6 +204,10 @@ def _smaller(kind: Kind, value: Any) -> Iterator[Any]:
             for simpler in (0.0, 1.0, float(int(value))):
                 if abs(simpler) < abs(value):
                     yield simpler
+        case "struct":
+            for i, (field, part) in enumerate(zip(kind.fields, value, strict=True)):
+                for simpler in _smaller(field, part):
+                    yield (*value[:i], simpler, *value[i + 1 :])
         case _:
             half = len(value) // 2
             if half:
@@ -195,8 +232,19 @@ def written_call(function: str, kinds: tuple[Kind, ...], values: tuple[Any, ...]
             words.append(str(len(last)))
             continue
         last = next(free)
-        if isinstance(last, bool):
-            words.append(str(last).lower())  # as i1 values are typed
-        else:
-            words.append(f'"{last}"' if isinstance(last, str) else str(last))
+        words.append(told(kind, last))
     return f"{written(function)}({', '.join(words)})"
+
+
+def told(kind: Kind, value: Any) -> str:
+    """A drawn value, or one that a function left, as it reads best: `{3, 4}`, `[1, 2]`, `"ab"`."""
+    if isinstance(value, bool):
+        return str(value).lower()  # as i1 values are typed
+    if isinstance(value, str):
+        return f'"{value}"'
+    if kind.name == "struct":
+        parts = (told(field, part) for field, part in zip(kind.fields, value, strict=True))
+        return "{" + ", ".join(parts) + "}"
+    if kind.name == "array":
+        return "[" + ", ".join(told(kind.element, part) for part in value) + "]"
+    return str(value)

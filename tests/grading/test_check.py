@@ -255,3 +255,103 @@ def test_an_authors_mistakes(s: Session, head: str, words: str) -> None:
 def test_a_reference_with_an_error(s: Session) -> None:
     with pytest.raises(CompileError):
         grading.make_exercise(s, "f", "define i32 @f(i32 %x) {\n  ret i64 %x\n}")
+
+
+PAIRS = {
+    "a struct returned": (
+        "; inputs: any, 1..9\n",
+        "define { i32, i32 } @f(i32 %a, i32 %b) {\n  %q = sdiv i32 %a, %b\n  %r = srem i32 %a, %b\n"
+        "  %s = insertvalue { i32, i32 } poison, i32 %q, 0\n"
+        "  %t = insertvalue { i32, i32 } %s, i32 %r, 1\n  ret { i32, i32 } %t\n}",
+        ("srem", "urem"),
+        "@f(-1, 2): expected { i32 0, i32 -1 }, got { i32 0, i32 1 }",
+    ),
+    "an overflow bit": (
+        "; try: 2147483647, 1\n",
+        "define { i32, i1 } @f(i32 %a, i32 %b) {\n"
+        "  %r = call { i32, i1 } @llvm.sadd.with.overflow.i32(i32 %a, i32 %b)\n  ret { i32, i1 } %r\n}",
+        ("sadd", "uadd"),
+        "got { i32 -2147483648, i1 false }",
+    ),
+    "a vector returned": (
+        "",
+        "define <2 x i32> @f(i32 %a, i32 %b) {\n  %v = insertelement <2 x i32> poison, i32 %a, i32 0\n"
+        "  %w = insertelement <2 x i32> %v, i32 %b, i32 1\n  ret <2 x i32> %w\n}",
+        ("i32 %a, i32 0\n", "i32 %b, i32 0\n"),
+        "@f(0, 1): expected <i32 0, i32 1>, got <i32 1, i32 1>",
+    ),
+    "a struct in memory": (
+        "; inputs: {i8 0..9, i64}\n; try: {1, 5}\n",
+        "define void @f(ptr %s) {\n  %p = getelementptr { i8, i64 }, ptr %s, i32 0, i32 1\n"
+        "  %v = load i64, ptr %p\n  %w = add i64 %v, 1\n  store i64 %w, ptr %p\n  ret void\n}",
+        ("add i64 %v, 1", "add i64 %v, 2"),
+        "@f({0, 0}): expected to leave {0, 1}, left {0, 2}",
+    ),
+    "structs in an array": (
+        "; inputs: {i32 0..3, double}[], length\n",
+        "define double @f(ptr %a, i64 %n) {\nentry:\n  %e = icmp eq i64 %n, 0\n"
+        "  br i1 %e, label %no, label %yes\nno:\n  ret double 0.0\nyes:\n"
+        "  %p = getelementptr { i32, double }, ptr %a, i64 0, i32 1\n  %v = load double, ptr %p\n"
+        "  ret double %v\n}",
+        ("ret double %v", "ret double 1.0"),
+        "@f([{0, 0.0}], 1): expected 0.0, got 1.0",
+    ),
+    "a place returned": (
+        '; inputs: text, 97..104\n; try: "abc", 98; "", 97\n',
+        "define ptr @f(ptr %s, i8 %c) {\nentry:\n  br label %l\nl:\n  %i = phi i64 [ 0, %entry ], [ %j, %m ]\n"
+        "  %p = getelementptr i8, ptr %s, i64 %i\n  %v = load i8, ptr %p\n  %is = icmp eq i8 %v, %c\n"
+        "  br i1 %is, label %yes, label %m\nm:\n  %j = add i64 %i, 1\n  %end = icmp eq i8 %v, 0\n"
+        "  br i1 %end, label %no, label %l\nyes:\n  ret ptr %p\nno:\n  ret ptr null\n}",
+        ("ret ptr null", "ret ptr %p"),
+        '@f("", 97): expected null, got argument #1 + 0 bytes',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_aggregates_and_memory(s: Session, name: str) -> None:
+    head, source, (old, new), words = PAIRS[name]
+    exercise = grading.make_exercise(s, "f", head + source)
+    s.run(source)
+    assert grading.check(s, exercise).inputs >= 200
+    assert words in failure(s, exercise, source.replace(old, new))[0]
+
+
+def test_an_exercise_about_structs_survives_its_file(s: Session, tmp_path: Path) -> None:
+    head, source, (old, new), words = PAIRS["a struct in memory"]
+    exercise = grading.make_exercise(s, "f", head + source)
+    again = grading.Exercise.read(exercise.write(tmp_path))
+    s.run(source)
+    assert grading.check(s, again).inputs == 201
+    assert words in failure(s, again, source.replace(old, new))[0]
+
+
+def test_who_writes_behind_a_struct_is_told(s: Session) -> None:
+    source = "define void @f(ptr %s) {\n  ret void\n}"
+    exercise = grading.make_exercise(s, "f", "; inputs: {i32, i32}\n; try: {1, 2}\n" + source)
+    wrong = source.replace("ret", "store [3 x i32] zeroinitializer, ptr %s\n  ret")
+    assert failure(s, exercise, wrong)[0] == "@f({0, 0}): wrote behind the end of {0, 0}"
+
+
+@pytest.mark.parametrize(
+    ("head", "result", "words"),
+    [
+        ("; inputs: {i32, i7}\n", "void", "elements of 7 bits"),
+        ("; inputs: {i32, ptr}\n", "void", "'ptr' is no field"),
+        ("; inputs: {}\n", "void", "is no field"),
+        ("; inputs: text\n", "{ i32, ptr }", "cannot be compared"),
+        ("; inputs: {i32}\n; try: 1, 2\n", "void", "2 values, 1 are needed"),
+    ],
+)
+def test_what_cannot_be_compared(s: Session, head: str, result: str, words: str) -> None:
+    value = "void" if result == "void" else f"{result} zeroinitializer"
+    with pytest.raises(UsageError, match=words):
+        grading.make_exercise(s, "f", f"{head}define {result} @f(ptr %p) {{\n  ret {value}\n}}")
+
+
+def test_a_reference_may_return_no_pointer_of_its_own(s: Session) -> None:
+    source = "@own = global i32 1\ndefine ptr @f(ptr %p) {\n  ret ptr @own\n}"
+    exercise = grading.make_exercise(s, "f", "; inputs: text\n" + source)
+    s.run(source)
+    with pytest.raises(UsageError, match="returned a pointer into no argument"):
+        grading.check(s, exercise)
