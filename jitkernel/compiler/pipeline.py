@@ -80,36 +80,20 @@ def compile_module(
         verified = perf_counter_ns()
         rows: list[Any] = [[], [], {}, []]
         if not options.internal:
+            weaken = not options.closed
             rows = summarise(
-                module,
-                source,
-                ready.aliases,
-                target.features,
-                first_line,
-                not options.closed,
-                nobuiltin,
+                module, source, ready.aliases, target.features, first_line, weaken, nobuiltin,
                 renamed,
-            )
+            )  # fmt: skip
         summarised = perf_counter_ns()
         watch("optimise", module)
-        made = module
-        if options.passes:
-            made = custom.run(target, module, parse_passes(options.passes), _remains)
-        else:
-            used = target.optimise(module)
-            _remains.append(lambda: target.dispose(used))
+        made = _optimise(target, module, options)
         optimised = perf_counter_ns()
         watch("emit", made)
         code = target.emit(made)
         emitted = perf_counter_ns()
     except LLVMError as error:
-        if error.stage == "parse":
-            raise CompileError(
-                [parse_error(error.message, source, first_line, ready.shifts)]
-            ) from None
-        if error.stage == "verify":
-            raise CompileError(verify_error(error.message, source, first_line)) from None
-        raise CompileError(error.message) from None
+        raise _refusal(error, source, first_line, ready.shifts) from None
     _remains.append(target.prepare)
     times = [
         parsed - start,
@@ -119,6 +103,26 @@ def compile_module(
         summarised - verified,
     ]
     return code, rows, times, ready.warnings
+
+
+def _optimise(target: Machine, module: int, options: Options) -> int:
+    """Run the passes; the module that they leave, which may be another one."""
+    if options.passes:
+        return custom.run(target, module, parse_passes(options.passes), _remains)
+    used = target.optimise(module)
+    _remains.append(lambda: target.dispose(used))
+    return module
+
+
+def _refusal(
+    error: LLVMError, source: str, first_line: int, shifts: dict[int, tuple[int, int]]
+) -> CompileError:
+    """What LLVM refused, at its place in the cell."""
+    if error.stage == "parse":
+        return CompileError([parse_error(error.message, source, first_line, shifts)])
+    if error.stage == "verify":
+        return CompileError(verify_error(error.message, source, first_line))
+    return CompileError(error.message)
 
 
 def tidy() -> None:

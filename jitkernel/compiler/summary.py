@@ -60,38 +60,8 @@ def summarise(
 
     `renamed` maps structs of the source to what LLVM calls them, where that differs.
     """
-    functions: list[list[Any]] = []
+    functions, mentions = _functions(module, source, host_features, weaken, nobuiltin)
     variables: list[list[Any]] = []
-    written = headers(source) if may_matter(source) else {}
-    mentions = False  # whether some type names a struct
-    iterator = lib.ModuleFunctionsIter(module)
-    step, declared, linkage_of = lib.FunctionsIterNext, lib.IsDeclaration, lib.GetLinkage
-    name_of, type_of = lib.GetValueName, lib.GlobalGetValueType
-    while function := step(iterator):
-        raw: bytes = name_of(function)
-        if raw.startswith(b"llvm."):
-            continue
-        name = raw.decode("utf-8", "surrogateescape")
-        defined = not declared(function)
-        linkage = linkage_of(function)
-        type_text = binding.print_type(type_of(function))
-        convention = attributes = features = ""
-        if written:
-            convention, attributes = written.get(name) or _printed(function)
-        if "<" in type_text or "half" in type_text or "bfloat" in type_text:
-            features = abi_features(type_text, binding.attributes(function), host_features)
-        if "%" in type_text or "%" in attributes:
-            mentions = True
-        functions.append(
-            [name, defined, LINKAGES[linkage], type_text, convention, attributes, features]
-        )
-        if defined and linkage == _EXTERNAL:
-            if weaken:
-                lib.SetLinkage(function, _WEAK)
-            lib.AddFunctionAttr(function, NOBUILTIN)
-        elif name in nobuiltin:
-            lib.AddFunctionAttr(function, NOBUILTIN)
-    lib.DisposeFunctionsIter(iterator)
     if "@" in source and ("global" in source or "constant" in source):
         mentions |= _variables(module, source, variables, weaken)
     for alias in aliases:
@@ -113,6 +83,42 @@ def summarise(
     if "call" in source or "invoke" in source:
         calls = _calls(module, source, functions, types, first_line, names)
     return [functions, variables, types, calls]
+
+
+def _functions(
+    module: int, source: str, host_features: str, weaken: bool, nobuiltin: frozenset[str]
+) -> tuple[list[list[Any]], bool]:
+    """Rows of the module's functions, and whether some type names a struct."""
+    rows: list[list[Any]] = []
+    written = headers(source) if may_matter(source) else {}
+    mentions = False
+    iterator = lib.ModuleFunctionsIter(module)
+    step, declared, linkage_of = lib.FunctionsIterNext, lib.IsDeclaration, lib.GetLinkage
+    name_of, type_of = lib.GetValueName, lib.GlobalGetValueType
+    while function := step(iterator):
+        raw: bytes = name_of(function)
+        if raw.startswith(b"llvm."):
+            continue
+        name = raw.decode("utf-8", "surrogateescape")
+        defined = not declared(function)
+        linkage = linkage_of(function)
+        type_text = binding.print_type(type_of(function))
+        convention = attributes = features = ""
+        if written:
+            convention, attributes = written.get(name) or _printed(function)
+        if "<" in type_text or "half" in type_text or "bfloat" in type_text:
+            features = abi_features(type_text, binding.attributes(function), host_features)
+        if "%" in type_text or "%" in attributes:
+            mentions = True
+        rows.append([name, defined, LINKAGES[linkage], type_text, convention, attributes, features])
+        if defined and linkage == _EXTERNAL:
+            if weaken:
+                lib.SetLinkage(function, _WEAK)
+            lib.AddFunctionAttr(function, NOBUILTIN)
+        elif name in nobuiltin:
+            lib.AddFunctionAttr(function, NOBUILTIN)
+    lib.DisposeFunctionsIter(iterator)
+    return rows, mentions
 
 
 def _printed(function: int) -> tuple[str, str]:

@@ -256,46 +256,41 @@ def make_room(start: int, stop: int) -> None:
     libc.personality(kind & ~FIXED_ADDRESSES)  # for the programs that cells start
 
 
-def main() -> NoReturn:
-    """Become an executor; comes back only when the kernel process is gone."""
-    global control_socket, fields, entry
-    first, stack_size = int(sys.argv[1]), int(sys.argv[2])
-    control_socket = first
+def settle_limits(stack_size: int) -> None:
+    """The stack that cells have; this program begins once more where that must be known then."""
     if stack_size != current(RLIMIT_STACK):
         limit(RLIMIT_STACK, stack_size)
         if stack_size > LARGE_STACK and current(RLIMIT_STACK) == stack_size:
             start_again()  # where mappings begin was decided when this program started
-    make_room(int(sys.argv[3]), int(sys.argv[4]))
-    setup = marshal.loads(os.read(first, 1 << 20))
-    fields, entry = setup["fields"], setup["entry"]
-    high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
-    declare()
-    map_arena(setup["memory"], setup["base"], setup["regions"])
-    for name, value in setup["control"].items():
-        put(name, value)
-    os.close(setup["memory"])
-    control_socket = keep(first, high)
-    os.close(first)
 
-    limit(RLIMIT_CORE, 0)
+
+def open_libraries(others: list[str]) -> list[str]:
+    """Open the C library and those that were loaded before; the loader's words for what is lost."""
     for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
         handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
         if handle:
             handles.append(handle)
     lost = []
-    for library in setup["libraries"]:
+    for library in others:
         handle = libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
         if handle:
             handles.append(handle)
         else:
             lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
+    return lost
+
+
+def be_plain() -> None:
+    """Signals and streams as a C program expects them, not as Python has them."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    # What Python does with signals is not what a C program expects.
     for number in (2, 13, 25):  # SIGINT, SIGPIPE, SIGXFSZ
         libc.signal(number, SIG_DFL)
     for stream, mode in (("stdin", 1), ("stdout", 1), ("stderr", 2)):
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
 
+
+def tell_runtime(stack_size: int, high: int) -> None:
+    """Fill in the control words that only this process knows."""
     for name in (
         "exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
         "fopencookie fclose fdopen setvbuf stdin stdout stderr pthread_attr_init "
@@ -322,13 +317,35 @@ def main() -> NoReturn:
     put("alt_stack", guarded_stack(size))
     put("alt_flags", 0)
     put("alt_size", size)
+
+
+def main() -> NoReturn:
+    """Become an executor; comes back only when the kernel process is gone."""
+    global control_socket, fields, entry
+    first, stack_size = int(sys.argv[1]), int(sys.argv[2])
+    control_socket = first
+    settle_limits(stack_size)
+    make_room(int(sys.argv[3]), int(sys.argv[4]))
+    setup = marshal.loads(os.read(first, 1 << 20))
+    fields, entry = setup["fields"], setup["entry"]
+    high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
+    declare()
+    map_arena(setup["memory"], setup["base"], setup["regions"])
+    for name, value in setup["control"].items():
+        put(name, value)
+    os.close(setup["memory"])
+    control_socket = keep(first, high)
+    os.close(first)
+    limit(RLIMIT_CORE, 0)
+    lost = open_libraries(setup["libraries"])
+    be_plain()
+    tell_runtime(stack_size, high)
     libc.on_exit(entry["jk_on_exit"], None)
     native("jk_arm")()  # an interrupt may come before the first call
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
     os.close(setup["lifeline"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
-
     answer(HELLO, 0, 0, "\n".join(lost).encode())
     serve = native("jk_serve")
     while True:

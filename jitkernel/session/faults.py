@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.linker import Linker
+from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import unwind
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def error_of(
 
     `line_of` finds the source line of an address of text, 0 and an empty text where unknown.
     """
-    record = outcome.record
-    lost = outcome.lost
+    record, lost = outcome.record, outcome.lost
     if record is None:
         ended, _, rest = lost.partition("; ")
         message = ended or "the executor ended without a word"
@@ -53,65 +52,95 @@ def error_of(
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
     frames = _frames(record, pc, places, linker)
-    inner = next((f for f in frames if places.owner(f.address) is not None), None)
-    at = inner.address if inner is not None else pc
-    if inner is None and outcome.kind in ("stub", "exit", "fault"):
-        ends = linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
-        at = places.only_caller(places.stub(record.stub) if outcome.kind == "stub" else ends) or at
+    at = _culprit(outcome, record, pc, frames, places, linker)
     called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
-    returns = called or at != record.pc
-    where = places.code(at)
-    owner = places.owner(at)
-    if owner is not None:
-        # A return address is that of the next instruction.
-        line, text = line_of(at - 1 if returns else at)
-        if line:
-            where += f", line {line}: {text.strip()}"
-    elif frames:
-        where = frames[0].where  # a library function that a call line called
+    where = _where(at, called or at != record.pc, frames, places, line_of)
     instruction = ""
     if not called and places.owner(record.pc):
         instruction = _instruction(linker, record.pc)
-    common = {
-        "signal": record.signal, "address": record.address, "pc": record.pc, "where": where,
-        "instruction": instruction, "frames": frames, "kept": kept, "lost": lost,
-    }  # fmt: skip
-    kind: type[Fault] = Fault
-    if outcome.kind == "exit":
-        kind, common["status"] = Exited, record.status
-        how = record.cause or "exit"
-        message = f"the cell called {how}" + ("" if "thread" in how else f"({record.status})")
-    elif outcome.kind == "interrupted":
-        kind = Interrupted
-        message = _interrupted(record)
-    elif outcome.kind == "stub":
-        symbol = places.stub(record.stub)
-        name = symbol.name if symbol is not None else "?"
-        if symbol is not None and " was compiled" in symbol.why:
-            mismatch = TypeMismatch(
-                _card(f"{symbol.why}; run it again", where, "", frames, kept, lost)
-            )
-            return mismatch  # type: ignore[return-value]
-        kind, common["symbol"] = UndefinedSymbol, name
-        why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
-        message = f"call of @{name}{why}"
-    elif record.cause == "abort":
-        message = "abort() was called"
-    elif record.cause == "stack smashed":
-        message = "the stack was smashed: a local buffer was written past its end"
-    elif record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
-        gone = [s for s in gone if f"@{quote_name(s.name)}" in where] or gone
-        why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
-        if any(" was compiled" in s.why for s in gone):
-            card = _card(f"{why}; run it again", where, instruction, frames, kept, lost)
-            return TypeMismatch(card)  # type: ignore[return-value]
-        kind, common["symbol"] = UndefinedSymbol, gone[0].name
-        message = f"use of {', '.join('@' + s.name for s in gone)}: {why}"
-    else:
-        message = _fault(record, places)
-    if record.thread == "other":
+    kind, message, more = _told(outcome, record, places, at, where)
+    if kind is not TypeMismatch and record.thread == "other":
         message += ", on a thread that the program had started"
-    return kind(_card(message, where, instruction, frames, kept, lost), **common)  # type: ignore[arg-type]
+    card = _card(message, where, instruction, frames, kept, lost)
+    if kind is TypeMismatch:
+        return TypeMismatch(card)  # type: ignore[return-value]
+    return kind(
+        card, signal=record.signal, address=record.address, pc=record.pc, where=where,
+        instruction=instruction, frames=frames, kept=kept, lost=lost, **more,
+    )  # fmt: skip
+
+
+def _culprit(
+    outcome: Outcome,
+    record: FaultRecord,
+    pc: int,
+    frames: Sequence[Frame],
+    places: Places,
+    linker: Linker,
+) -> int:
+    """The innermost address of the session's own code, where that can be told; else `pc`."""
+    for frame in frames:
+        if places.owner(frame.address) is not None:
+            return frame.address
+    if outcome.kind not in ("stub", "exit", "fault"):
+        return pc
+    ends = linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
+    return places.only_caller(places.stub(record.stub) if outcome.kind == "stub" else ends) or pc
+
+
+def _where(
+    at: int,
+    returns: bool,
+    frames: Sequence[Frame],
+    places: Places,
+    line_of: Callable[[int], tuple[int, str]],
+) -> str:
+    """`@get+4, cell 7, line 3: ...` for an address; a return address is the next instruction's."""
+    where = places.code(at)
+    if places.owner(at) is not None:
+        line, text = line_of(at - 1 if returns else at)
+        return where + (f", line {line}: {text.strip()}" if line else "")
+    return frames[0].where if frames else where  # a library function that a call line called
+
+
+def _told(
+    outcome: Outcome, record: FaultRecord, places: Places, at: int, where: str
+) -> tuple[type[Any], str, dict[str, Any]]:
+    """The class of the error, what it says first, and what only that class has."""
+    if outcome.kind == "exit":
+        how = record.cause or "exit"
+        status = "" if "thread" in how else f"({record.status})"
+        return Exited, f"the cell called {how}{status}", {"status": record.status}
+    if outcome.kind == "interrupted":
+        return Interrupted, _interrupted(record), {}
+    if outcome.kind == "stub":
+        return _call_of(places.stub(record.stub))
+    if record.cause == "abort":
+        return Fault, "abort() was called", {}
+    if record.cause == "stack smashed":
+        words = "the stack was smashed: a local buffer was written past its end"
+        return Fault, words, {}
+    if record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
+        return _use_of([s for s in gone if f"@{quote_name(s.name)}" in where] or gone)
+    return Fault, _fault(record, places), {}
+
+
+def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
+    """A call of what nobody defines, or of what has another type than its caller knew."""
+    if symbol is not None and " was compiled" in symbol.why:
+        return TypeMismatch, f"{symbol.why}; run it again", {}
+    name = symbol.name if symbol is not None else "?"
+    why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
+    return UndefinedSymbol, f"call of @{name}{why}", {"symbol": name}
+
+
+def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
+    """The same of variables."""
+    why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
+    if any(" was compiled" in s.why for s in gone):
+        return TypeMismatch, f"{why}; run it again", {}
+    names = ", ".join("@" + s.name for s in gone)
+    return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 
 
 def _interrupted(record: FaultRecord) -> str:

@@ -121,29 +121,9 @@ def _view(
     shown: list[str],
     here: set[str],
 ) -> View:
-    symbols = session.program.linker.symbols
-    rows = []
-    for name in shown[:ROWS]:
-        function = functions.get(name)
-        calls = [
-            f"{_shown(n)}{f' {k} times' if k > 1 else ''}"
-            for n, k in (function.calls.items() if function else ())
-        ]
-        if function and function.indirect:
-            calls.append(f"{function.indirect} through pointers")
-        takes = ", ".join(map(_shown, function.takes)) if function else ""
-        called = ", ".join(_shown(n) for n in sorted(users[name]) if name in functions[n].calls)
-        where = function.where if function else _where(symbols.get(name))
-        rows.append((_shown(name), where, ", ".join(calls), takes, called))
+    rows = _rows(session, functions, users, shown[:ROWS])
+    arrows = _arrows(functions, shown)
     inside = set(shown)
-    arrows = []
-    for name in (n for n in shown if n in functions):
-        for used, count in functions[name].calls.items():
-            if used in inside:
-                arrows.append(Arrow(name, used, str(count) if count > 1 else ""))
-        for used in functions[name].takes:
-            if used in inside and used not in functions[name].calls:
-                arrows.append(Arrow(name, used, "", dashed=True))
     calls_in_all = sum(
         count
         for name in shown if name in functions
@@ -157,6 +137,59 @@ def _view(
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
+    image, words, rest = _drawing(session, functions, shown, here, arrows, f"{title}: {said}.")
+    note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
+    html = f"{image}<p>{escape(f'{words} {rest}'.strip())}</p>{text.html}"
+    return View(text.text + note, html)
+
+
+def _rows(
+    session: Session,
+    functions: dict[str, _Function],
+    users: dict[str, set[str]],
+    shown: list[str],
+) -> list[tuple[str, str, str, str, str]]:
+    symbols = session.program.linker.symbols
+    rows = []
+    for name in shown:
+        function = functions.get(name)
+        calls = [
+            f"{_shown(n)}{f' {k} times' if k > 1 else ''}"
+            for n, k in (function.calls.items() if function else ())
+        ]
+        if function and function.indirect:
+            calls.append(f"{function.indirect} through pointers")
+        takes = ", ".join(map(_shown, function.takes)) if function else ""
+        called = ", ".join(_shown(n) for n in sorted(users[name]) if name in functions[n].calls)
+        where = function.where if function else _where(symbols.get(name))
+        rows.append((_shown(name), where, ", ".join(calls), takes, called))
+    return rows
+
+
+def _arrows(functions: dict[str, _Function], shown: list[str]) -> list[Arrow]:
+    """Calls, and dashed: addresses taken."""
+    inside = set(shown)
+    arrows = []
+    for name in (n for n in shown if n in functions):
+        for used, count in functions[name].calls.items():
+            if used in inside:
+                arrows.append(Arrow(name, used, str(count) if count > 1 else ""))
+        for used in functions[name].takes:
+            if used in inside and used not in functions[name].calls:
+                arrows.append(Arrow(name, used, "", dashed=True))
+    return arrows
+
+
+def _drawing(
+    session: Session,
+    functions: dict[str, _Function],
+    shown: list[str],
+    here: set[str],
+    arrows: list[Arrow],
+    said: str,
+) -> tuple[str, str, str]:
+    """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
+    symbols = session.program.linker.symbols
     near = links((arrow.start, arrow.stop) for arrow in arrows)
     # Those that call and are called by the same functions, in the same way, share a box.
     alike = _alike(shown, arrows, here) if len(near) > DRAWN else {}
@@ -186,10 +219,7 @@ def _view(
             f"{told} of {len(near)} functions are drawn, those nearest to "
             f"{', '.join(map(_shown, first[:3]))}; %callgraph @name --depth N draws others."
         )
-    image = diagram(nodes, drawn, f"{title}: {said}. {rest}".strip())
-    note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
-    html = f"{image}<p>{escape(f'{words} {rest}'.strip())}</p>{text.html}"
-    return View(text.text + note, html)
+    return diagram(nodes, drawn, f"{said} {rest}".strip()), words, rest
 
 
 def _alike(shown: list[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:

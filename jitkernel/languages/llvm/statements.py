@@ -298,14 +298,7 @@ class _Scanner:
                 comment = here
             elif token == '"':
                 if match.end() - here == 1:
-                    multi_line = pattern is _TOKEN
-                    self.problem(
-                        here,
-                        "this string is never closed",
-                        "a quote inside a string is written \\22" if not multi_line else "",
-                        incomplete=multi_line,
-                    )
-                    return None if not multi_line else (len(source), len(source))
+                    return self.open_string(here, multi_line=pattern is _TOKEN)
             elif token == "@":
                 named = named or not open_at
             elif token in "([{<":
@@ -324,14 +317,7 @@ class _Scanner:
             else:
                 opener, opened = open_at.pop()
                 if _CLOSER[opener] != token:
-                    line = source.count("\n", 0, opened) + 1
-                    column = opened - source.rfind("\n", 0, opened)
-                    where = f"line {line}, column {column}"
-                    self.problem(
-                        here,
-                        f"'{token}' where '{_CLOSER[opener]}' should close "
-                        f"the '{opener}' of {where}",
-                    )
+                    self.wrong_closer(token, here, opener, opened)
                     return None
                 if token == ")" and not open_at and named:
                     parameters = True
@@ -341,6 +327,20 @@ class _Scanner:
             return len(source), len(source)
         stop = len(source) if comment < 0 else comment
         return stop, len(source)
+
+    def open_string(self, at: int, multi_line: bool) -> tuple[int, int] | None:
+        """A string that does not end; where it may have several lines, more may follow."""
+        hint = "" if multi_line else "a quote inside a string is written \\22"
+        self.problem(at, "this string is never closed", hint, incomplete=multi_line)
+        return (len(self.source), len(self.source)) if multi_line else None
+
+    def wrong_closer(self, token: str, at: int, opener: str, opened: int) -> None:
+        """One bracket was opened and another is closed."""
+        line = self.source.count("\n", 0, opened) + 1
+        where = f"line {line}, column {opened - self.source.rfind(chr(10), 0, opened)}"
+        self.problem(
+            at, f"'{token}' where '{_CLOSER[opener]}' should close the '{opener}' of {where}"
+        )
 
     def body(self, start: int) -> int | None:
         """The offset behind the `}` of the function body that begins at `start`.

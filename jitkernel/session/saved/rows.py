@@ -8,6 +8,7 @@ define and number those that they use, which may be ghosts; both refer to blocks
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -233,16 +234,8 @@ def _read_image(
         groups,
         copies,
     ) = row
-    image = Image(number)
-    hold, extents, at = blocks.hold, blocks.extents, 0
-    base, view = arena.base, arena.view
-    for bounds in (text, unwind, *extra):
-        if bounds is not None:
-            extent = Extent(*bounds)
-            _, start, size = extent
-            view[start - base : start - base + size] = content[at : at + size]
-            at += size
-            extents.append(extent)
+    image, hold = Image(number), blocks.hold
+    at = _copy_code((text, unwind, *extra), content, arena, blocks.extents)
     program.linker.put_code(image, Extent(*text) if text is not None else None)
     image.unwind = Extent(*unwind) if unwind is not None else None
     if extra:
@@ -257,15 +250,7 @@ def _read_image(
     known = program.linker.symbols
     image.exports = tuple([(known.get(n) or Symbol(n), start, size) for n, start, size in exports])
     if refs:
-        used: list[Symbol] = []
-        for n, length in refs:
-            symbol = symbols[n]
-            used.append(symbol)
-            if symbol.users is None:
-                symbol.users = {}
-            symbol.users[image] = content[at : at + length]
-            at += length
-        image.refs = tuple(used)
+        image.refs = _read_uses(image, refs, content, at, symbols)
     if init or fini or dso:
         image.init, image.fini, image.dso = tuple(init), tuple(fini), dso
     if pins:
@@ -280,3 +265,33 @@ def _read_image(
         for name in copies:
             program.linker.copies.setdefault(name, []).append(image)
     return image
+
+
+def _copy_code(
+    spans: Iterable[list[Any] | None], content: bytes, arena: Arena, extents: list[Extent]
+) -> int:
+    """Put an image's code where it was, and note its extents; how much of `content` that was."""
+    at, base, view = 0, arena.base, arena.view
+    for bounds in spans:
+        if bounds is not None:
+            extent = Extent(*bounds)
+            _, start, size = extent
+            view[start - base : start - base + size] = content[at : at + size]
+            at += size
+            extents.append(extent)
+    return at
+
+
+def _read_uses(
+    image: Image, refs: list[Any], content: bytes, at: int, symbols: dict[int, Symbol]
+) -> tuple[Symbol, ...]:
+    """The symbols that an image refers to; its sites are in `content` from `at` on."""
+    used: list[Symbol] = []
+    for n, length in refs:
+        symbol = symbols[n]
+        used.append(symbol)
+        if symbol.users is None:
+            symbol.users = {}
+        symbol.users[image] = content[at : at + length]
+        at += length
+    return tuple(used)
