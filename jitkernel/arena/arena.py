@@ -129,6 +129,11 @@ class Arena:
             self._unpunch(z, at, stop)
         return Extent(zone, at, size)
 
+    def fills(self, zone: str, start: int, size: int) -> bool:
+        """Whether an extent of `size` bytes at `start` would fill a free range, both its ends."""
+        books = self.zones[zone].list
+        return books.hole_at(start) == start + size + -size % books.granule
+
     def reserve_at(self, zone: str, start: int, size: int) -> Extent:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
         z = self.zones[zone]

@@ -30,7 +30,7 @@ from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["asleep", "gain", "hibernate", "stays", "wake"]
+__all__ = ["asleep", "gain", "hibernate", "pointed", "stays", "wake"]
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
 _NOWHERE = bytes(4)
@@ -283,6 +283,17 @@ def stays(obj: ElfObject) -> str:
             if any(start <= offset < stop for start, stop in objects.get(index, ())):
                 return "its constants hold addresses of labels"
     return ""
+
+
+def pointed(obj: ElfObject) -> bool:
+    """Whether a program may have addresses of an object's code that are no canonical entries.
+
+    Position-independent code leaves no trace of those that it takes: having functions of its own
+    counts as doing so.
+    """
+    return bool(stays(obj)) or any(
+        info >> 4 == 0 and info & 15 == c.STT_FUNC for _, info, _, _, _, _ in obj.symbols
+    )
 
 
 def _conditional(code: bytes, offset: int) -> bool:

@@ -87,7 +87,8 @@ class Linker:
         symbols at given addresses, `at` whole zones into blocks; `write_data` False leaves the
         variables as they are there.  `takeover` names COMDAT groups to provide although another
         image has them.  `text_was` is where the object's code was before: it goes there again if
-        that is free; otherwise variables that still point into it there are written.  `missing`
+        that is free, and fills a hole or has pointers to it; otherwise variables that still point
+        into it there are written.  `missing`
         allows variables that nobody defines: whoever reads one meets a fault that names it.
 
         Raises LinkError or ArenaFull; then nothing of the object stays.

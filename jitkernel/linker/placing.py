@@ -18,6 +18,7 @@ from jitkernel.linker import x86_64
 from jitkernel.linker.binding import OutOfRange, Target
 from jitkernel.linker.exceptions import through_slots
 from jitkernel.linker.frames import place_frames
+from jitkernel.linker.hibernation import pointed
 from jitkernel.linker.image import SITE, Block, Image
 from jitkernel.linker.layout import Names, arrange, initialisers
 from jitkernel.linker.naming import define, drop_groups, place_commons, resolve
@@ -178,11 +179,12 @@ class Placing:
             starts[zone] = block.extent[1]
 
     def _reserve_text(self, size: int, align: int) -> Extent:
-        """Room for the code, where it was before if it can be."""
-        arena = self.bind.arena
-        if self.text_was and self.text_was & (align - 1) == 0:
+        """Room for the code: where it was before, if it fills a hole there, or if the program may
+        have pointers into it.  To cut up a larger hole only to be back would waste text."""
+        arena, was = self.bind.arena, self.text_was
+        if was and was & (align - 1) == 0 and (arena.fills("text", was, size) or pointed(self.obj)):
             try:
-                return arena.reserve_at("text", self.text_was, size)
+                return arena.reserve_at("text", was, size)
             except ArenaFull:
                 pass
         return arena.reserve("text", size, align)

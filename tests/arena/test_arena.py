@@ -106,6 +106,16 @@ def test_freed_text_is_cc_and_freed_data_dd(arena):
         arena.check()
 
 
+def test_what_fills_a_hole(arena):
+    first, hole, _ = (arena.reserve("text", size) for size in (16, 40, 16))
+    assert not arena.fills("text", hole.start, 40)  # it is taken
+    arena.free(hole)
+    assert arena.fills("text", hole.start, 40) and arena.fills("text", hole.start, 33)
+    assert not arena.fills("text", hole.start, 32) and not arena.fills("text", hole.start, 49)
+    arena.free(first)
+    assert not arena.fills("text", hole.start, 40) and arena.fills("text", first.start, 64)
+
+
 def test_a_write_to_freed_bytes_is_found(arena):
     keep = arena.reserve("data", 16)
     e = arena.reserve("data", 64)

@@ -29,6 +29,39 @@ def _call(linker, name: str, *arguments: int) -> int:
     return ctypes.CFUNCTYPE(*types)(linker.symbols[name].address)(*arguments)
 
 
+# -- where code goes -------------------------------------------------------------------------------
+
+NOPS = """.text
+.globl {name}
+.type {name}, @function
+{name}: .fill 160, 1, 0x90
+.size {name}, 160
+"""
+TABLE = ".data\n.quad inner\n.text\n.type inner, @function\n.set inner, {name} + 16\n"
+
+
+@needs("as")
+@pytest.mark.parametrize("pointer", [False, True])
+def test_code_that_comes_back_cuts_no_larger_hole_unless_pointers_lead_there(linker, pointer):
+    """Two neighbours leave a hole of 320 bytes, and another one a hole of 160."""
+    sources = {n: NOPS.format(name=n) + TABLE.format(name=n) * pointer for n in "abcdef"}
+    placed = {n: linker.place(assemble(source), 1) for n, source in sources.items()}
+    was = {n: image.text.start for n, image in placed.items()}
+    assert was["b"] == was["a"] + 160
+    for name in "abd":
+        linker.unlink(placed[name])
+    image = linker.place(assemble(sources["b"]), 1, text_was=was["b"])
+    assert image.text.start == (was["b"] if pointer else was["d"])
+    linker.unlink(placed["f"])
+    # Where it fills the hole it is back, although another one would do as well.
+    linker.unlink(image)
+    linker.unlink(placed["c"])
+    linker.place(assemble(NOPS.format(name="g").replace("160", "480")), 1)
+    holes = {start: stop - start for start, stop in linker.arena.zones["text"].list.holes()}
+    assert holes[was["d"]] == 160
+    assert linker.place(assemble(sources["d"]), 1, text_was=was["d"]).text.start == was["d"]
+
+
 # -- failing ---------------------------------------------------------------------------------------
 
 #: field, what it refers to, the value of `absolute`, the words of the error
