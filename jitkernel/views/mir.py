@@ -5,7 +5,7 @@ The cell is compiled again, watched; see `views.passes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.inspection import Inspection
@@ -24,15 +24,21 @@ __all__ = ["functions_of", "marked", "mir", "spill_note"]
 _LINES = 400  # of a stage, where all are shown
 
 
-def mir(session: Session, target: int | str | None = None, stage: str = "") -> View:
+def mir(
+    session: Session,
+    target: int | str | None = None,
+    stage: str = "",
+    tick: Callable[[], None] | None = None,
+) -> View:
     """The machine IR of a function, or of every function of a cell.
 
     `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
-    slots that register allocation made are marked.  Raises UsageError.
+    slots that register allocation made are marked.  `tick` is called twice a second while LLVM
+    works.  Raises UsageError.
     """
     if stage and stage not in STAGES:
         raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
-    number, symbol, seen = look(session, target)
+    number, symbol, seen = look(session, target, tick)
     functions = functions_of(seen, symbol)
     if not functions:
         what = written(symbol) if symbol else f"cell {number}"

@@ -92,15 +92,16 @@ def passes(
     target: int | str | None = None,
     only: str = "",
     stop_after: int | str | None = None,
+    tick: Callable[[], None] | None = None,
 ) -> View:
     """Each pass that changed a function or a cell: what it ran on, its diff, its time, and whether
     the module was well formed after it.
 
     `only` shows the steps of one pass (a name, or a pattern as `loop-*`); `stop_after` ends after a
-    step's number or the last step of a pass, and shows the module as it was then.  Raises
-    UsageError.
+    step's number or the last step of a pass, and shows the module as it was then.  `tick` is called
+    twice a second while LLVM works.  Raises UsageError.
     """
-    number, symbol, seen = look(session, target)
+    number, symbol, seen = look(session, target, tick)
     steps = list(changed_steps(seen, symbol))
     every = len(steps)
     note = untouched(seen, symbol)

@@ -384,22 +384,38 @@ def test_explain_and_timeline(kernel: Kernel) -> None:
     assert "nothing of the session is called @nothing" in kernel.fails("%explain @nothing")
 
 
-def test_explaining_a_long_function_tells_of_its_progress_in_place(kernel: Kernel) -> None:
+@pytest.mark.parametrize(
+    ("magic", "doing", "last"),
+    [
+        ("%explain @long", "explaining", "== Timeline =="),
+        ("%passes @long", "compiling it again, watched", "passes changed the module"),
+    ],
+)
+def test_a_long_look_tells_of_its_progress_in_place(
+    kernel: Kernel, magic: str, doing: str, last: str
+) -> None:
     adds = "".join(f"  %v{k + 1} = mul i64 %v{k}, %v{k // 2}\n" for k in range(6000))
     kernel.ok(f"define i64 @long(i64 %v0) {{\n{adds}  ret i64 %v6000\n}}")
-    identity = kernel.start("%explain @long")
-    messages = kernel.iopub_of(identity, timeout=120)
-    kernel.reply_to(identity, timeout=120)
+    content = {"code": magic, "silent": False}
+    message = kernel.client.session.msg("execute_request", content, metadata={"cellId": "a1"})
+    kernel.client.shell_channel.send(message)
+    messages = kernel.iopub_of(message["header"]["msg_id"], timeout=120)
+    kernel.reply_to(message["header"]["msg_id"], timeout=120)
     shown = [m for m in messages if "display_data" in m["msg_type"]]
     progress = [m for m in shown if m["content"]["transient"].get("display_id")]
     seconds = [
         float(found[1])
         for m in progress
-        if (found := re.match(r"explaining, ([\d.]+) s", m["content"]["data"]["text/plain"]))
+        if (found := re.match(rf"{doing}, ([\d.]+) s", m["content"]["data"]["text/plain"]))
     ]
-    assert len({m["content"]["transient"]["display_id"] for m in progress}) <= 1
+    assert seconds, "it takes more than half a second"
+    assert len({m["content"]["transient"]["display_id"] for m in progress}) == 1
     assert all(b - a >= 0.4 for a, b in pairwise(seconds))
-    assert "== Timeline ==" in shown[-1]["content"]["data"]["text/plain"]
+    assert last in shown[-1]["content"]["data"]["text/plain"]
+    assert re.match(r"\w+ in [\d.]+ s$", progress[-1]["content"]["data"]["text/plain"])
+    # A client that cannot write over it is not told, and has the view alone.
+    reply, outputs = kernel.run(magic)
+    assert reply["status"] == "ok" and len(outputs) == 1
 
 
 def test_a_pass_in_python(kernel: Kernel) -> None:

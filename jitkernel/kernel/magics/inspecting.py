@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,11 @@ __all__ = ["MAGICS", "pipeline"]
 def passes(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views.passes import passes as view
 
+    only, stop = arguments.only or "", arguments.stop_after
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, arguments.only or "", arguments.stop_after))
+        with _telling(frontend, "compiling it again, watched", "watched") as progress:
+            made = view(frontend.session, target, only, stop, lambda: progress("the passes"))
+        frontend.display(made)
 
 
 def mir(frontend: Frontend, arguments: Any) -> None:
@@ -29,7 +34,9 @@ def mir(frontend: Frontend, arguments: Any) -> None:
 
     stage = one_of(arguments, ("isel", "regalloc", "final"))
     for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, stage))
+        with _telling(frontend, "compiling it again, watched", "watched") as progress:
+            made = view(frontend.session, target, stage, lambda: progress("code generation"))
+        frontend.display(made)
 
 
 def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
@@ -68,22 +75,31 @@ def explain(frontend: Frontend, arguments: Any) -> None:
     syntax = arguments.syntax or frontend.setting("JITKernel.asm_syntax")
     picture = not frontend.setting("JITKernel.deterministic")
     for target in targets([arguments.target]) if arguments.target else [None]:
-        began = last = time.monotonic()
-        shown = False
-
-        def progress(what: str) -> None:
-            nonlocal last, shown
-            now = time.monotonic()
-            if now - last >= _EVERY:
-                last, shown = now, True
-                words = f"explaining, {now - began:.1f} s: {what}"  # noqa: B023
-                frontend.live(View(words, f"<small>{escape(words)}</small>"), last=False)
-
-        made = view(session, target, syntax, picture, progress)
-        if shown:
-            words = f"explained in {time.monotonic() - began:.1f} s"
-            frontend.live(View(words, f"<small>{escape(words)}</small>"))
+        with _telling(frontend, "explaining", "explained") as progress:
+            made = view(session, target, syntax, picture, progress)
         frontend.display(made)
+
+
+@contextmanager
+def _telling(frontend: Frontend, doing: str, done: str) -> Iterator[Callable[[str], None]]:
+    """What is told, in one place, about something that takes more than a moment."""
+    began = last = time.monotonic()
+    shown = False
+
+    def tell(words: str) -> None:
+        # None of it is for good: a client that cannot write over it is not told.
+        frontend.live(View(words, f"<small>{escape(words)}</small>"), last=False)
+
+    def progress(what: str) -> None:
+        nonlocal last, shown
+        now = time.monotonic()
+        if now - last >= _EVERY:
+            last, shown = now, True
+            tell(f"{doing}, {now - began:.1f} s: {what}")
+
+    yield progress
+    if shown:
+        tell(f"{done} in {time.monotonic() - began:.1f} s")
 
 
 def own_pass(frontend: Frontend, arguments: Any) -> None:
