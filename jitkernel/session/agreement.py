@@ -5,7 +5,8 @@ Start from `check_types`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Summary
@@ -28,10 +29,15 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
     """
     symbols, types = program.linker.symbols, summary.types
     changed: list[str] = []
+
+    @cache
+    def apart() -> list[Cell]:
+        return [cell, *_leaving(program, summary, old)]
+
     for f in summary.functions:
         symbol = symbols.get(f.name)
         if symbol is not None and symbol.info is not None:
-            _compare(program, symbol, signature_of(f, types), f.defined, cell, old, changed)
+            _compare(program, symbol, signature_of(f, types), f.defined, apart, changed)
         if f.defined and f.name not in changed:
             for _, info in program.libraries.users(f.name, (old, cell)):
                 if not info.same(signature_of(f, types)):
@@ -41,7 +47,7 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
         symbol = symbols.get(v.name)
         if symbol is None or symbol.info is None:
             continue
-        _compare(program, symbol, variable_of(v, types), v.defined, cell, old, changed)
+        _compare(program, symbol, variable_of(v, types), v.defined, apart, changed)
     for call in summary.calls:
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
@@ -52,31 +58,49 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
     return changed
 
 
+def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
+    """The cells that a module supersedes: what they take names for does not matter any more."""
+    symbols = program.linker.symbols
+    every = [(f.name, f.defined) for f in summary.functions]
+    every += [(v.name, v.defined) for v in summary.variables]
+    new = {name for name, defined in every if defined}
+    used = {name for name, defined in every if not defined}
+    providers = {program.cell_of(s) for n in new if (s := symbols.get(n)) is not None}
+    found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
+    if old is not None and not any(
+        name in used or set(symbols[name].users or ()) - {old.image}
+        for name in old.names
+        if name not in new
+    ):
+        found.append(old)
+    return found
+
+
 def _compare(
     program: Program,
     symbol: Symbol,
     new: Signature | Variable,
     defined: bool,
-    cell: Cell,
-    old: Cell | None,
+    apart: Callable[[], list[Cell]],
     changed: list[str],
 ) -> None:
     known = symbol.info
     if known is new or same_type(known, new):
         return
     if defined:
-        provider = program.cell_of(symbol)
-        if program.users(symbol, (provider, old, cell)):
+        if program.users(symbol, apart()):
             changed.append(symbol.name)
         return
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
         return
-    if not program.users(symbol, (old,)) and symbol.state != SymbolState.DEFINED:
-        return
-    owner = program.cell_of(symbol)
-    if owner is not None and owner is old:
-        return
-    by = f"cell {owner.number} defines it as" if owner else "earlier cells declare it as"
+    if symbol.state == SymbolState.DEFINED:
+        owner = program.cell_of(symbol)
+        by = f"cell {owner.number} defines it as" if owner else "the session defines it as"
+    else:
+        users = program.users(symbol, apart())
+        if not users:
+            return
+        by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
     raise TypeMismatch(f"@{symbol.name} is declared here as {new}, but {by} {known}")
 
 
@@ -84,7 +108,7 @@ def refuse_change(
     program: Program, names: Sequence[str], summary: Summary, old: Cell | None
 ) -> None:
     """Raise the TypeMismatch that names who relies on the old types."""
-    types = summary.types
+    types, apart = summary.types, _leaving(program, summary, old)
     news = {f.name: str(signature_of(f, types)) for f in summary.functions}
     news |= {v.name: str(variable_of(v, types)) for v in summary.variables}
     lines = []
@@ -92,7 +116,7 @@ def refuse_change(
         symbol = program.linker.symbols.get(name)
         library = dict(program.libraries.users(name, (old,)))
         known = symbol.info if symbol is not None else next(iter(library.values()))
-        users = program.users(symbol, (program.cell_of(symbol), old)) if symbol is not None else []
+        users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
             f"@{name} is {known} and would become {news[name]}, but "

@@ -60,7 +60,8 @@ class Change:
     change is reverted, and those in `removed` return.
 
     `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
-    what was known of its type; `whys` has what calls of a missing one said.  `ids` maps a notebook
+    what was known of its type; `infos` what a missing one was taken for before; `whys` has what
+    calls of a missing one said.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
     `added`.  `pages` are bytes of the data zone as they were before, by address.  `results` is the
     last result before, `values` are those of cells that left.  `effects` say what the run did that
@@ -78,6 +79,7 @@ class Change:
     removed: list[Removed] = field(default_factory=list)
     leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    infos: dict[str, Any] = field(default_factory=dict)
     whys: dict[str, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)

@@ -8,9 +8,9 @@ other stored is nothing that could be known.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
@@ -48,13 +48,14 @@ def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[O
     data = _Data(program, changes)
     written = data.footprints(changes[index:])
     own = [data.own(c) for c in changes[index:]]
+    types = _Types(program, changes[index:])
     taken = [0]
     found: list[Obstacle] = []
     for at, other in enumerate(later, 1):
         born = [r for ranges in own[at:] for r in ranges]
         for base in taken:
             first = changes[index + base]
-            why = _builds_on(program, first, other)
+            why = _builds_on(program, first, other, types)
             if not why and (gone := _common(_merge(written[base]), data.held(other))):
                 why = f"took out what has {data.name(gone)}, which it wrote"
             if not why:
@@ -100,7 +101,7 @@ def patch(other: Change, old: dict[int, bytes]) -> None:
             other.pages[address] = bytes(fresh)
 
 
-def _builds_on(program: Program, first: Change, other: Change) -> str:
+def _builds_on(program: Program, first: Change, other: Change, types: _Types) -> str:
     """How the definitions of `other` rest on those of `first`, or the empty string."""
     for name in other.moved:
         if name in first.moved:
@@ -122,13 +123,35 @@ def _builds_on(program: Program, first: Change, other: Change) -> str:
     for cell in other.arrived if new else ():
         for name in sorted(_uses(program, cell) & new):
             return f"uses @{quote_name(name)}"
-    gone = {n for n in other.moved if _lost(program, n, other)}
-    for removed in first.removed if gone else ():
-        for name in sorted(_uses(program, removed.cell) & gone):
-            return (
-                f"took @{quote_name(name)} away, which cell {removed.cell.number} uses: that would "
-                "come back"
-            )
+    return _disagrees(program, first, other, types)
+
+
+def _disagrees(program: Program, first: Change, other: Change, types: _Types) -> str:
+    """How what would come back does not fit what names have meant since `other`."""
+    after = types.after(other)
+    lost = {n for n, (owner, _) in other.moved.items() if owner and n not in after}
+    for removed in first.removed:
+        number, ghosts = removed.cell.number, {g.name for g in removed.ghosts}
+        for name in sorted((_uses(program, removed.cell) & lost) - ghosts):
+            return f"took @{quote_name(name)} away, which cell {number} uses: that would come back"
+        for name, info in removed.infos.items():
+            if name not in ghosts and name in after and not _agree(info, after[name]):
+                return (
+                    f"defines @{quote_name(name)} as {after[name]}; cell {number}, which would "
+                    f"come back, uses it as {info}"
+                )
+    back = {n: info for n, (owner, info) in first.moved.items() if owner}
+    back |= {
+        name: info
+        for r in first.removed
+        for name, info in r.infos.items()
+        if name not in {g.name for g in r.ghosts}
+    }
+    back |= {g.name: g.info for g in first.ghosts}
+    for cell in other.arrived:
+        for name, info in types.taken(cell).items():
+            if name in back and not _agree(info, back[name]):
+                return f"uses @{quote_name(name)} as {info}; that would be {back[name]} again"
     return ""
 
 
@@ -145,14 +168,9 @@ def _introduced(program: Program, change: Change) -> set[str]:
     return new
 
 
-def _lost(program: Program, name: str, change: Change) -> bool:
-    """Whether a name is not what it was before the change."""
-    symbol, (owner, info) = program.symbol(name), change.moved[name]
-    if not owner:
-        return False
-    if symbol is None or symbol.state is not SymbolState.DEFINED:
-        return True
-    return not same_type(info, symbol.info)
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two types are the same as far as they are known."""
+    return one is None or other is None or same_type(one, other)
 
 
 def _uses(program: Program, cell: Cell) -> set[str]:
@@ -163,6 +181,39 @@ def _uses(program: Program, cell: Cell) -> set[str]:
         known = read_names(read_object(record.object))
         names |= {name for _, name, _ in known.imports} | {e.name for e in known.exports}
     return names
+
+
+class _Types:
+    """What names meant after each of a row of changes, and what cells took them for."""
+
+    def __init__(self, program: Program, changes: Sequence[Change]):
+        self._program = program
+        self._gone = {r.cell.number: r.infos for c in changes for r in c.removed}
+        self._after: dict[int, dict[str, Any]] = {}
+        later: dict[str, tuple[bool, Any]] = {}
+        for change in reversed(changes):
+            found = self._after[id(change)] = {}
+            for name, (owner, info) in change.moved.items():
+                defined, type = later.get(name) or self._now(name)
+                if defined:
+                    found[name] = type
+                later[name] = bool(owner), info
+
+    def after(self, change: Change) -> Mapping[str, Any]:
+        """The types of what a change moved and somebody defined after it."""
+        return self._after[id(change)]
+
+    def taken(self, cell: Cell) -> Mapping[str, Any]:
+        """The types that a cell takes names for."""
+        if cell.image is None:
+            return self._gone.get(cell.number, {})
+        return {s.name: s.info for s in cell.image.refs if s.name}
+
+    def _now(self, name: str) -> tuple[bool, Any]:
+        symbol = self._program.symbol(name)
+        if symbol is None or symbol.state is not SymbolState.DEFINED:
+            return False, None
+        return True, symbol.info
 
 
 class _Data:

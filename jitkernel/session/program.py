@@ -19,7 +19,7 @@ from jitkernel.session.change import Change, Removed
 from jitkernel.session.ghosts import ghosts_of
 from jitkernel.session.ghosts import retype as give_ghost
 from jitkernel.session.libraries import LibraryNames
-from jitkernel.session.signatures import Signature, Variable, signature_of, variable_of
+from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
 from jitkernel.session.store import Store
 
 __all__ = ["Program"]
@@ -195,7 +195,12 @@ class Program:
             elif name in exported:
                 change.moved[name] = before.get(name, (0, None))
                 symbol.info = info
-            elif symbol.info is None:
+            elif symbol.info is None or (
+                # Who took it for something else leaves now, or has left.
+                symbol.state in (SymbolState.MISSING, SymbolState.NULL)
+                and not same_type(symbol.info, info)
+            ):
+                change.infos[name] = symbol.info
                 symbol.info = info
                 self.linker.bind.note(symbol)
         for name in exported.difference(change.moved):
@@ -341,7 +346,7 @@ class Program:
                 image.pins if image else (), held, _text(cell), image is not None,
                 ghosts_of(self.linker, image),
                 tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
-                {s.name: s.info for s in image.refs if s.name} if image else {},
+                {s.name: self._taken_for(s, change) for s in image.refs if s.name} if image else {},
             )
         )  # fmt: skip
         for ghost in change.removed[-1].ghosts:
@@ -358,6 +363,13 @@ class Program:
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             change.ids.setdefault(cell.cell_id, cell.number)
             self.name(cell.cell_id, 0)
+
+    def _taken_for(self, symbol: Symbol, change: Change) -> Any:
+        """What a cell that a change removes takes a symbol for: the type before the change."""
+        if self.linker.symbols.get(symbol.name) is not symbol:
+            return symbol.info  # a ghost's is its own
+        _, before = change.moved.get(symbol.name, (0, None))
+        return before or change.infos.get(symbol.name) or symbol.info
 
 
 def _text(cell: Cell) -> tuple[int, int, int, list[str]]:

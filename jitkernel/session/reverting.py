@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["forget", "revert"]
 
+_NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
+
 
 def revert(program: Program, change: Change) -> Change:
     """Take a change back: what it removed returns to its addresses, what it added goes.
@@ -58,6 +60,9 @@ def _opposite(program: Program, change: Change) -> Change:
             continue
         inverse.moved[name] = symbol.image.cell if symbol.image is not None else 0, symbol.info
         inverse.whys[name] = symbol.why
+    for name in change.infos:
+        symbol = program.symbol(name)
+        inverse.infos[name] = symbol.info if symbol is not None else None
     inverse.ids = {i: program.by_id.get(i, 0) for i in change.ids}
     inverse.types = {n: program.types.get(n) for n in change.types}
     return inverse
@@ -89,13 +94,11 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             if block not in image.blocks:
                 block.holders += 1
                 image.adopted += (block,)
+        haunted = {g.name for g in removed.ghosts}
         for name, info in removed.infos.items():
-            symbol = program.symbol(name)
-            if symbol is None or info is None:
-                continue
-            alone = symbol.state is SymbolState.MISSING and set(symbol.users or ()) <= {image}
-            if symbol.info is None or alone:  # nobody else remembers, or relies on another
-                symbol.info = info
+            symbol = program.symbol(name) if name not in haunted else None
+            if symbol is not None and info is not None and symbol.state in _NOWHERE:
+                symbol.info = info  # as for its other users: see `dependence`
         bind_ghosts(program.linker, image, removed.ghosts)
     if gone:
         program.cells = dict(sorted(program.cells.items()))
@@ -104,12 +107,14 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
 def _move_back(program: Program, change: Change, inverse: Change) -> None:
     """Symbols and types mean what they meant."""
     linker, symbols = program.linker, program.linker.symbols
+    moving = {c.image for c in (*change.arrived, *(r.cell for r in change.removed))}
     for name, (owner, info) in change.moved.items():
         symbol = symbols.get(name)
         if symbol is None:
             continue
         linker.bind.note(symbol)
-        if owner or info is not None:
+        # Nobody will define it: then who was there and uses it takes it for what it is now.
+        if owner or (info is not None and moving.issuperset(symbol.users or ())):
             symbol.info = info
         if owner:
             holder = program.cells.get(owner)

@@ -102,6 +102,11 @@ class Piece:
 Spec = tuple[Piece, ...]
 
 
+def taken(spec: Spec) -> dict[str, str]:
+    """What a cell takes the names for whose type may change."""
+    return {n: p.seen for p in spec for n in p.uses if n in TYPED or n == CHANGING}
+
+
 def source_of(spec: Spec) -> str:
     """A cell's text; it declares all that it uses, so that it means the same at any time."""
     names = {p.name for p in spec}
@@ -113,8 +118,13 @@ def random_spec(rng: Any) -> Spec:
     """A cell; `rng` is a `random.Random`."""
     roll = rng.random()
     if roll < 0.12:
-        name = rng.choice([*TYPED, CHANGING])
-        return (Piece(name, rng.choice(["i32", "i64"]), rng.randrange(1000)),)
+        name, type = rng.choice([*TYPED, CHANGING]), rng.choice(["i32", "i64"])
+        made = Piece(name, type, rng.randrange(1000))
+        if rng.random() < 0.7:
+            return (made,)
+        calls, reads = ("", name) if name == CHANGING else (name, "")
+        user = Piece(rng.choice(FUNCTIONS), "i32", rng.randrange(1000), calls, reads, type)
+        return (made, user)
     names = sorted(rng.sample([*FUNCTIONS, *NUMBERS, *ARRAYS, POINTER], rng.randint(1, 4)))
     seen = rng.choice(["i32", "i64"])
     pieces = []
@@ -167,6 +177,26 @@ class State:
 
     def users(self, name: str) -> set[int]:
         return {c for c in self.cells if name in self.uses(c)}
+
+    def takers(self, name: str, apart: set[int]) -> set[str]:
+        """The types that a name is taken for, except by the cells `apart`; of those that may
+        change."""
+        return {
+            t for c in self.users(name) - apart for n, t in taken(self.cells[c]).items()
+            if n == name
+        }  # fmt: skip
+
+    def superseded(self, spec: Spec, old: int) -> set[int]:
+        """The cells that leave when a cell takes the place of `old`, and their names."""
+        new = {p.name for p in spec}
+        used = {n for p in spec for n in p.uses}
+        losers = {self.owner[n] for n in new if n in self.owner} - {old}
+        found = {c for c in losers if self.names(c) <= new}
+        if old in self.cells and not any(
+            n in used or self.users(n) - {old} for n in self.names(old) - new
+        ):
+            found.add(old)
+        return found
 
     def dependents(self, cell: int) -> set[int]:
         mine = self.names(cell)
@@ -252,6 +282,7 @@ class Walk:
         self.done: list[Step] = []
         self.undone: list[tuple[Step, State]] = []
         self.made: dict[tuple[Spec, bool], Any] = {}
+        self.specs: dict[int, Spec] = {}  # of every cell that there ever was
         self.extra = 0
 
     # -- steps -----------------------------------------------------------------------------------
@@ -260,12 +291,14 @@ class Walk:
         """A cell of definitions; refused where it takes a name for another type."""
         now, names = self.now, {p.name for p in spec}
         uses = {n for p in spec for n in p.uses} - names
-        seen = {n: p.seen for p in spec for n in p.uses if n in TYPED or n == CHANGING}
+        seen = {n: t for n, t in taken(spec).items() if n not in names}
         old = now.ids.get(cell_id, 0) if cell_id else 0
-        if any(n not in now.owner or (now.owner[n] == old and old) for n in seen):
-            return  # what the session knows of its type then depends on more than is modelled
         compiled = self._compiled(spec)
-        if any(now.types[n] != t for n, t in seen.items()):
+        apart = now.superseded(spec, old)
+        if any(
+            now.types[n] != t if n in now.owner else now.takers(n, apart) - {t}
+            for n, t in seen.items()
+        ):
             with pytest.raises(TypeMismatch):
                 self.s.place(compiled, cell_id)
             return
@@ -285,14 +318,10 @@ class Walk:
         names = frozenset(p.name for p in spec)
         losers = {now.owner[n] for n in names if n in now.owner} - {old}
         ghosts = set(now.ghosts)
+        apart = now.superseded(spec, old)
         for piece in spec:
             name = piece.name
-            users = now.users(name) - {old}
-            if (
-                name in now.types
-                and now.types[name] != piece.type
-                and users - {now.owner.get(name)}
-            ):
+            if now.takers(name, apart) - {piece.type}:
                 ghosts |= {(c, name) for c in now.users(name)}
             if name in VARIABLES:
                 if name not in now.owner or now.types[name] != piece.type:
@@ -302,7 +331,7 @@ class Walk:
             now.types[name] = piece.type
             now.owner[name] = number
         now.ghosts = frozenset(ghosts)
-        now.cells[number] = spec
+        now.cells[number] = self.specs[number] = spec
         ids = {cell_id} if cell_id else set()
         if cell_id:
             now.ids[cell_id], now.named[number] = number, cell_id
@@ -427,8 +456,11 @@ class Walk:
     def gc(self, undo: bool = False) -> None:
         """Collect garbage."""
         before, now = self.now, self.now.copy()
-        garbage = now.garbage()
-        assert {n for n, _ in self.s.gc(dry_run=True, undo=undo).cells} == garbage
+        garbage, most = {n for n, _ in self.s.gc(dry_run=True, undo=undo).cells}, now.garbage()
+        assert garbage <= most
+        assert all(now.dependents(c) <= garbage for c in garbage)
+        pointed = self._pointed(most)  # by chance, or by a pointer to what was there before
+        assert all(c in pointed or now.dependents(c) - garbage for c in most - garbage)
         found = self.s.gc(undo=undo)
         assert {n for n, _ in found.cells} == garbage
         if garbage:
@@ -439,6 +471,21 @@ class Walk:
         if undo:
             self.done.clear()
             self.undone.clear()
+
+    def _pointed(self, cells: set[int]) -> set[int]:
+        """Those of the cells that a word of some variable seems to point into."""
+        now, arena = self.now, self.s.arena
+        words = set()
+        for name, value in now.values.items():
+            for at in range(now.place[name] & -8, now.place[name] + len(value), 8):
+                words.add(int.from_bytes(arena.read(at, 8), "little"))
+        found = set()
+        for cell in cells:
+            image = self.s.program.cells[cell].image
+            extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
+            if any(e.start <= word < e.stop for e in extents for word in words):
+                found.add(cell)
+        return found
 
     # -- the model's history ---------------------------------------------------------------------
 
@@ -482,14 +529,24 @@ class Walk:
         made = self._after(at).cells.get(other.cell, ()) if other.arrived else ()
         if new & {n for p in made for n in p.uses}:
             return True
-        lost = {
-            n for n in other.moved
-            if n in other.before.owner
-            and (n not in now.owner or other.before.types[n] != now.types[n])
-        }  # fmt: skip
+        after = self._after(at)
+        lost = {n for n in other.moved if n in other.before.owner and n not in after.owner}
+        back = {n: first.before.types[n] for n in first.moved if n in first.before.owner}
         for cell in first.removed:
-            if lost & {n for p in first.before.cells[cell] for n in p.uses}:
+            uses = first.before.uses(cell)
+            if lost & uses:
                 return True
+            types = {n: t for n, t in taken(first.before.cells[cell]).items() if n in uses}
+            back |= types
+            if any(
+                n in other.moved and n in after.owner and after.types[n] != t
+                for n, t in types.items()
+            ):
+                return True
+        for cell, name in self._after(base).ghosts - first.before.ghosts:
+            back[name] = taken(self.specs[cell])[name]
+        if any(back.get(n, t) != t for n, t in taken(made).items()):
+            return True
         mine = written(first.before, self._after(base))
         theirs = written(other.before, self._after(at))
         if mine & theirs:

@@ -171,7 +171,7 @@ def test_a_long_random_walk_agrees_with_the_model_and_does_not_grow(capsys):
             walk.check(rng.sample(FUNCTIONS, 2))
             if step % CHECKED == 0:
                 walk.check()
-                s.arena.check()
+                s.check()
             if step == WARM:
                 warm = processes(s)
         grown, restarts = growth(s, warm), s.engine.pool.restarts

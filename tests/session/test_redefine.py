@@ -526,3 +526,57 @@ def test_redefinition_is_fast(s):
         s.run(CUBE)
         s.run(SQ)
     assert (time.perf_counter() - began) / 40 < 0.2
+
+
+T32 = "define i32 @t() {\n  ret i32 5\n}"
+T64 = "define i64 @t() {\n  ret i64 -6\n}"
+
+
+def _calls_t(name: str, type: str) -> str:
+    return f"declare {type} @t()\ndefine {type} @{name}() {{\n  %r = call {type} @t()\n  ret {type} %r\n}}"
+
+
+def test_a_missing_function_is_what_its_users_take_it_for(s):
+    s.run(T32)
+    s.evict("t")
+    s.run(_calls_t("f", "i64"))
+    with pytest.raises(TypeMismatch, match=r"is i64 \(\) and would become i32 \(\), but cell"):
+        s.run(T32)
+    s.run(T64)
+    assert s.call("f") == -6
+
+
+def test_an_earlier_version_that_stays_still_counts(s):
+    s.run(_calls_t("f", "i32"), cell_id="x")
+    s.run("declare i32 @f()\ndefine i32 @h() {\n  %r = call i32 @f()\n  ret i32 %r\n}")
+    with pytest.raises(
+        TypeMismatch, match=r"declared here as i64 \(\), but cell \d+ uses it as i32"
+    ):
+        s.run(_calls_t("g", "i64"), cell_id="x")
+
+
+def test_what_an_earlier_version_defined_cannot_be_used_for_another_type(s):
+    s.run(T32, cell_id="x")
+    with pytest.raises(
+        TypeMismatch, match=r"declared here as i64 \(\), but cell \d+ defines it as"
+    ):
+        s.run(_calls_t("g", "i64"), cell_id="x")
+
+
+def test_a_cell_that_leaves_may_have_taken_a_name_for_anything(s):
+    s.run(_calls_t("f", "i32"), cell_id="x")
+    s.run(_calls_t("f", "i64"), cell_id="x", options=RETYPE)
+    s.run(T64)
+    assert s.call("f") == -6
+    s.undo(2)
+    s.run(T32)
+    assert s.call("f") == 5
+
+
+def test_the_rest_of_the_cell_that_defined_a_name_uses_it_too(s):
+    s.run(T32 + "\ndefine i32 @u() {\n  %r = call i32 @t()\n  ret i32 %r\n}")
+    with pytest.raises(TypeMismatch, match=r"cell \d+ uses it as it is"):
+        s.run(T64)
+    s.run(T64, options=RETYPE)
+    with pytest.raises(TypeMismatch, match="run it again"):
+        s.call("u")

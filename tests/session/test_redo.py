@@ -387,3 +387,42 @@ def test_a_user_that_left_meanwhile_comes_back_for_the_type_that_there_was(s):
     s.undo()
     assert s.call("use") == 1
     s.check()
+
+
+def test_what_would_come_back_has_to_fit_what_a_missing_name_is_by_now(s):
+    use = "declare i64 @t()\ndefine i64 @f() {\n  %r = call i64 @t()\n  ret i64 %r\n}"
+    s.run(use, cell_id="x")
+    number = s.run("define i32 @other() {\n  ret i32 1\n}", cell_id="x").cell.number
+    s.run("define i32 @t() {\n  ret i32 5\n}")
+    with pytest.raises(
+        EvictError, match=r"defines @t as i32 \(\); cell \d+, which would come back"
+    ):
+        s.undo(cell=number)
+    s.undo(cell=number, cascade=True)
+    with pytest.raises(TypeMismatch, match=r"is i64 \(\) and would become i32 \(\), but cell"):
+        s.run("define i32 @t() {\n  ret i32 5\n}")
+
+
+def test_what_would_come_back_has_to_fit_what_others_take_a_name_for(s):
+    call = "declare {0} @t()\ndefine {0} @{1}() {{\n  %r = call {0} @t()\n  ret {0} %r\n}}"
+    s.run(call.format("i64", "f"), cell_id="x")
+    number = s.run("define i32 @other() {\n  ret i32 1\n}", cell_id="x").cell.number
+    s.run(call.format("i32", "g"))
+    with pytest.raises(EvictError, match=r"uses @t as i32 \(\); that would be i64 \(\) again"):
+        s.undo(cell=number)
+
+
+def test_a_cell_with_a_stand_in_comes_back_with_it_alone(s):
+    call = "declare {0} @t()\ndefine {0} @{1}() {{\n  %r = call {0} @t()\n  ret {0} %r\n}}"
+    s.run("define i64 @t() {\n  ret i64 5\n}")
+    s.run(call.format("i64", "f"))
+    s.run("define i32 @t() {\n  ret i32 5\n}", options=RETYPE)
+    s.evict("t", force=True)
+    s.run(call.format("i32", "g"))
+    s.evict("f")
+    s.undo(1)
+    s.check()
+    s.run("define i32 @t() {\n  ret i32 7\n}")
+    assert s.call("g") == 7
+    with pytest.raises(TypeMismatch, match="run it again"):
+        s.call("f")
