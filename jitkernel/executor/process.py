@@ -7,7 +7,6 @@ served is in conversation.py.  Start from `Executor.call`.
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +15,13 @@ from typing import Any
 
 from jitkernel.errors import JitError
 from jitkernel.executor import control
+from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import HEAD, Conversation
 from jitkernel.executor.peek import peek
 from jitkernel.executor.records import (
     ExecutorSettings,
     FaultRecord,
     Outcome,
-    decode_record,
-    signal_name,
 )
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, control_words
@@ -33,17 +31,10 @@ __all__ = ["Executor"]
 
 _CALL, _CHECK, _PARK, _UNPARK = 1, 2, 3, 4  # served by the native loop (native/serve.ll)
 _WORD = struct.Struct("<Q")
-_RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 _OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _HEALTH = 0.1  # seconds for a check to be answered
-_CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
-
-_LOST = (
-    "the executor was started again: memory from malloc, open files and threads are lost; "
-    "functions and globals in the arena are as they were"
-)
 
 
 class Executor:
@@ -73,6 +64,7 @@ class Executor:
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
         done = self._data + control.FIELDS["wake_done"]
+        self._aftermath = Aftermath(self._get, self._view, self._data)
         self._waking = Waking(self._get, self._put, self._view, done)
         self._talk = Conversation(
             settings or ExecutorSettings(), self._get, self._put, self._waking
@@ -264,66 +256,25 @@ class Executor:
         if answer is None:
             # The process is gone, or has to go.
             status = self._talk.detach(0.0 if stop else _PATIENCE)
-            outcome = self._last_words(status, seq, ret_size, cause, stop is not None)
+            words = self._aftermath.last_words(
+                status, seq, self._result(ret_size), cause, stop is not None, self.generation
+            )
             self.start()
-            return outcome
+            return words
         if not answer[2]:
             lost = "the cell closed a standard stream; it was opened again"
             return Outcome("ok", self._result(ret_size), lost=lost)
-        kind, record = self._record(seq, cause)
+        kind, record = self._aftermath.record(seq, cause, self.generation)
         done = self._get("progress")
         sick = bool(answer[3]) or record is None
-        if record is not None and not sick and (record.library or self._left_library(record)):
+        codes = self._services.code(self.generation)
+        if record is not None and not sick and (record.library or left_library(record, codes)):
             record = replace(record, library=True)
             sick = not self._healthy()
         if not sick:
             return Outcome(kind, record=record, done=done)
         self.respawn()
-        return Outcome(kind, record=record, respawned=True, lost=_LOST, done=done)
-
-    def _last_words(
-        self, status: int, seq: int, ret_size: int, cause: str, stopped: bool
-    ) -> Outcome:
-        """What the words in shared memory and the exit status tell of a process that is gone."""
-        kind, record = self._record(seq, cause)
-        done = self._get("progress")
-        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
-        if status == _CUT:
-            how = "lost its descriptors, which the cell closed"
-        if self._get("done_seq") == seq and not self._get("done_stopped"):
-            lost = f"the executor {how}; {_LOST}"
-            return Outcome("ok", self._result(ret_size), respawned=True, lost=lost)
-        if stopped and status == -signal.SIGKILL:
-            kind, record = "interrupted", record or self._bare_record(cause)
-        elif record is None and status >= 0 and self._get("seq") == seq:
-            kind, record = "exit", replace(self._bare_record("exit"), status=status)
-        if record is not None:
-            return Outcome(kind, record=record, respawned=True, lost=_LOST, done=done)
-        started = self._get("seq") == seq
-        lost = f"the executor {how}; {_LOST}"
-        return Outcome("died", respawned=True, lost=lost, started=started, done=done)
-
-    def _bare_record(self, cause: str) -> FaultRecord:
-        refused = cause == "stdin"
-        return FaultRecord(cause=cause, stdin_refused=refused, generation=self.generation)
-
-    def _record(self, seq: int, cause: str) -> tuple[str, FaultRecord | None]:
-        """Kind and fault record of a call, from shared memory; None where nothing was recorded."""
-        words = _RECORD.unpack_from(self._view, self._data + control.RECORD_AT)
-        if words[control.RECORD["seq"]] != seq:
-            return "died", None
-        at = self._data + control.STACK_AT
-        stack = bytes(self._view[at : at + control.STACK_SIZE])
-        return decode_record(words, stack, self.generation, cause)
-
-    def _left_library(self, record: FaultRecord) -> bool:
-        """Whether the stack may hold frames of a library: it may own locks that are never freed."""
-        codes = self._services.code(self.generation)
-        if not codes:
-            return True
-        low, high = min(c.start for c in codes), max(c.stop for c in codes)
-        words = struct.unpack(f"<{len(record.stack) // 8}Q", record.stack[: len(record.stack) & -8])
-        return any(low <= w < high and any(w in c for c in codes) for w in words)
+        return Outcome(kind, record=record, respawned=True, lost=LOST, done=done)
 
     def _healthy(self) -> bool:
         """Whether the library still works for the cell's thread and for a fresh one."""

@@ -71,22 +71,21 @@ class _Cursor:
         return value
 
     def uleb(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
+        return self._leb()[0]
 
     def sleb(self) -> int:
+        value, bits = self._leb()
+        return value - (1 << bits) if value >> bits - 1 else value
+
+    def _leb(self) -> tuple[int, int]:
+        """A number in groups of seven bits, and how many bits those were (DWARF 7.6)."""
         value = shift = 0
         while True:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             shift += 7
             if not byte & 0x80:
-                return value - (1 << shift) if byte & 0x40 else value
+                return value, shift
 
     def pointer(self, encoding: int) -> int:
         here = self.address + self.at

@@ -33,7 +33,7 @@ from jitkernel.session.snapshot import DataShadow
 from jitkernel.session.store import Store
 from jitkernel.session.undo import UndoHistory
 
-__all__ = ["Core"]
+__all__ = ["Core", "refused"]
 
 
 class Core:
@@ -182,3 +182,12 @@ class Core:
         self._keeper.close()
         self.engine.close()
         self.store.close()
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """The system's words, where it says no, as JitError."""
+    try:
+        yield
+    except OSError as error:
+        raise JitError(f"{what}: {error.strerror or error}") from None

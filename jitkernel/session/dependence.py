@@ -368,11 +368,4 @@ def _apart(ranges: Sequence[Range], other: Sequence[Range]) -> list[Range]:
 
 def _common(ranges: Sequence[Range], other: Sequence[Range]) -> list[Range]:
     """What is in both; both are merged."""
-    found: list[Range] = []
-    for low, high in ranges:
-        for first, last in other[max(bisect_left(other, (low, 0)) - 1, 0) :]:
-            if first >= high:
-                break
-            if last > low:
-                found.append((max(low, first), min(high, last)))
-    return found
+    return _apart(ranges, _apart(ranges, other))

@@ -18,7 +18,7 @@ from jitkernel.session.relinking import relink
 if TYPE_CHECKING:
     from jitkernel.session.program import Program
 
-__all__ = ["closure", "evict"]
+__all__ = ["closure", "evict", "listed"]
 
 
 def closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
@@ -91,10 +91,8 @@ def evict(
     everything, words = closure(program, cells)
     if words and not (cascade or force):
         what = ", ".join(f"cell {c.number}" for c in cells)
-        shown = "\n".join(f"  {w}" for w in words[:10])
-        more = f"\n  and {len(words) - 10} more" if len(words) > 10 else ""
         raise EvictError(
-            f"{what} cannot be evicted, others use it:\n{shown}{more}\n"
+            f"{what} cannot be evicted, others use it:\n{listed(words)}\n"
             "Take them along with --cascade, or leave stubs that raise with --force",
             words,
         )
@@ -112,6 +110,12 @@ def evict(
                 symbol.why = f"cell {cell.number}, which defined it, was evicted"
             program.remove(cell, CellState.EVICTED, owned, change)
     return going
+
+
+def listed(words: Sequence[str]) -> str:
+    """What is in the way, a line each: the first ten, and how many more."""
+    lines = [f"  {w}" for w in words[:10]]
+    return "\n".join([*lines, f"  and {len(words) - 10} more"] if words[10:] else lines)
 
 
 def _hand_over(program: Program, cell: Cell, leaving: set[int]) -> None:

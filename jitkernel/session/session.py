@@ -7,14 +7,14 @@ from typing import Any
 
 from jitkernel.compiler import ContextAccount
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import SymbolState
 from jitkernel.session import account
 from jitkernel.session.caller import Caller
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.contexts import use_context
-from jitkernel.session.core import Core
+from jitkernel.session.core import Core, refused
 from jitkernel.session.definer import Definer
 from jitkernel.session.finding import find, find_all
 from jitkernel.session.garbage import Garbage, collect
@@ -358,10 +358,8 @@ class Session(Core):
         Raises JitError with the loader's words.
         """
         with self.turn():
-            try:
+            with refused(f"{path} cannot be loaded"):
                 self.engine.executor.library(path)
-            except OSError as error:
-                raise JitError(f"{path} cannot be loaded: {error.strerror or error}") from None
             return [s.name for s in self.program.linker.retry_missing()]
 
     def link(self, path: str) -> Result:
@@ -375,19 +373,13 @@ class Session(Core):
 
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
-        with self.lock:
-            try:
-                self.engine.executor.chdir(path)
-            except OSError as error:
-                raise JitError(f"{path}: {error.strerror or error}") from None
+        with self.lock, refused(path):
+            self.engine.executor.chdir(path)
 
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
-        with self.lock:
-            try:
-                self.engine.executor.setenv(name, value)
-            except OSError as error:
-                raise JitError(f"{name}: {error.strerror or error}") from None
+        with self.lock, refused(name):
+            self.engine.executor.setenv(name, value)
 
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""

@@ -8,6 +8,7 @@ from jitkernel.errors import EvictError, UsageError
 from jitkernel.session.cell import cells_words
 from jitkernel.session.change import Change
 from jitkernel.session.effects import lasting
+from jitkernel.session.eviction import listed
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -32,10 +33,8 @@ def undo_one(session: Core, cell: int | None, name: str, cascade: bool) -> list[
     later = history.obstacles(change)
     if later and not cascade:
         words = [f"{o.change.title} ({o.why})" for o in later]
-        shown = "\n".join(f"  {w}" for w in words[:10])
-        more = f"\n  and {len(words) - 10} more" if len(words) > 10 else ""
         raise EvictError(
-            f"{change.title} cannot be undone by itself, later runs build on it:\n{shown}{more}\n"
+            f"{change.title} cannot be undone by itself, later runs build on it:\n{listed(words)}\n"
             "Nothing was undone. --cascade takes those back too",
             words,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,19 +44,6 @@ out:
   ret void
 }
 """
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Session]:
-    with Session(capacity=64 << 20) as session:
-        yield session
-
-
-@pytest.fixture
-def s(shared: Session) -> Iterator[Session]:
-    shared.reset()
-    yield shared
-    shared.check()
 
 
 def failure(session: Session, exercise: grading.Exercise, source: str) -> list[str]:

@@ -14,20 +14,6 @@ from jitkernel import Session
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Session]:
-    with Session(capacity=64 << 20) as session:
-        yield session
-
-
-@pytest.fixture
-def s(shared: Session) -> Iterator[Session]:
-    """The module's session, empty; its books are proved when the test is over."""
-    shared.reset()
-    yield shared
-    shared.check()
-
-
 @pytest.fixture
 def fresh() -> Iterator[Callable[..., Session]]:
     """Makes sessions with settings of their own."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.kernel.magics.inspecting import one_of
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.targets import SHOWN
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -135,9 +136,6 @@ COMPILE_OPTIONS = (
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
 )
-_TARGET = Argument(
-    "target", "a function or a cell; without it, the last cell", "?", completes="target"
-)
 
 MAGICS = (
     Magic(
@@ -145,7 +143,7 @@ MAGICS = (
         "The LLVM IR of a function or a cell, as it was given to the compiler.",
         ir,
         (
-            _TARGET,
+            SHOWN,
             Argument("--raw", "as LLVM has it before its first pass", "flag"),
             Argument("--opt", "after its last pass", "flag"),
             Argument("--diff", "what the passes changed", "flag"),
@@ -180,7 +178,7 @@ MAGICS = (
         "object",
         "A cell's relocatable object, and what the linker made of each relocation.",
         object_file,
-        (_TARGET,),
+        (SHOWN,),
         example="%object @sq",
     ),
     Magic(
@@ -188,7 +186,7 @@ MAGICS = (
         "Control flow of a function: its blocks and where each can go next.",
         cfg,
         (
-            _TARGET,
+            SHOWN,
             Argument("--raw", "as the cell is written, before any pass", "flag"),
             Argument("-O", "as this optimisation level has it", choices=("0", "1", "2", "3")),
             Argument("--around", "draw the blocks around this one, such as %loop"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.targets import SHOWN
 from jitkernel.views.view import View, escape
 
 if TYPE_CHECKING:
@@ -145,23 +146,20 @@ def opt(frontend: Frontend, arguments: Any) -> None:
 
 
 _EVERY = 0.5  # seconds between two words of progress
-_TARGET = Argument(
-    "target", "a function or a cell; without it, the last cell", "?", completes="target"
-)
 
 MAGICS = (
     Magic(
         "explain",
         "All that became of a function or a cell, from its source to its bytes in the arena.",
         explain,
-        (_TARGET, Argument("--syntax", "how to write assembly", choices=("intel", "att"))),
+        (SHOWN, Argument("--syntax", "how to write assembly", choices=("intel", "att"))),
         example="%explain @sq",
     ),
     Magic(
         "timeline",
         "Microseconds of each step of a cell: parse, verify, optimise, emit, link, run.",
         timeline,
-        (_TARGET,),
+        (SHOWN,),
         example="%timeline 3",
     ),
     Magic(
@@ -169,7 +167,7 @@ MAGICS = (
         "Which pass of the optimiser changed what, step by step, each step verified.",
         passes,
         (
-            _TARGET,
+            SHOWN,
             Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
             Argument(
                 "--stop-after",
@@ -184,7 +182,7 @@ MAGICS = (
         "Machine IR after instruction selection, after register allocation, final; spills marked.",
         mir,
         (
-            _TARGET,
+            SHOWN,
             Argument("--isel", "after instruction selection alone", "flag"),
             Argument("--regalloc", "after register allocation alone", "flag"),
             Argument("--final", "as it is emitted alone", "flag"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.targets import CELLS
 from jitkernel.views.names import bare, written
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ MAGICS = (
         "Free cells or symbols. Refused while others use them, unless told what to do with those.",
         evict,
         (
-            Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target"),
+            CELLS,
             Argument("--cascade", "free everything that uses them too", "flag"),
             Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.targets import CELLS
 from jitkernel.kernel.settings import parse_size
 from jitkernel.views.view import size_text
 
@@ -64,8 +65,6 @@ def hibernate(frontend: Frontend, arguments: Any) -> None:
     frontend.print(f"the code of {which} left memory ({size}); a call brings it back")
 
 
-_TARGET = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target")
-
 MAGICS = (
     Magic(
         "budget",
@@ -82,14 +81,14 @@ MAGICS = (
         "keep",
         "Keep the code of cells in memory whatever the budget; without a target, which are kept.",
         keep,
-        (_TARGET, Argument("--off", "no longer", "flag")),
+        (CELLS, Argument("--off", "no longer", "flag")),
         example="%keep @sq",
     ),
     Magic(
         "hibernate",
         "Take the code of cells out of memory until somebody calls it.",
         hibernate,
-        (_TARGET,),
+        (CELLS,),
         example="%hibernate @sq",
     ),
 )
