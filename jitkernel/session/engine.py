@@ -179,8 +179,7 @@ class Engine:
         linker, executor = self.linker, self.executor
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
-        unwind = linker.unwind
-        executor.unwind = (unwind.start, unwind.generation)
+        self.tell_unwind()
         outcome = executor.call(thunk, function, arguments, result)
         if outcome.kind == "interrupted":
             self.stopping = False  # that is done; what tells of it is not to be stopped
@@ -190,11 +189,15 @@ class Engine:
                 self.notices.append(outcome.lost)
         return outcome
 
+    def tell_unwind(self) -> None:
+        """The executor finds out what the unwind tables are now."""
+        unwind = self.linker.unwind
+        self.executor.unwind = (unwind.start, unwind.generation)
+
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
-        linker, executor = self.linker, self.executor
-        executor.unwind = (linker.unwind.start, linker.unwind.generation)
-        outcome = executor.call_many(addresses)
+        self.tell_unwind()
+        outcome = self.executor.call_many(addresses)
         if outcome.respawned:
             self.renew()
         return outcome

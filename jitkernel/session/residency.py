@@ -211,6 +211,7 @@ class Residency:
             if cell.state is CellState.HIBERNATED:
                 self._engine.arena.retain_text(not alone)
                 self._relink(cell, alone)
+                self._engine.tell_unwind()
                 self.woken += 1
         except JitError as error:
             if found is not None:

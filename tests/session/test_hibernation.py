@@ -379,6 +379,37 @@ def test_an_exception_crosses_code_that_came_back(s: Session) -> None:
         s.check()
 
 
+def test_an_exception_crosses_code_that_came_back_after_another_one(s: Session) -> None:
+    """The unwinder keeps what it has found out about the code that was there at the first one."""
+    if not _has_cxx(s):
+        pytest.skip("libstdc++ cannot be loaded")
+    throw = (
+        "define void @t{0}() {{\n  %e = call ptr @__cxa_allocate_exception(i64 4)\n"
+        "  store i32 {0}, ptr %e\n  call void @__cxa_throw(ptr %e, ptr @_ZTIi, ptr null)\n"
+        "  unreachable\n}}"
+    )
+    s.run(
+        "@_ZTIi = external constant ptr\ndeclare ptr @__cxa_allocate_exception(i64)\n"
+        "declare void @__cxa_throw(ptr, ptr, ptr)\n" + throw.format(1)
+    )
+    s.run(throw.format(2))
+    s.run(
+        "declare i32 @__gxx_personality_v0(...)\ndeclare ptr @__cxa_begin_catch(ptr)\n"
+        "declare void @__cxa_end_catch()\n"
+        "define i32 @caught(ptr %f) personality ptr @__gxx_personality_v0 {\n"
+        "  invoke void %f() to label %fine unwind label %bad\nfine:\n  ret i32 0\n"
+        "bad:\n  %l = landingpad { ptr, i32 } catch ptr null\n"
+        "  %x = extractvalue { ptr, i32 } %l, 0\n  %p = call ptr @__cxa_begin_catch(ptr %x)\n"
+        "  %v = load i32, ptr %p\n  call void @__cxa_end_catch()\n  ret i32 %v\n}"
+    )
+    calls = "".join(f"  %v{i} = call i32 @caught(ptr @t{i % 2 + 1})\n" for i in range(4))
+    s.run(f"define i32 @all() {{\n{calls}  %r = add i32 %v2, %v3\n  ret i32 %r\n}}")
+    for which in ("t2", "t1"):
+        s.hibernate(which)
+        assert s.call("all") == 3
+        s.check()
+
+
 def _has_cxx(s: Session) -> bool:
     try:
         s.load("libstdc++.so.6")

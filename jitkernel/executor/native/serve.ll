@@ -1,7 +1,7 @@
 ; Requests served one after another (process.py sends them), and the watch for the kernel
 ; process's end.
 
-; Register the unwind tables again when the kernel process has changed them.
+; Register the unwind tables again when the kernel process has changed them, in one's turn.
 define internal void @renew_unwind() #0 {
   %generation = load volatile i64, ptr $unwind_generation
   %seen = load volatile i64, ptr $seen_generation
@@ -153,7 +153,16 @@ call:
   store volatile i64 0, ptr $progress
   store volatile i64 0, ptr $r_seq
   store volatile i64 %seq, ptr $seq
+  %generation = load volatile i64, ptr $unwind_generation
+  %seen = load volatile i64, ptr $seen_generation
+  %current = icmp eq i64 %generation, %seen
+  br i1 %current, label %run, label %renew
+renew:
+  call void @take_turn()
   call void @renew_unwind()
+  call void @end_turn()
+  br label %run
+run:
   %thunk_at = getelementptr i8, ptr $frame, i64 16
   %thunk = load volatile i64, ptr %thunk_at
   %fn_at = getelementptr i8, ptr $frame, i64 24
@@ -174,7 +183,7 @@ clean:
   store volatile i64 0, ptr $record_kept
   br label %answer
 answer:
-  %sick = phi i32 [ 0, %call ], [ %untidy, %clean ]
+  %sick = phi i32 [ 0, %run ], [ %untidy, %clean ]
   %stopped64 = zext i32 %stopped to i64
   %sick64 = zext i32 %sick to i64
   call void @reply(i64 1, i64 %seq, i64 %stopped64, i64 %sick64)

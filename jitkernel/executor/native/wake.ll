@@ -5,22 +5,14 @@
 ; threads wait at their next instruction of session code.  The request is the control word
 ; `wake_stub`, beside it `wake_alone`: whether nobody else can be running session code.  The answer
 ; is `wake_target` and then `wake_done`, a futex.  A message on the socket says that there is a
-; request; where the cell has closed it the kernel process finds it by looking.
+; request; where the cell has closed it the kernel process finds it by looking.  The unwinder keeps
+; a sorted table from the first exception on, so it is told of the code that came.
 
 ; The address of the code behind a stub, 0 where it cannot come back.
 define dso_local i64 @jk_fetch(i64 %stub) #0 {
 entry:
   %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  br label %take
-take:
-  %r = cmpxchg ptr $wake_lock, i32 0, i32 1 seq_cst seq_cst
-  %mine = extractvalue { i32, i1 } %r, 1
-  br i1 %mine, label %ask, label %queue
-queue:
-  %lock = ptrtoint ptr $wake_lock to i64
-  call void @doze(i64 %lock, i64 1)
-  br label %take
-ask:
+  call void @take_turn()
   store atomic i64 %tid, ptr $wake_tid seq_cst, align 8
   %single = call i1 @single()
   %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
@@ -49,8 +41,35 @@ sleep:
   br label %wait
 answered:
   %target = load volatile i64, ptr $wake_target
+  br i1 %parent, label %renew, label %leave  ; what is registered is said for the parent alone
+renew:
+  call void @renew_unwind()
+  br label %leave
+leave:
   call void @let_go()
   ret i64 %target
+}
+
+; One thread at a time asks for code, or has unwind tables registered.
+define internal void @take_turn() #0 {
+  br label %take
+take:
+  %r = cmpxchg ptr $wake_lock, i32 0, i32 1 seq_cst seq_cst
+  %mine = extractvalue { i32, i1 } %r, 1
+  br i1 %mine, label %done, label %queue
+queue:
+  %lock = ptrtoint ptr $wake_lock to i64
+  call void @doze(i64 %lock, i64 1)
+  br label %take
+done:
+  ret void
+}
+
+define internal void @end_turn() #0 {
+  store atomic i32 0, ptr $wake_lock seq_cst, align 4
+  %lock = ptrtoint ptr $wake_lock to i64
+  %r = call i64 @sys(i64 202, i64 %lock, i64 1, i64 1, i64 0, i64 0, i64 0)
+  ret void
 }
 
 ; Whether the program has no threads of its own; only where it has is the text zone closed: for a
@@ -78,9 +97,7 @@ define internal void @let_go() #0 {
   store volatile i64 0, ptr $wake_stub
   store atomic i64 0, ptr $wake_tid seq_cst, align 8
   call void @unlock_text()
-  store atomic i32 0, ptr $wake_lock seq_cst, align 4
-  %lock = ptrtoint ptr $wake_lock to i64
-  %r = call i64 @sys(i64 202, i64 %lock, i64 1, i64 1, i64 0, i64 0, i64 0)
+  call void @end_turn()
   ret void
 }
 
