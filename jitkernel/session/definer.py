@@ -162,13 +162,13 @@ class Definer(Relay):
             if change.added is not None:
                 self.session.history.cancel(change)
             raise
-        cell.used = self.session.residency.clock
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         self.session.store.put(
             Record(cell.number, source, request.source, request.first_line,
                    row(request.options), compiled.object, tuple(request.nobuiltin))
         )  # fmt: skip
+        self.session.residency.arrived(cell)
         for removed in change.removed:
             self.session.graves.add(*removed.text)
         self._hide_block(image)

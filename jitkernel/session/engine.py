@@ -176,7 +176,7 @@ class Engine:
 
     def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
-        linker, executor = self.linker, self.executor
+        executor = self.executor
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
         self.tell_unwind()

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Residency"]
 
-_SLACK = 32  # where the budget is exceeded, this part of it is made free,
-_MOST = 32 << 10  # but no more bytes than this: the run that exceeds it waits for that
+#: Where the budget is exceeded, some more cells leave than have to, up to this part of it: so few
+#: that the run which waits for that does not take much longer than others.
+_AHEAD, _SLACK = 7, 32
 
 
 class Residency:
@@ -69,6 +70,13 @@ class Residency:
             if cell.state is CellState.HIBERNATED:
                 self.bring_back(cell)
 
+    def arrived(self, cell: Cell) -> None:
+        """A cell has been placed.  Under a budget it is found out whether it may leave, while what
+        it was made from is still at hand."""
+        cell.used = self.clock
+        if self.budget and cell.image is not None and gain(cell.image) > 0:
+            self.why_not(cell)
+
     def mark(self, images: Iterable[Image | None]) -> None:
         """Instructions that are about to run refer to these images."""
         cells = self._program.cells
@@ -87,17 +95,17 @@ class Residency:
         """Make the code that is in memory fit the budget; nothing while threads may run it."""
         if not self.budget or self.code <= self.budget or self._engine.executor.threads:
             return
-        goal = self.budget - min(self.budget // _SLACK, _MOST)
+        goal, ahead = self.budget - self.budget // _SLACK, _AHEAD
         fresh = False
         if len(self._asleep) > 4 * len(self._program.cells) + 64:  # of cells that are gone, too
             cells = self._program.cells
             self._asleep = {at: to for at, to in self._asleep.items() if to[0] in cells}
         # Where the zone is too full for stubs, the code stays where it is.
         with self._engine.writing(), contextlib.suppress(ArenaFull):
-            while self.code > goal:
+            while self.code > self.budget or (ahead and self.code > goal):
                 if not self._queue:
-                    if fresh:
-                        return  # the rest has to stay
+                    if fresh or self.code <= self.budget:
+                        return  # the rest has to stay, or may
                     self._queue, self._sorted, fresh = self._latest(), self.clock, True
                     continue
                 cell = self._queue.pop()
@@ -105,6 +113,7 @@ class Residency:
                 if cell.image is None or gain(cell.image) <= 0:
                     continue  # what would stand for its code is larger
                 if (cell.used <= self._sorted or fresh) and not self.why_not(cell):
+                    ahead -= self.code <= self.budget
                     self._hibernate(cell)
 
     def hibernate(self, cell: Cell) -> None:
