@@ -15,7 +15,7 @@ from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
 from jitkernel.kernel.shell import ShellCommand
-from jitkernel.views.view import View, escape
+from jitkernel.views.view import View, escape, prose
 
 if TYPE_CHECKING:
     from traitlets.config import Configurable
@@ -196,13 +196,14 @@ class Frontend:
         """A value that is not the cell's last one."""
         shown = f"{label} = {text}" if label else text
         if html and label:
-            html = html.replace("<pre>", f"<pre>{escape(label)} = ", 1)
+            opening = html[: html.index(">") + 1]
+            html = f"{opening}{escape(label)} = {html.removeprefix(opening)}"
         self.display(View(shown, html))
 
     def note(self, text: str) -> None:
         """A status line."""
         if self.setting("JITKernel.status_line"):
-            self.display(View(text, f"<small>{escape(text)}</small>"))
+            self.display(View(text, f"<small>{prose(text)}</small>"))
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
         magics.run_line_magic(self, action.name, action.rest, within=True)

@@ -16,7 +16,7 @@ from jitkernel.kernel.completion import cell_language, magic_of
 from jitkernel.kernel.magics import BY_NAME, named
 from jitkernel.kernel.magics.table import Magic, help_text
 from jitkernel.views.names import bare, written
-from jitkernel.views.view import View, escape, join, listing
+from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -118,9 +118,10 @@ def _symbol(frontend: Frontend, symbol: Symbol, level: int) -> View:
     name = written(symbol.name)
     head = View(
         "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in rows)]),
-        f"<p><b>{escape(name)}</b></p><table><tbody>"
+        f"<p><b>{prose(name)}</b></p><table><tbody>"
         + "".join(
-            f'<tr><th scope="row">{escape(key)}</th><td>{escape(value)}</td></tr>'
+            f'<tr><th scope="row" style="text-align:left">{prose(key)}</th>'
+            f'<td style="text-align:left">{prose(value)}</td></tr>'
             for key, value in rows
         )
         + "</tbody></table>",

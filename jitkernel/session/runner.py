@@ -4,7 +4,6 @@ Start from `Runner.run`.
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -41,6 +40,7 @@ from jitkernel.languages.llvm import (
 )
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.values import preformatted
 from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
@@ -346,4 +346,4 @@ class Runner(Definer):
             return own, ""
         describe = self.session.places.describe
         text, found = value.text(describe), value.html(describe)
-        return text, "" if found == f"<pre>{html.escape(text)}</pre>" else found
+        return text, "" if found == preformatted(text) else found

@@ -10,7 +10,7 @@ from jitkernel.session.tenants import STATES, Tenant, tenants
 from jitkernel.views.arena_parts import LETTERS, Part, letter, level, parts
 from jitkernel.views.arena_picture import draw
 from jitkernel.views.names import written
-from jitkernel.views.view import View, escape, join, table
+from jitkernel.views.view import View, join, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -50,7 +50,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
         text.append(f"%arena {zone} NUMBER lists the extents of a part.")
     drawn = {n: strips[n] if n in many else rows for n, rows in found.items()}
     details = "".join(
-        f"<details><summary>{escape(view.text.splitlines()[0])}</summary>{view.html}</details>"
+        f"<details><summary>{prose(view.text.splitlines()[0])}</summary>{view.html}</details>"
         for view in lists.values()
     )
     return View("\n\n".join(text), _picture(found, drawn) + books.html + details)

@@ -20,7 +20,7 @@ from jitkernel.views.disassembly import decode
 from jitkernel.views.names import bare, written
 from jitkernel.views.neighbourhood import links, nearest, within
 from jitkernel.views.target import find
-from jitkernel.views.view import WIDTH, View, escape, table
+from jitkernel.views.view import WIDTH, View, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -139,7 +139,7 @@ def _view(
         return text
     image, words, rest = _drawing(session, functions, shown, here, arrows, f"{title}: {said}.")
     note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
-    html = f"{image}<p>{escape(f'{words} {rest}'.strip())}</p>{text.html}"
+    html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
     return View(text.text + note, html)
 
 

@@ -12,7 +12,7 @@ from jitkernel.session.source_lines import request_of
 from jitkernel.views.flow_picture import draw_flow
 from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
-from jitkernel.views.view import View, escape, join, listing, table
+from jitkernel.views.view import View, join, listing, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Flow, Options
@@ -111,7 +111,7 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     legend = (
         "T and F mark where a condition that holds, or does not, leads; dashed arrows lead back."
     )
-    html = f"{image}<p>{escape(f'{legend} {drawn}'.strip())}</p>{shown.html}"
+    html = f"{image}<p>{prose(f'{legend} {drawn}'.strip())}</p>{shown.html}"
     html += f"<details><summary>{count} instructions</summary>{code.html}</details>"
     return View(shown.text + (f"\n{drawn}" if drawn else "") + f"\n\n{code.text}", html)
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from jitkernel.views.view import WIDTH, escape, preformatted
+from jitkernel.views.view import WIDTH, escape, preformatted, prose
 
 __all__ = ["clip", "details", "difference_html", "fold"]
 
@@ -52,6 +52,4 @@ def difference_html(lines: Sequence[str]) -> str:
 
 def details(summary: str, body: str, open_: bool = False) -> str:
     """A part that can be folded; where a site drops that, it is simply there."""
-    return (
-        f"<details{' open' if open_ else ''}><summary>{escape(summary)}</summary>{body}</details>"
-    )
+    return f"<details{' open' if open_ else ''}><summary>{prose(summary)}</summary>{body}</details>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jitkernel.views.view import View, join, size_text, table
+from jitkernel.views.view import View, join, paragraph, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -35,6 +35,8 @@ def contexts(session: Session) -> View:
     words = f"cells use {session.settings.context} contexts; {account.live} outlive their compile"
     if account.lost:
         words += f"; {account.lost} went with a worker that was replaced (code stays)"
+    if not rows:
+        return paragraph(words)
     summary = table(
         "Left in the compiler by each compile",
         ("context", "#compiles", "#median", "#in all", "#resident"),

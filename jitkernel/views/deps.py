@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.names import written
 from jitkernel.views.target import find
-from jitkernel.views.view import View, table
+from jitkernel.views.view import View, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -78,7 +78,7 @@ def deps(session: Session, target: int | str | None = None) -> View:
         return view
     if len(linked) > DRAWN:
         words = f"For a picture there are too many cells; {DRAWN} can be drawn."
-        return View(f"{view.text}\n{words}", f"{view.html}<p>{words}</p>")
+        return View(f"{view.text}\n{words}", f"{view.html}<p>{prose(words)}</p>")
     nodes = [
         Node(
             str(n),

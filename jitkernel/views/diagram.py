@@ -19,6 +19,7 @@ LINE = 15  # pixels from line to line
 PAGE = 770  # pixels that a page has
 _SIDE, _HEAD = 8, 18
 _LETTERS = (60, 48, 38, 30, 24, 18)  # of a line, where that is needed to fit
+_FOLDED = (38, 30, 24, 18)
 
 #: fill and border width by kind of box
 _FILLS = {"": ("#dcebf7", 1.0), "entry": ("#f0e442", 1.0), "loop": ("#dcebf7", 2.5),
@@ -50,13 +51,14 @@ class Arrow:
 def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     """HTML of the picture; `alt` says in one sentence what it shows, with the numbers.
 
-    Lines are cut where that makes it fit a page.
+    Lines are cut where that makes it fit a page; where it does not, layers are folded.
     """
-    for letters in _LETTERS:
+    widths = [(letters, float("inf")) for letters in _LETTERS]
+    for letters, page in [*widths, *((letters, float(PAGE)) for letters in _FOLDED)]:
         cut = [replace(n, title=_cut(n.title, letters), lines=[_cut(t, letters) for t in n.lines])
                for n in nodes]  # fmt: skip
         boxes = {node.key: _box(node, arrows) for node in cut}
-        drawing = lay_out(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows])
+        drawing = lay_out(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
         if drawing.width <= PAGE:
             break
     return _draw(cut, arrows, boxes, drawing, alt)

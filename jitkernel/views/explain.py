@@ -23,7 +23,7 @@ from jitkernel.views.parts import parts
 from jitkernel.views.passes import changed_steps, look, object_note, untouched
 from jitkernel.views.target import find
 from jitkernel.views.timeline import timeline
-from jitkernel.views.view import View, escape, listing, table, time_text
+from jitkernel.views.view import View, listing, paragraph, prose, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
@@ -76,7 +76,7 @@ def explain(
         try:
             view = make()
         except UsageError as error:
-            view = View(str(error), f"<p>{escape(str(error))}</p>")
+            view = View(str(error), f"<p>{prose(str(error))}</p>")
         rule = f"== {head} =="
         text.append(View(f"{rule}\n{view.text}", details(head, view.html, open_=head in _OPEN)))
     return View("\n\n".join(v.text for v in text), "".join(v.html for v in text))
@@ -147,7 +147,7 @@ def _written(session: Session, number: int, only: str) -> View:
     module = module_text(session, number)
     if module.strip() == session.source(number).strip():
         words = "Just what is above: nothing was added to it."
-        return View(words, f"<p>{words}</p>")
+        return paragraph(words)
     body = (entity(module, written(only)) if only else "") or module
     return _cut(
         f"the module of cell {number}: its definitions, and what the session declared for them",
@@ -164,7 +164,7 @@ def _passes(session: Session, number: int, seen: Inspection, symbol: str) -> Vie
         if all(s.step.verified for s in steps)
         else f"{len(steps)} of {seen.ran} passes changed it"
     )
-    text, html = [head], [f"<p>{escape(head)}</p>"]
+    text, html = [head], [f"<p>{prose(head)}</p>"]
     what = f"%passes {written(symbol) if symbol else number}"
     for step in steps[:_STEPS]:
         lines = clip(step.lines, _DIFF, f"; {what} --only {step.step.name} shows them")
@@ -173,7 +173,7 @@ def _passes(session: Session, number: int, seen: Inspection, symbol: str) -> Vie
     if len(steps) > _STEPS:
         more = f"… {len(steps) - _STEPS} more steps; {what} shows them"
         text.append(more)
-        html.append(f"<p>{escape(more)}</p>")
+        html.append(f"<p>{prose(more)}</p>")
     return View("\n\n".join(text), "".join(html))
 
 
@@ -184,7 +184,7 @@ def _machine(machine: dict[str, list[Stage]]) -> View:
     for name, found in list(machine.items())[:_FUNCTIONS]:
         note = f"{written(name)}: {spill_note(found)}"
         text.append(fold([note], 0))
-        html.append(f"<p>{escape(note)}</p>")
+        html.append(f"<p>{prose(note)}</p>")
         for stage in found:
             if stage.name == "final":
                 continue
@@ -193,11 +193,11 @@ def _machine(machine: dict[str, list[Stage]]) -> View:
             text.append(f"{title}:\n{body}")
             html.append(details(title, markup))
     text.append(LEFT_OUT)
-    html.append(f"<p>{escape(LEFT_OUT)}</p>")
+    html.append(f"<p>{prose(LEFT_OUT)}</p>")
     if len(machine) > _FUNCTIONS:
         more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"
         text.append(more)
-        html.append(f"<p>{more}</p>")
+        html.append(f"<p>{prose(more)}</p>")
     return View("\n\n".join(text), "".join(html))
 
 

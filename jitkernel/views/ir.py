@@ -11,7 +11,7 @@ from jitkernel.views.diff import counts
 from jitkernel.views.names import bare, written
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.target import find
-from jitkernel.views.view import View, escape, listing
+from jitkernel.views.view import View, listing, prose
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -53,8 +53,8 @@ def _printed(session: Session, target: int | str | None, stage: str) -> View:
         title = f"{where}: -{gone} +{new} lines from the first pass to the last"
         sentence = untouched(seen, symbol)
         text = "\n".join(filter(None, [title, fold(lines), sentence]))
-        tail = f"<p>{escape(sentence)}</p>" if sentence else ""
-        return View(text, f"<p><b>{escape(title)}</b></p>{difference_html(lines)}{tail}")
+        tail = f"<p>{prose(sentence)}</p>" if sentence else ""
+        return View(text, f"<p><b>{prose(title)}</b></p>{difference_html(lines)}{tail}")
     module = seen.before if stage == "raw" else seen.after
     body = entity(module, name) if name else module.strip()
     if name and not body:

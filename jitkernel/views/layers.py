@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jitkernel.views.spread import mean, spread
+
 __all__ = ["Drawing", "Route", "lay_out"]
 
 GAP_X, GAP_Y, LANE, MARGIN, PORT, STEP = 26.0, 58.0, 12.0, 14.0, 22.0, 9.0
+GAP_LANE = 2.0  # between two edges that pass the same layer
 _SWEEPS = 12
 
 #: A place in a layer: a node, or (edge number, layer) for an edge on its way.
@@ -46,25 +49,31 @@ class Drawing:
 
 
 def lay_out(
-    boxes: Mapping[str, tuple[float, float]], edges: Sequence[tuple[str, str, float]]
+    boxes: Mapping[str, tuple[float, float]],
+    edges: Sequence[tuple[str, str, float]],
+    page: float = float("inf"),
 ) -> Drawing:
     """Places for `boxes` (width and height by name) and `edges` (from, to, width of its label).
 
-    The first box stands on top.  There may be circles and edges from a box to itself.
+    The first box stands on top.  There may be circles and edges from a box to itself.  Layers that
+    are wider than `page` become several, one below the other.
     """
-    return _Layout(boxes, edges).drawing()
+    return _Layout(boxes, edges, page).drawing()
 
 
 class _Layout:
     """The drawing while it is made: layers, then their order, then coordinates."""
 
     def __init__(
-        self, boxes: Mapping[str, tuple[float, float]], edges: Sequence[tuple[str, str, float]]
+        self,
+        boxes: Mapping[str, tuple[float, float]],
+        edges: Sequence[tuple[str, str, float]],
+        page: float,
     ):
         self.boxes, self.edges = boxes, edges
         self.loops = {a for a, b, _ in edges if a == b}
         self.back = self._back_edges()
-        self.layer = self._layers()
+        self.layer = self._folded(self._layers(), page)
         self.chains: list[list[Item]] = []  # by edge: the places on its way, from top to bottom
         self.layers: list[list[Item]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
         self.above: dict[Item, list[Item]] = {}
@@ -124,6 +133,34 @@ class _Layout:
                     ready.append(to)
         return layer
 
+    def _folded(self, layer: dict[str, int], page: float) -> dict[str, int]:
+        """Layers with room for their boxes and for the edges that pass those beside them."""
+        found: dict[str, int] = {}
+        below = 0
+        for number in range(max(layer.values(), default=-1) + 1):
+            names = [name for name in self.boxes if layer[name] == number]
+            passing = sum(
+                min(layer[a], layer[b]) < number < max(layer[a], layer[b]) for a, b, _ in self.edges
+            )
+            rows = next(
+                k for k in range(1, len(names) + 1)
+                if k == len(names) or self._widest(names, k, passing) <= page
+            )  # fmt: skip
+            for at, name in enumerate(names):
+                found[name] = below + at * rows // len(names)
+            below += rows
+        return found
+
+    def _widest(self, names: Sequence[str], rows: int, passing: int) -> float:
+        """Pixels of a layer in so many rows: a row's boxes, and lanes past it for all others."""
+        size = -(-len(names) // rows)
+        parts = [names[k : k + size] for k in range(0, len(names), size)]
+        return max(
+            sum(self._width(n) + GAP_X for n in part)
+            + (passing + len(names) - len(part)) * (LANE + GAP_LANE)
+            for part in parts
+        )
+
     def _places(self) -> None:
         for name in self.boxes:
             self.layers[self.layer[name]].append(name)
@@ -157,7 +194,7 @@ class _Layout:
                 layer = self.layers[number]
                 scale = len(other) / max(len(layer), 1)
                 key = {
-                    item: _mean([place[n] for n in near.get(item, ()) if n in place], i * scale)
+                    item: mean([place[n] for n in near.get(item, ()) if n in place], i * scale)
                     for i, item in enumerate(layer)
                 }
                 layer.sort(key=key.__getitem__)
@@ -187,10 +224,8 @@ class _Layout:
     def _coordinates(self) -> None:
         """Centres: as near to the neighbours' as the widths allow."""
         for layer in self.layers:
-            at = 0.0
-            for item in layer:
-                self.x[item] = at + self._width(item) / 2
-                at += self._width(item) + GAP_X
+            for item, offset in zip(layer, self._offsets(layer), strict=True):
+                self.x[item] = offset
         for sweep in range(2 * _SWEEPS):
             down = sweep % 2 == 0
             for layer in self.layers if down else reversed(self.layers):
@@ -199,11 +234,20 @@ class _Layout:
                     first = (self.above if down else self.below).get(item, [])
                     near = first or (self.below if down else self.above).get(item, [])
                     straight = isinstance(item, tuple) and any(isinstance(n, tuple) for n in near)
-                    wanted.append(_mean([self.x[n] for n in near], self.x[item]))
+                    wanted.append(mean([self.x[n] for n in near], self.x[item]))
                     weights.append(4.0 if straight else 1.0 if near else 0.1)
-                widths = [self._width(item) for item in layer]
-                for item, x in zip(layer, _spread(wanted, weights, widths), strict=True):
+                places = spread(wanted, weights, self._offsets(layer))
+                for item, x in zip(layer, places, strict=True):
                     self.x[item] = x
+
+    def _offsets(self, layer: Sequence[Item]) -> list[float]:
+        """Centres of a layer's places as close together as they may stand, the first at 0."""
+        offsets = [0.0] if layer else []
+        for left, right in pairwise(layer):
+            lanes = isinstance(left, tuple) and isinstance(right, tuple)
+            near = (self._width(left) + self._width(right)) / 2
+            offsets.append(offsets[-1] + near + (GAP_LANE if lanes else GAP_X))
+        return offsets
 
     def drawing(self) -> Drawing:
         """The finished drawing."""
@@ -344,31 +388,3 @@ class _Layout:
 def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
     middle = (y0 + y1) / 2
     return f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f} "
-
-
-def _mean(values: Sequence[float], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
-
-
-def _spread(
-    wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]
-) -> list[float]:
-    """Places in this order, a gap between any two, of the least squared distance to `wanted`.
-
-    Pool adjacent violators: boxes that would overlap move as one block.
-    """
-    offsets = [0.0]
-    for left, right in pairwise(widths):
-        offsets.append(offsets[-1] + (left + right) / 2 + GAP_X)
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, members
-    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
-        mean, total, count = want - offset, weight, 1
-        while blocks and blocks[-1][0] > mean:
-            other, heavy, members = blocks.pop()
-            mean = (mean * total + other * heavy) / (total + heavy)
-            total, count = total + heavy, count + members
-        blocks.append((mean, total, count))
-    places: list[float] = []
-    for mean, _, count in blocks:
-        places += [mean] * count
-    return [place + offset for place, offset in zip(places, offsets, strict=True)]

@@ -14,7 +14,7 @@ from jitkernel.views.changes import details, fold
 from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.views.names import written
 from jitkernel.views.passes import look, object_note
-from jitkernel.views.view import View, escape, join, preformatted, table
+from jitkernel.views.view import View, escape, join, preformatted, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -46,7 +46,7 @@ def mir(
     note = f"{LEFT_OUT} {object_note(session, number, seen)}"
     views = [_function(name, number, found, stage) for name, found in functions.items()]
     whole = join(views)
-    return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{escape(note)}</p>")
+    return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{prose(note)}</p>")
 
 
 def functions_of(seen: Inspection, symbol: str = "") -> dict[str, list[Stage]]:

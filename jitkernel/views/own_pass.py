@@ -10,7 +10,7 @@ from jitkernel.views.changes import clip, details, difference_html, fold
 from jitkernel.views.diff import counts
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.passes import changed_steps
-from jitkernel.views.view import View, escape, join, listing, table, time_text
+from jitkernel.views.view import View, join, listing, prose, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.transform import Effect
@@ -51,7 +51,7 @@ def own_pass(effect: Effect) -> View:
 
 
 def _said(sentence: str) -> View:
-    return View(fold([sentence], 0), f"<p>{escape(sentence)}</p>")
+    return View(fold([sentence], 0), f"<p>{prose(sentence)}</p>")
 
 
 def _verdict(effect: Effect) -> str:

@@ -20,7 +20,7 @@ from jitkernel.views.diff import counts
 from jitkernel.views.names import bare, written
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
 from jitkernel.views.target import find
-from jitkernel.views.view import View, escape, preformatted, table, time_text
+from jitkernel.views.view import View, escape, preformatted, prose, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -143,7 +143,7 @@ def passes(
         kept = [until.after.get(written(symbol), "")] if symbol else until.after.values()
         body = "\n\n".join(filter(None, kept))
         text.append(f"{title}:\n{fold(body.splitlines())}")
-        html.append(f"<p><b>{escape(title)}</b></p>{preformatted(escape(body))}")
+        html.append(f"<p><b>{prose(title)}</b></p>{preformatted(escape(body))}")
     return View("\n\n".join(text), "".join(html))
 
 

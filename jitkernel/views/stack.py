@@ -16,7 +16,7 @@ from jitkernel.session.source_lines import line_finder
 from jitkernel.session.stopped import in_file
 from jitkernel.views.asm import describer
 from jitkernel.views.names import written
-from jitkernel.views.view import View, join, listing, size_text, table
+from jitkernel.views.view import View, join, paragraph, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -53,7 +53,7 @@ def stack(session: Session) -> View:
     known = len(stopped.record.stack)
     above = stopped.record.stack_top - stopped.record.sp - known
     if above > 0:
-        parts.append(listing("", f"{size_text(above)} of older frames were not copied."))
+        parts.append(paragraph(f"{size_text(above)} of older frames were not copied."))
     return join(parts)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.session.effects import lasting
 from jitkernel.views.names import written
-from jitkernel.views.view import View, size_text, table
+from jitkernel.views.view import View, paragraph, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -78,7 +78,7 @@ def garbage(found: Garbage) -> View:
             "old values. %gc --undo forgets it."
         )
     if not rows:
-        return View("\n".join(notes), "".join(f"<p>{n}</p>" for n in notes))
+        return View("\n".join(notes), "".join(paragraph(note).html for note in notes))
     title = "Garbage that would be collected" if found.dry_run else "Garbage that was collected"
     return table(title, ("#cell", "defined"), rows, "\n".join(notes))
 

@@ -7,12 +7,16 @@ Start from `View` and `table`.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["View", "escape", "join", "listing", "preformatted", "size_text", "table", "time_text"]
+__all__ = [
+    "View", "escape", "join", "listing", "paragraph", "preformatted", "prose", "size_text", "table",
+    "time_text",
+]  # fmt: skip
 
 WIDTH = 100  # columns of a plain-text view
 
@@ -43,7 +47,7 @@ def table(
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     return View(
         _table_text(caption, names, right, cells, note),
-        _table_html(caption, names, cells, note),
+        _table_html(caption, names, right, cells, note),
     )
 
 
@@ -77,39 +81,67 @@ def _table_text(
     return "\n".join(lines)
 
 
-def _table_html(caption: str, names: list[str], cells: list[list[str]], note: str) -> str:
+def _table_html(
+    caption: str, names: list[str], right: list[bool], cells: list[list[str]], note: str
+) -> str:
+    # JupyterLab puts every cell to the right where it is told nothing, GitHub to the left, and
+    # GitHub knows only the old attributes.
+    sides = [' align="right" nowrap' if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
-        parts.append(f"<caption>{escape(caption)}</caption>")
+        parts.append(f"<caption>{prose(caption)}</caption>")
     parts.append("<thead><tr>")
-    parts += [f'<th scope="col">{escape(name)}</th>' for name in names]
+    parts += [
+        f'<th scope="col"{side}>{prose(name)}</th>' for name, side in zip(names, sides, strict=True)
+    ]
     parts.append("</tr></thead><tbody>")
     for row in cells:
-        head, *rest = row
-        parts.append(f'<tr><th scope="row">{escape(head)}</th>')
-        parts += [f"<td>{escape(value)}</td>" for value in rest]
+        parts.append(f'<tr><th scope="row"{sides[0]}>{prose(row[0])}</th>')
+        parts += [
+            f"<td{side}>{prose(value)}</td>" for side, value in zip(sides[1:], row[1:], strict=True)
+        ]
         parts.append("</tr>")
     parts.append("</tbody></table>")
     if note:
-        parts.append(f"<p>{escape(note)}</p>")
+        parts.append(f"<p>{prose(note)}</p>")
     return "".join(parts)
 
 
 def listing(title: str, body: str, summary: str = "") -> View:
     """A title and preformatted lines; wide ones scroll inside their `pre`."""
     text = f"{title}\n{body}" if title else body
-    head = f"<p><b>{escape(title)}</b></p>" if title else ""
+    head = f"<p><b>{prose(title)}</b></p>" if title else ""
     html = head + preformatted(escape(body))
     if summary:
         text += f"\n{summary}"
-        html += f"<p>{escape(summary)}</p>"
+        html += f"<p>{prose(summary)}</p>"
     return View(text, html)
+
+
+def paragraph(text: str) -> View:
+    """A sentence or two."""
+    return View(text, f"<p>{prose(text)}</p>")
 
 
 def preformatted(html: str) -> str:
     """Preformatted lines, already escaped.  Of one width everywhere: `pre` alone is not, in output
-    cells of JupyterLab and nbconvert."""
-    return f"<pre><code>{html}</code></pre>"
+    cells of JupyterLab and nbconvert.  Lines that are wider than the page scroll: JupyterLab would
+    break them, in the middle of words."""
+    return f'<pre style="white-space:pre;overflow:auto"><code>{html}</code></pre>'
+
+
+def prose(text: str) -> str:
+    """HTML of text that is not preformatted.
+
+    Two dollars make a formula of what is between them where a page has MathJax, as JupyterLab and
+    nbconvert do: such words are code.  A name that is as long as C++ makes them may be broken.
+    """
+    return _LONG.sub(r"\g<0><wbr>", _FORMULA.sub(r"<code>\g<0></code>", escape(text)))
+
+
+_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])\S*")
+# Every so many letters of a word, but never within `&lt;` or a tag.
+_LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
 
 
 def join(views: Sequence[View]) -> View:

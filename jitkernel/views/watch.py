@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.views.names import written
 from jitkernel.views.sparkline import sparkline
-from jitkernel.views.view import View, table, time_text
+from jitkernel.views.view import View, paragraph, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -27,7 +27,7 @@ def watched_view(session: Session, watched: Sequence[Watched]) -> View:
     """A table of `watched`: while code runs, or after it."""
     if not watched:
         words = "Nothing is watched. %watch @g watches a global while cells run."
-        return View(words, f"<p>{words}</p>")
+        return paragraph(words)
     rows = [
         (
             written(w.name),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+# The kernel of the notebook in front has done all that it was asked for.
+IDLE = (
+    "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
+    "return k?.connectionStatus==='connected' && k.status==='idle'}"
+)
+# At least so many cells have a number.
+NUMBERED = (
+    "n=>[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+    ".filter(e=>/\\[\\d+\\]/.test(e.textContent)).length>=n"
+)
+
+
 class Lab:
     """A JupyterLab server over a folder of its own, and a browser."""
 
@@ -32,12 +44,15 @@ class Lab:
         self.url, self.folder, self.browser = url, folder, browser
         self.made = 0
 
-    def notebook(self, kernel: str, cells: list[str]) -> Any:
-        """A page that shows a new notebook with these cells, once its kernel is idle."""
+    def notebook(self, kernel: str, cells: list[str], failing: Collection[int] = ()) -> Any:
+        """A page that shows a new notebook with these cells, once its kernel is idle.
+
+        `failing`: the cells that are meant to fail, which then stop none of those below."""
         content = {
             "cells": [
                 {
-                    "cell_type": "code", "id": f"cell-{i}", "source": source, "metadata": {},
+                    "cell_type": "code", "id": f"cell-{i}", "source": source,
+                    "metadata": {"tags": ["raises-exception"]} if i in failing else {},
                     "outputs": [], "execution_count": None,
                 }
                 for i, source in enumerate(cells)
@@ -45,17 +60,18 @@ class Lab:
             "metadata": {"kernelspec": {"name": kernel, "display_name": kernel}},
             "nbformat": 4, "nbformat_minor": 5,
         }  # fmt: skip
+        page = self.open(content)
+        # The indicator says idle before there is a kernel, too.
+        page.wait_for_function(IDLE, timeout=60_000)
+        return page
+
+    def open(self, content: dict[str, Any]) -> Any:
+        """A page that shows this notebook, under a name of its own."""
         self.made += 1  # a path that was opened before would find its old kernel
         name = f"test{self.made}.ipynb"
         (self.folder / name).write_text(json.dumps(content))
         page = self.page(f"/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content", timeout=90_000)
-        # The indicator says idle before there is a kernel, too.
-        page.wait_for_function(
-            "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
-            "return k?.connectionStatus==='connected' && k.status==='idle'}",
-            timeout=60_000,
-        )
         return page
 
     def page(self, path: str) -> Any:

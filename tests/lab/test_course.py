@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.conftest import ROOT, Lab
+from tests.lab.conftest import IDLE, NUMBERED, ROOT, Lab
 
 NOTEBOOKS = ROOT / "notebooks"
 LESSONS = sorted(f"course/{path.name}" for path in (NOTEBOOKS / "course").glob("*.ipynb"))
@@ -18,14 +18,6 @@ NAMES = [
     "tour.ipynb",
     *(n if n == LESSONS[0] else pytest.param(n, marks=pytest.mark.slow) for n in LESSONS),
 ]
-IDLE = (
-    "()=>{const k=window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;"
-    "return k?.connectionStatus==='connected' && k.status==='idle'}"
-)
-NUMBERED = (
-    "n=>[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
-    ".filter(e=>/\\[\\d+\\]/.test(e.textContent)).length>=n"
-)
 # Outputs and texts that are wider than the place they are shown in, without scrolling of their own.
 CLIPPED = (
     "()=>[...document.querySelectorAll('.jp-RenderedHTMLCommon, .jp-RenderedText')]"

@@ -9,6 +9,8 @@ from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.types import VOID, IntType
 from jitkernel.languages.llvm.values import Pointer, void
 
+PRE = '<pre style="margin:0">'
+
 
 def read(text, host):
     return evaluate(parse_expression(text), None, host, text)
@@ -148,11 +150,11 @@ def test_void_and_pointers(host):
 
 
 def test_html_adds_unsigned_hex_and_escapes(host):
-    assert read("i8 -1", host).html() == "<pre>i8 -1 (0xff)</pre>"
-    assert read("i32 1", host).html() == "<pre>i32 1</pre>"
+    assert read("i8 -1", host).html() == PRE + "i8 -1 (0xff)</pre>"
+    assert read("i32 1", host).html() == PRE + "i32 1</pre>"
     shown = read("[2 x i16] [i16 -2, i16 3]", host).html()
-    assert shown == "<pre>[2 x i16] [i16 -2 (0xfffe), i16 3]</pre>"
-    assert read('[3 x i8] c"<&>"', host).html() == "<pre>[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
+    assert shown == PRE + "[2 x i16] [i16 -2 (0xfffe), i16 3]</pre>"
+    assert read('[3 x i8] c"<&>"', host).html() == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
 
 
 def test_elision_over_64_elements(host):

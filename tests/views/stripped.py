@@ -9,7 +9,7 @@ from jitkernel.views import View
 
 __all__ = ["assert_complete", "words"]
 
-_VOID = frozenset(("img", "br", "hr"))
+_VOID = frozenset(("img", "br", "hr", "wbr"))
 
 
 class _Sanitiser(HTMLParser):
@@ -19,6 +19,7 @@ class _Sanitiser(HTMLParser):
         super().__init__()
         self.text: list[str] = []
         self.open: list[str] = []
+        self.broken = False  # where a word may be broken, it goes on
         self.images = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -30,6 +31,7 @@ class _Sanitiser(HTMLParser):
             assert str(values["src"]).startswith("data:image/svg+xml;base64,")
         style = values.get("style") or ""
         assert ("background" in style) == bool(re.search(r"(?<!-)\bcolor", style)), style
+        self.broken = tag == "wbr"
         if tag not in _VOID:
             self.open.append(tag)
 
@@ -37,7 +39,13 @@ class _Sanitiser(HTMLParser):
         assert self.open and self.open.pop() == tag, tag
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        if not {"pre", "code"}.intersection(self.open):
+            assert not re.search(r"\$|\\[\[(]", data), f"MathJax takes it for a formula: {data}"
+        if self.broken:
+            self.text[-1] += data
+        else:
+            self.text.append(data)
+        self.broken = False
 
 
 def words(html: str) -> str:

@@ -88,17 +88,35 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("page", [float("inf"), 400.0])
 @pytest.mark.parametrize("case", CASES)
-def test_drawings(case: str) -> None:
+def test_drawings(case: str, page: float) -> None:
     boxes, edges = graph(*CASES[case])
-    prove(boxes, edges, lay_out(boxes, edges))
+    prove(boxes, edges, lay_out(boxes, edges, page))
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=24))
-def test_any_graph(count: int, pairs: list[tuple[int, int]]) -> None:
+@given(
+    st.integers(1, 12),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=24),
+    st.sampled_from([float("inf"), 500.0, 200.0]),
+)
+def test_any_graph(count: int, pairs: list[tuple[int, int]], page: float) -> None:
     boxes, edges = graph(count, [(a % count, b % count) for a, b in pairs])
-    prove(boxes, edges, lay_out(boxes, edges))
+    prove(boxes, edges, lay_out(boxes, edges, page))
+
+
+def test_layers_that_are_wider_than_the_page_are_folded() -> None:
+    """Twelve ways of 140 pixels side by side take 12 * 140 + 11 * 26 = 1,966; folded, each row
+    has its boxes and lanes of 12 + 2 pixels for the others' edges."""
+    boxes = {str(i): (140.0, 60.0) for i in range(14)}
+    edges = [("0", str(i), 0.0) for i in range(1, 13)] + [(str(i), "13", 0.0) for i in range(1, 13)]
+    flat, folded = lay_out(boxes, edges), lay_out(boxes, edges, 770.0)
+    assert flat.width >= 1966
+    assert folded.width <= 0.6 * flat.width
+    assert len({folded.at[str(i)][1] for i in range(1, 13)}) <= 6
+    prove(boxes, edges, folded)
+    assert lay_out(boxes, edges, flat.width * 2).at == flat.at
 
 
 def test_edges_lead_down_except_those_that_close_a_circle() -> None:

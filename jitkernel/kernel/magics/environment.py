@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.table import Argument, Magic, help_text, usage
-from jitkernel.views.view import listing, table
+from jitkernel.views.view import join, listing, table
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -145,11 +145,9 @@ def help(frontend: Frontend, arguments: Any) -> None:
             raise UsageError(f"no help for {topic}")
         frontend.display(view)
         return
-    rows = [
-        (_marks(m) + m.name, _first_sentence(m.help), usage(m).removeprefix("usage: "))
-        for m in MAGICS
-    ]
-    frontend.display(table("Magics", ("magic", "what it does", "how"), rows, CELLS))
+    rows = [(_marked(m), _first_sentence(m.help), usage(m).removeprefix("usage: ")) for m in MAGICS]
+    magics = table("Magics", ("magic", "what it does", "how"), rows)
+    frontend.display(join([magics, listing("Cells", CELLS)]))
 
 
 def lsmagic(frontend: Frontend, arguments: Any) -> None:
@@ -171,8 +169,9 @@ def quickref(frontend: Frontend, arguments: Any) -> None:
     frontend.page(listing("jitkernel, in short", "\n".join(lines)))
 
 
-def _marks(magic: Magic) -> str:
-    return {"line": "%", "cell": "%%", "both": "%, %%"}[magic.form]
+def _marked(magic: Magic) -> str:
+    marks = {"line": ("%",), "cell": ("%%",), "both": ("%", "%%")}[magic.form]
+    return ", ".join(mark + magic.name for mark in marks)
 
 
 def _first_sentence(text: str) -> str:

@@ -12,7 +12,7 @@ from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import Argument, Magic
 from jitkernel.kernel.magics.targets import SHOWN
-from jitkernel.views.view import View, escape
+from jitkernel.views.view import View, prose
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -89,7 +89,7 @@ def _telling(frontend: Frontend, doing: str, done: str) -> Iterator[Callable[[st
 
     def tell(words: str) -> None:
         # None of it is for good: a client that cannot write over it is not told.
-        frontend.live(View(words, f"<small>{escape(words)}</small>"), last=False)
+        frontend.live(View(words, f"<small>{prose(words)}</small>"), last=False)
 
     def progress(what: str) -> None:
         nonlocal last, shown

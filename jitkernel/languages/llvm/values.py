@@ -33,6 +33,7 @@ __all__ = [
     "element_type",
     "encode_int",
     "pack",
+    "preformatted",
     "scalar_layout",
     "void",
 ]
@@ -105,7 +106,12 @@ class TypedValue:
         if self.is_void:
             return ""
         value = _Writer(self.data, self.layouts, describe, True).value(self.type, 0)
-        return f"<pre>{html.escape(f'{self.type} {value}')}</pre>"
+        return preformatted(f"{self.type} {value}")
+
+
+def preformatted(text: str) -> str:
+    """HTML of a value, with no more space around it than plain text has."""
+    return f'<pre style="margin:0">{html.escape(text)}</pre>'
 
 
 def void(layouts: Layouts) -> TypedValue:

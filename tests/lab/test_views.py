@@ -1,0 +1,159 @@
+"""Every display in JupyterLab as a reader may meet it: run here or come from elsewhere, in a light
+or a dark theme, on a wide or a narrow screen.  What must hold of each is in `looking.js`.
+
+With LAB_PICTURES=FOLDER in the environment, each cell's output is also written there as a picture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import IDLE, NUMBERED, Lab
+from tests.lab.every_view import CELLS, FAILS
+
+LOOKING = (Path(__file__).parent / "looking.js").read_text()
+NAMES = list(CELLS)
+# Few enough for every run of the tests.
+FEW = ["square", "sum", "explain", "cfg", "arena", "fault", "compile error"]
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+WIDTHS = (1280, 800)
+TALLEST = 12_000  # pixels that Chromium can take a picture of
+NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|\d+(?:\.\d+)?)(?![\w.…])")
+
+
+class Shown:
+    """A notebook that was run, and two pages of it: the reader's own and a stranger's."""
+
+    def __init__(self, lab: Lab, names: list[str]):
+        self.names = names
+        failing = [i for i, name in enumerate(names) if name in FAILS]
+        own = lab.notebook("jitkernel", [CELLS[name] for name in names], failing)
+        path = lab.folder / f"test{lab.made}.ipynb"
+        _run(own, "notebook:run-all-cells")
+        own.wait_for_function(NUMBERED, arg=len(names), timeout=150_000)
+        own.wait_for_function(IDLE, timeout=60_000)
+        own.wait_for_timeout(500)
+        _run(own, "docmanager:save")
+        own.wait_for_function(
+            "()=>window.jupyterapp.shell.currentWidget.context.model.dirty===false"
+        )
+        self.content = json.loads(path.read_text())
+        # Another notebook than the one that this server signed: nobody here has run it.
+        foreign = {**self.content, "metadata": {**self.content["metadata"], "author": "another"}}
+        self.pages = {"trusted": own, "untrusted": lab.open(foreign)}
+        for page in self.pages.values():
+            page.evaluate("()=>window.jupyterapp.commands.execute('application:toggle-left-area')")
+            page.evaluate(LOOKING)
+
+    def close(self) -> None:
+        self.pages["trusted"].evaluate(
+            "()=>window.jupyterapp.shell.currentWidget.sessionContext.shutdown()"
+        )
+        for page in self.pages.values():
+            page.close()
+
+    def named(self, complaints: list[tuple[int, str]]) -> list[str]:
+        return [f"{self.names[i]}: {what}" for i, what in complaints]
+
+
+def _run(page: Any, command: str) -> None:
+    page.evaluate("name=>{window.jupyterapp.commands.execute(name)}", command)
+
+
+@pytest.fixture(
+    scope="module",
+    params=["few", pytest.param("all", marks=pytest.mark.slow)],
+)
+def shown(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Shown]:
+    shown = Shown(lab, FEW if request.param == "few" else NAMES)
+    yield shown
+    shown.close()
+
+
+@pytest.fixture(scope="module", params=THEMES)
+def theme(request: pytest.FixtureRequest, shown: Shown) -> str:
+    for page in shown.pages.values():
+        page.evaluate(
+            "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
+            THEMES[request.param],
+        )
+        page.wait_for_function(
+            "theme=>document.body.dataset.jpThemeName===theme", arg=THEMES[request.param]
+        )
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["trusted", "untrusted"])
+def trust(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=WIDTHS)
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def page(shown: Shown, theme: str, trust: str, width: int) -> Any:
+    page = shown.pages[trust]
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.wait_for_timeout(200)
+    return page
+
+
+def test_each_cell_ended_as_it_was_meant_to(shown: Shown) -> None:
+    errors = {
+        name
+        for name, cell in zip(shown.names, shown.content["cells"], strict=True)
+        if any(output["output_type"] == "error" for output in cell["outputs"])
+    }
+    assert errors == FAILS.intersection(shown.names)
+    assert all(cell["outputs"] for cell in shown.content["cells"])
+
+
+def test_nothing_is_clipped(shown: Shown, page: Any) -> None:
+    assert shown.named(page.evaluate("()=>looking.folded()")) == []
+    assert shown.named(page.evaluate("()=>looking.clipped()")) == []
+    assert shown.named(page.evaluate("()=>looking.broken()")) == []
+
+
+def test_it_can_be_read(shown: Shown, page: Any) -> None:
+    assert shown.named(page.evaluate("()=>looking.folded()")) == []
+    assert shown.named(page.evaluate("()=>looking.faint(4.5)")) == []
+
+
+def test_pictures(shown: Shown, page: Any) -> None:
+    assert shown.named(page.evaluate("()=>looking.pictures()")) == []
+
+
+def test_no_number_is_lost(shown: Shown, page: Any) -> None:
+    """What is shown, in whatever form, says all that the plain text says."""
+    assert shown.named(page.evaluate("()=>looking.folded()")) == []
+    lost = []
+    every = page.evaluate("()=>looking.shown()")
+    for name, cell, texts in zip(shown.names, shown.content["cells"], every, strict=True):
+        on_screen = "\n".join(texts)
+        for output in cell["outputs"]:
+            plain = output.get("data", {}).get("text/plain") or output.get("text", "")
+            lost += [f"{name}: {n}" for n in NUMBER.findall("".join(plain)) if n not in on_screen]
+    assert lost == []
+
+
+@pytest.mark.skipif("LAB_PICTURES" not in os.environ, reason="no pictures are asked for")
+def test_take_pictures(shown: Shown, page: Any, theme: str, trust: str, width: int) -> None:
+    folder = Path(os.environ["LAB_PICTURES"]) / f"{trust}-{theme}-{width}"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.evaluate("()=>looking.folded()")
+    for i, name in enumerate(shown.names):
+        output = page.locator(".jp-CodeCell").nth(i).locator(".jp-Cell-outputWrapper")
+        tall = min(TALLEST, int(output.bounding_box()["height"]) + 300)
+        page.set_viewport_size({"width": width, "height": max(1000, tall)})
+        output.scroll_into_view_if_needed()
+        output.screenshot(path=folder / f"{i:03} {name}.png")
