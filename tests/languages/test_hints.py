@@ -103,6 +103,24 @@ CASES = [
         (2, 16),
     ),
     (
+        body(" %x = load i64, ptr @zzzzzzzzz", " ret i32 0"),
+        "use of undefined value",
+        "define it: @zzzzzzzzz = global i64 0",
+        (2, 21),
+    ),
+    (
+        body(" store double 1.0, ptr @zzzzzzzzz", " ret i32 0"),
+        "use of undefined value",
+        "define it: @zzzzzzzzz = global double zeroinitializer",
+        (2, 24),
+    ),
+    (
+        body(" %x = call i32 @sq(7)", " ret i32 %x"),
+        "expected type",
+        "each argument has its type in front: `(i32 7, ...)`",
+        (2, 20),
+    ),
+    (
         "%y = add i32 %x, 1",
         "use of undefined value '%x'",
         "%x ended with cell 2, keep it with `@x = ...`",

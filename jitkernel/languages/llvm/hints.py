@@ -160,8 +160,20 @@ def _undefined(spot: _Spot) -> str:
     own = {decode_name(m[1] or m[2]) for m in _OWN.finditer(spot.source)}
     known = {*context.symbols, *own} - {name}
     close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
-    declare = f"`declare` it: {call_declaration(spot.text, name)}"
+    accessed = _ACCESS.match(spot.text.strip())
+    if accessed and decode_name(accessed[2]) == name:
+        zero = "0" if re.fullmatch(r"i\d+", accessed[1]) else "zeroinitializer"
+        declare = f"define it: @{quote_name(name)} = global {accessed[1]} {zero}"
+    else:
+        declare = f"`declare` it: {call_declaration(spot.text, name)}"
     return f"did you mean @{quote_name(close)}? Otherwise {declare}" if close else declare
+
+
+#: A load or a store of a scalar, its type and the global.
+_ACCESS = re.compile(
+    r"(?:%\S+\s*=\s*)?(?:load|store)\s+(?:volatile\s+)?([a-z]\w*)\b[^@]*,\s*ptr\s+"
+    r'@("[^"]*"|[-\w$.]+)'
+)
 
 
 def _expected_opcode(spot: _Spot) -> str:
@@ -207,6 +219,8 @@ def _expected_type(spot: _Spot) -> str:
         r"\b([a-z]+)((?:\s+(?:nuw|nsw|exact|disjoint|fast|eq|ne|[us][lg][te]))*)\s*$", spot.before
     )
     rest = spot.rest.strip()
+    if re.search(r"\bcall\b[^(]*\((?:[^()]*,)?\s*$", spot.before):
+        return f"each argument has its type in front: `(i32 {rest.split(',')[0].rstrip(')')}, ...)`"
     is_value = re.match(r"[-+\d%@]|(?:true|false|null|undef|poison|zeroinitializer)\b", rest)
     if opcode and opcode[1] in OPCODES and is_value:
         type = "double" if opcode[1].startswith("f") else "i32"

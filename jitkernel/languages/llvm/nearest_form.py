@@ -17,6 +17,11 @@ _OTHER_LANGUAGE = re.compile(
 _VALUE = re.compile(
     r'i\d+\b|(?:half|bfloat|float|double|ptr|x86_fp80|fp128|true|false|null)\b|[-+\d"{\[<]'
 )
+_WHOLE = re.compile(r"[-+]?\d+")
+_SUM = re.compile(r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)")
+_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "sdiv", "%": "srem"}
+_HELP = frozenset(("?", "help", "help()", "/help", ":help", "-h", "--help"))
+_PRINT = frozenset(("print", "println", "echo"))
 
 
 def nearest_form(line: str) -> tuple[str, str]:
@@ -24,6 +29,8 @@ def nearest_form(line: str) -> tuple[str, str]:
     line = line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
     head = line[:1]
+    if line in _HELP:
+        return f"'{shown}' is no statement", "%help lists what there is"
     if line.startswith(("//", "/*", "#")):
         return f"'{shown}' is no statement", "comments start with ;"
     if head == "%":
@@ -38,6 +45,8 @@ def nearest_form(line: str) -> tuple[str, str]:
             'names with other characters than letters, digits and $._- are quoted: @"é"',
         )
     call = _CALL.match(line)
+    if call and call[1] in _PRINT:
+        return f"'{shown}' is no statement", f"did you mean `@puts{shown[len(call[1]) :]}`?"
     if call and call[1] not in OPCODES:
         return f"'{shown}' is no statement", f"did you mean `@{shown}`?"
     if _OTHER_LANGUAGE.match(line) and not _SET.match(line):
@@ -49,11 +58,20 @@ def nearest_form(line: str) -> tuple[str, str]:
     if setting:
         if setting[2] in OPCODES or setting[2] == "type":
             return f"'{shown}' is no statement", f"did you mean `%{shown}`?"
-        return f"'{shown}' is no statement", f"did you mean `@{shown}`?"
+        value = line[setting.end() :].strip()
+        typed = f" A new one needs its type: `@{setting[1]} = i64 {value}`"
+        return (
+            f"'{shown}' is no statement",
+            f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}",
+        )
     if line.startswith("load @"):
         return f"'{shown}' is no statement", f"did you mean `{line[5:]}`?"
+    if sum := _SUM.fullmatch(line):
+        write = f"%x = {_OPERATORS[sum[2]]} i64 {sum[1]}, {sum[3]}"
+        return f"'{shown}' is no statement", f"an instruction does that: `{write}`"
     if _VALUE.match(line):
-        return f"'{shown}' is a value, not a statement", f"to keep it: `@name = {shown}`"
+        typed = f"i64 {shown}" if _WHOLE.fullmatch(line) else shown
+        return f"'{shown}' is a value, not a statement", f"to keep it: `@name = {typed}`"
     word = _WORD.match(line)
     if word:
         close = nearest(word[0], OPCODES | ENTITY_WORDS, 0.7)
@@ -75,6 +93,8 @@ def nearest_form(line: str) -> tuple[str, str]:
 
 
 def _percent(line: str, shown: str) -> tuple[str, str]:
+    if line == "%%":
+        return f"'{shown}' is no statement", "a cell magic is `%%name`; %lsmagic lists them"
     if line.startswith("%%"):
         return (
             f"'{shown}' stands below other statements",
