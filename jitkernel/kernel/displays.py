@@ -12,12 +12,12 @@ import textwrap
 
 from jitkernel.errors import CompileError, JitError
 
-__all__ = ["error_content", "mask", "plain"]
+__all__ = ["FOLD", "error_content", "mask", "plain"]
 
-# Bold red: JupyterLab's other red is hard to read on the pale red of an error.
-_RED, _BOLD, _OFF = "\x1b[31;1m", "\x1b[1m", "\x1b[0m"
+# No red: JupyterLab's reds are hard to read on the red of an error, in its dark theme above all.
+_BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 # JupyterLab breaks longer lines in the middle of words where a window is narrow.
-_FOLD = 74
+FOLD = 74
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{7,16}\b")
 _TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(ns|us|µs|ms|s)\b")
@@ -62,20 +62,20 @@ def error_content(error: BaseException, deterministic: bool = False) -> dict[str
 
 def _fold(line: str) -> list[str]:
     """A sentence in lines that fit; what is indented is drawn, and stays as it is."""
-    if len(line) <= _FOLD or line[:1].isspace():
+    if len(line) <= FOLD or line[:1].isspace():
         return [line]
-    return textwrap.wrap(line, _FOLD, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(line, FOLD, break_long_words=False, break_on_hyphens=False)
 
 
 def _coloured(lines: list[str], error: BaseException) -> str:
     name = error_name(error)
-    shown = [f"{_RED}{name}{_OFF}{lines[0].removeprefix(name)}"]
+    shown = [f"{_BOLD}{name}{_OFF}{lines[0].removeprefix(name)}"]
     for line in lines[1:]:
         if line.startswith(("hint:", "Kept:", "Lost:")):
             word, _, rest = line.partition(":")
             shown.append(f"{_BOLD}{word}:{_OFF}{rest}")
         elif isinstance(error, CompileError) and line.strip() == "^":
-            shown.append(f"{_RED}{line}{_OFF}")
+            shown.append(f"{_BOLD}{line}{_OFF}")
         else:
             shown.append(line)
     return "\n".join(shown)

@@ -17,6 +17,7 @@ __all__ = ["Arrow", "Node", "diagram"]
 
 LINE = 15  # pixels from line to line
 PAGE = 770  # pixels that a page has
+NARROW = 600.0  # of a layer, where one must be folded
 _SIDE, _HEAD = 8, 18
 _LETTERS = (60, 48, 38, 30, 24, 18)  # of a line, where that is needed to fit
 _FOLDED = (38, 30, 24, 18)
@@ -54,7 +55,7 @@ def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     Lines are cut where that makes it fit a page; where it does not, layers are folded.
     """
     widths = [(letters, float("inf")) for letters in _LETTERS]
-    for letters, page in [*widths, *((letters, float(PAGE)) for letters in _FOLDED)]:
+    for letters, page in [*widths, *((letters, NARROW) for letters in _FOLDED)]:
         cut = [replace(n, title=_cut(n.title, letters), lines=[_cut(t, letters) for t in n.lines])
                for n in nodes]  # fmt: skip
         boxes = {node.key: _box(node, arrows) for node in cut}

@@ -86,7 +86,7 @@ def _table_html(
 ) -> str:
     # JupyterLab puts every cell to the right where it is told nothing, GitHub to the left, and
     # GitHub knows only the old attributes.
-    sides = [' align="right" nowrap' if r else ' style="text-align:left"' for r in right]
+    sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
         parts.append(f"<caption>{prose(caption)}</caption>")
@@ -105,6 +105,9 @@ def _table_html(
     if note:
         parts.append(f"<p>{prose(note)}</p>")
     return "".join(parts)
+
+
+_RIGHT = ' align="right" style="white-space:nowrap"'
 
 
 def listing(title: str, body: str, summary: str = "") -> View:
@@ -127,7 +130,7 @@ def preformatted(html: str) -> str:
     """Preformatted lines, already escaped.  Of one width everywhere: `pre` alone is not, in output
     cells of JupyterLab and nbconvert.  Lines that are wider than the page scroll: JupyterLab would
     break them, in the middle of words."""
-    return f'<pre style="white-space:pre;overflow:auto"><code>{html}</code></pre>'
+    return f'<pre style="margin:0.5em 0;overflow:auto"><code style="white-space:pre">{html}</code></pre>'
 
 
 def prose(text: str) -> str:
@@ -139,7 +142,7 @@ def prose(text: str) -> str:
     return _LONG.sub(r"\g<0><wbr>", _FORMULA.sub(r"<code>\g<0></code>", escape(text)))
 
 
-_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])\S*")
+_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])[^\s,;]*")
 # Every so many letters of a word, but never within `&lt;` or a tag.
 _LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
 

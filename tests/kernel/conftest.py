@@ -13,7 +13,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
 from jitkernel.kernel.client import outputs_text, run_cell
-from jitkernel.kernel.displays import plain
+from jitkernel.kernel.displays import FOLD, plain
 from jitkernel.kernel.install import NAME, kernelspec_source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +71,20 @@ def gone_within(pids: set[int], seconds: float) -> set[int]:
     return alive(pids)
 
 
+def unfolded(text: str) -> str:
+    """The lines of an error as they were before they were folded between words."""
+    lines: list[str] = []
+    before = ""
+    for line in text.split("\n"):
+        word = line.split(" ")[0]
+        if word and before[:1].strip() and len(before) + 1 + len(word) > FOLD:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+        before = line
+    return "\n".join(lines)
+
+
 class Kernel:
     """A kernel process and a blocking client of it."""
 
@@ -104,13 +118,13 @@ class Kernel:
         return text
 
     def fails(self, source: str, **options: Any) -> str:
-        """Run a cell that must fail; its error as plain text."""
+        """Run a cell that must fail; its error as plain text, each sentence in one line."""
         reply, outputs = self.run(source, **options)
         errors = [o for o in outputs if o["output_type"] == "error"]
         assert reply["status"] == "error", outputs
         assert len(errors) == 1, outputs
         assert errors[0]["ename"] == reply["ename"] and errors[0]["evalue"] == reply["evalue"]
-        return plain("\n".join(errors[0]["traceback"]))
+        return unfolded(plain("\n".join(errors[0]["traceback"])))
 
     def page(self, source: str) -> str:
         """Run a cell that opens the pager; the page's text."""

@@ -24,7 +24,7 @@ NAMES = list(CELLS)
 FEW = ["square", "sum", "explain", "cfg", "arena", "fault", "compile error"]
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 WIDTHS = (1280, 800)
-TALLEST = 12_000  # pixels that Chromium can take a picture of
+TALLEST = 15_900  # pixels that Chromium can take a picture of
 NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|\d+(?:\.\d+)?)(?![\w.…])")
 
 

@@ -295,3 +295,20 @@ def test_calls_are_those_that_stand_in_memory() -> None:
             "define i32 @by(ptr %f) {\n  %r = call i32 %f()\n  %q = add i32 %r, 1\n  ret i32 %q\n}"
         )
         assert "@by (cell 4) calls 1 through pointers" in callgraph(s).text
+
+
+def test_a_wide_switch_is_folded(session: Session) -> None:
+    """Twelve ways side by side would be 12 * (137 + 26) = 1,956 pixels."""
+    ways = "".join(f"    i32 {k}, label %case{k}\n" for k in range(12))
+    blocks = "".join(
+        f"case{k}:\n  %v{k} = mul i32 %x, {k + 3}\n  ret i32 %v{k}\n" for k in range(12)
+    )
+    session.run(
+        f"define i32 @ways(i32 %x) {{\n  switch i32 %x, label %case0 [\n{ways}  ]\n{blocks}}}"
+    )
+    view = cfg(session, "ways", raw=True)
+    svg = base64.b64decode(re.search(r"base64,([^\"]+)", view.html)[1]).decode()
+    width = int(re.search(r'width="(\d+)"', svg)[1])
+    assert width <= 1000
+    for k in range(12):
+        assert f"%case{k}<" in svg  # no name is cut

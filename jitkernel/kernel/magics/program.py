@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
@@ -52,7 +53,8 @@ def who(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.views import tables
 
     names = tables.symbol_names(frontend.session, arguments.pattern)
-    frontend.print("  ".join(names) if names else "nothing is defined yet")
+    lines = textwrap.wrap("  ".join(names), 74, break_long_words=False, break_on_hyphens=False)
+    frontend.print("\n".join(lines) if names else "nothing is defined yet")
 
 
 def evict(frontend: Frontend, arguments: Any) -> None:
