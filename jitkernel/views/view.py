@@ -130,7 +130,8 @@ def preformatted(html: str) -> str:
     """Preformatted lines, already escaped.  Of one width everywhere: `pre` alone is not, in output
     cells of JupyterLab and nbconvert.  Lines that are wider than the page scroll: JupyterLab would
     break them, in the middle of words."""
-    return f'<pre style="margin:0.5em 0;overflow:auto"><code style="white-space:pre">{html}</code></pre>'
+    frame, lines = "margin:0.5em 0;overflow:auto", "white-space:pre"
+    return f'<pre style="{frame}"><code style="{lines}">{html}</code></pre>'
 
 
 def prose(text: str) -> str:
@@ -139,10 +140,13 @@ def prose(text: str) -> str:
     Two dollars make a formula of what is between them where a page has MathJax, as JupyterLab and
     nbconvert do: such words are code.  A name that is as long as C++ makes them may be broken.
     """
-    return _LONG.sub(r"\g<0><wbr>", _FORMULA.sub(r"<code>\g<0></code>", escape(text)))
+    html = escape(text)
+    if "$" in text or "\\" in text:
+        html = _FORMULA.sub(r"<code>\g<0></code>", html)
+    return _LONG.sub(r"\g<0><wbr>", html)
 
 
-_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])[^\s,;]*")
+_FORMULA = re.compile(r"\S*(?:\$|\\[\[(])[^\s,]*")
 # Every so many letters of a word, but never within `&lt;` or a tag.
 _LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
 
