@@ -20,6 +20,7 @@ from traitlets import Instance
 
 from jitkernel._version import __version__
 from jitkernel.errors import Interrupted, JitError
+from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.frontend import Frontend
 from jitkernel.kernel.history import History
@@ -42,7 +43,6 @@ __all__ = ["JITKernel"]
 
 
 PRESS_AGAIN = 0.1  # seconds
-IDLE_AFTER = 0.5  # seconds
 LISTENER_PATIENCE = 1.0  # seconds
 
 
@@ -64,7 +64,6 @@ class JITKernel(JITKernelSettings, Kernel):
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._started_files = False
-        self._watched: list[int] = []
         self.wire = WireOutput(self)
         sections = {
             "Arena": Arena(parent=self.parent),
@@ -81,6 +80,7 @@ class JITKernel(JITKernelSettings, Kernel):
             History(_history_path(), self.history_length),
         )
         self.frontend.on_session = kwargs["parent"].jit_session.adopt
+        self._between = Between(self.frontend, self._lock, self.log)
         self.register_comms()
 
     # -- the language of cells without %% --------------------------------------------------
@@ -170,7 +170,7 @@ class JITKernel(JITKernelSettings, Kernel):
         }
         with self._lock:
             self.wire.begin(silent=silent, allow_stdin=allow_stdin, count=count)
-            self._unwatch()
+            self._between.end()
             try:
                 self._run(code, cell_id, silent, store_history, reply)
                 if reply["status"] == "ok":
@@ -180,7 +180,7 @@ class JITKernel(JITKernelSettings, Kernel):
                 reply.update(self._failed(error, silent))
             finally:
                 self.wire.end()
-                self._watch()
+                self._between.begin()
             reply["payload"] = self.wire.take_payload()
             if not silent and not store_history:
                 # The base class counted before it asked us.
@@ -387,51 +387,6 @@ class JITKernel(JITKernelSettings, Kernel):
             session.close()
         self.frontend.history.close()
         return {"status": "ok", "restart": restart}
-
-    # -- output between cells --------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """While no cell runs, what threads of the program print is published, and they get code."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        with contextlib.suppress(Exception):
-            loop = asyncio.get_running_loop()
-            for fd in self.frontend.session.output_fds():
-                loop.add_reader(fd, self._drain)
-                self._watched.append(fd)
-            loop.call_later(IDLE_AFTER, self._idle, self.frontend.runs)
-
-    def _idle(self, run: int) -> None:
-        """Nothing has run since: what the session put off is done now."""
-        if self.frontend.runs == run and self._lock.acquire(blocking=False):
-            try:
-                self.frontend.session.idle()
-            except Exception:
-                self.log.debug("idle", exc_info=True)
-            finally:
-                self._lock.release()
-
-    def _unwatch(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        with contextlib.suppress(Exception):
-            loop = asyncio.get_running_loop()
-            for fd in self._watched:
-                loop.remove_reader(fd)
-        self._watched.clear()
-
-    def _drain(self) -> None:
-        """A thread of the program has printed something, or calls code that is not in memory."""
-        try:
-            self.frontend.session.drain(self.frontend)
-            open_still = self.frontend.session.output_fds()
-        except Exception:
-            self.log.debug("between cells", exc_info=True)
-            open_still = []
-        loop = asyncio.get_running_loop()
-        for fd in set(self._watched).difference(open_still):
-            loop.remove_reader(fd)
-            self._watched.remove(fd)
 
 
 def _history_path() -> Path:
