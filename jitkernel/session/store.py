@@ -78,7 +78,11 @@ class Store:
                 if folder and not os.path.isdir(folder):
                     raise UsageError(f"the session's file {path} cannot be made: no such folder")
             self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
-            self._settle(self.name, new)
+            try:
+                self._settle(self.name, new)
+            except BaseException:
+                self._db.close()  # else the file would be in use for as long as the error is
+                raise
         except UNREADABLE as error:
             raise refusal(self.name, error) from None
         finally:
@@ -91,6 +95,7 @@ class Store:
         self.commits_often = False  # what is not committed yet is worth being kept in memory
         self._written: dict[int, Record | None] = {}  # that
         self._sums = self.tables.sealed()  # of what is committed
+        self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
     def _settle(self, path: str, new: bool) -> None:
         """The settings of the connection, then the tables of this version."""
@@ -204,6 +209,7 @@ class Store:
         """Go on with the transaction, or begin one."""
         if not self._db.in_transaction:
             self._sums = self.tables.sealed()
+            self._log_size = os.path.getsize(self._log) if os.path.exists(self._log) else 0
             self._db.execute("begin immediate")
 
     def commit(self) -> None:
@@ -218,6 +224,10 @@ class Store:
         """The file stays as it was committed; what was written since is collected again."""
         if self._db.in_transaction:
             self._db.execute("rollback")
+        with contextlib.suppress(OSError):
+            # On a full disk, what was not committed would go on taking up the room in the log.
+            if os.path.getsize(self._log) > self._log_size:
+                os.truncate(self._log, self._log_size)
         self.tables.unseal(self._sums)
         self._pending = {**self._written, **self._pending}
         self._written.clear()

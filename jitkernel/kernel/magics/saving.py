@@ -68,7 +68,9 @@ MAGICS = (
         (
             Argument("file", "what %save wrote", "?", completes="file"),
             Argument("--last", "the session that this notebook had before", "flag"),
-            Argument("--rebuild", "compile what a damaged file still has", "flag"),
+            Argument(
+                "--rebuild", "compile what a damaged file still has; globals begin anew", "flag"
+            ),
         ),
         alone=True,
         example="%restore work.jks",

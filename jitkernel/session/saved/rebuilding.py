@@ -103,7 +103,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
             failed.append(f"cell {record.number}: {str(error).partition(chr(10))[0]}")
     words = [
         "built again from source: globals have their initial values, and those that statements "
-        "made are missing"
+        "made are missing; what was run before cannot be undone"
     ]
     if lost:
         words.append(f"{lost} cells could not be read")

@@ -158,6 +158,7 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
         )
     session.number = max([head["number"], *program.cells])
     _read_results(session, rows, head["order"])
+    words.append("what was run before cannot be undone")
     return Restored(len(program.cells), saved_at(rows), words)
 
 

@@ -143,13 +143,17 @@ def identify(db: sqlite3.Connection, path: str) -> None:
         raise Damaged(f"{path} is not a session's file")
 
 
+#: What is wrong with the disk or the folder, not with the file.
+_OUTSIDE = ("unable to open", "disk I/O error", "full", "readonly")
+
+
 def refusal(path: str, error: Exception) -> UsageError:
     """What is said for what SQLite says."""
     if "locked" in str(error):
         return UsageError(
             f"{path} is in use by another session, which saves to it; there, %save writes a copy"
         )
-    if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
+    if isinstance(error, sqlite3.OperationalError) and any(w in str(error) for w in _OUTSIDE):
         return UsageError(f"{path} cannot be opened: {error}")
     return Damaged(f"{path} is not a session's file, or is damaged: {error}")
 
@@ -265,7 +269,8 @@ class Tables:
             # The checksums prove rows; this proves that a row is found where it is looked for.
             state = self.db.execute("pragma quick_check(1)").fetchone()
             if state != ("ok",):
-                raise Damaged(f"{path} is damaged: {state and state[0]}")
+                what = str(state and state[0]).splitlines()[-1]
+                raise Damaged(f"{path} is damaged: {what}")
             seal = self.db.execute("select body, checksum from seal where id = 1").fetchone()
             if seal is None or checksum("seal", 1, seal[0]) != seal[1]:
                 raise Damaged(f"{path} is damaged: its seal is broken")

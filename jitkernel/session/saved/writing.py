@@ -161,7 +161,10 @@ def save(session: Core, path: str) -> int:
     Raises UsageError where another session saves to it, or where it is something else.
     """
     path = os.path.abspath(path)
-    _take(path)
+    try:
+        _take(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}")
     try:
