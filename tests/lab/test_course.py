@@ -65,7 +65,9 @@ def test_it_runs_and_nothing_is_clipped(lab: Lab, folder: Path, name: str) -> No
             page.set_viewport_size({"width": width, "height": 1000})
             page.wait_for_timeout(300)
             assert page.evaluate(CLIPPED) == [], width
-        assert all(loaded and told for loaded, told in page.evaluate(PICTURES))
+        # Those in texts are fetched from the server, which may take its time.
+        page.wait_for_function(f"()=>({PICTURES})().every(([loaded])=>loaded)", timeout=30_000)
+        assert all(told for _, told in page.evaluate(PICTURES))
         _fails_where_it_means_to(page, code)
     finally:
         if code:
