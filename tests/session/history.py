@@ -473,11 +473,11 @@ class Walk:
             self.undone.clear()
 
     def _pointed(self, cells: set[int]) -> set[int]:
-        """Those of the cells that a word of some variable seems to point into."""
-        now, arena = self.now, self.s.arena
+        """Those of the cells that some word of data, live or kept for undo, seems to point into."""
+        arena = self.s.arena
         words = set()
-        for name, value in now.values.items():
-            for at in range(now.place[name] & -8, now.place[name] + len(value), 8):
+        for start, size in arena.zones["data"].list.live.items():
+            for at in range(-(-start // 8) * 8, start + size - 7, 8):
                 words.add(int.from_bytes(arena.read(at, 8), "little"))
         found = set()
         for cell in cells:
