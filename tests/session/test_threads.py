@@ -102,3 +102,43 @@ def test_evicting_and_undoing_under_a_thread(session):
         s.undo()
     assert s.call("finish") == 0
     assert (s["wrong"].value, s.call("other")) == (0, 1)
+
+
+CLOSES = """
+declare i32 @mprotect(ptr, i64, i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+
+define i32 @shut() {
+  %here = ptrtoint ptr @shut to i64
+  %page = and i64 %here, -4096
+  %p = inttoptr i64 %page to ptr
+  %r = call i32 @mprotect(ptr %p, i64 4096, i32 1)
+  ret i32 7
+}
+
+define ptr @body(ptr %x) {
+  %r = call i32 @shut()
+  %q = sext i32 %r to i64
+  %p = inttoptr i64 %q to ptr
+  ret ptr %p
+}
+
+define i64 @elsewhere() {
+  %h = alloca i64
+  %v = alloca i64
+  %c = call i32 @pthread_create(ptr %h, ptr null, ptr @body, ptr null)
+  %n = load i64, ptr %h
+  %j = call i32 @pthread_join(i64 %n, ptr %v)
+  %r = load i64, ptr %v
+  ret i64 %r
+}
+"""
+
+
+def test_text_that_is_closed_and_nobody_holds_is_opened(s):
+    """As after two threads close and open it in the same instant."""
+    s.run(CLOSES)
+    assert s.call("shut") == 7
+    assert s.call("elsewhere") == 7
+    assert s.call("shut") == 7

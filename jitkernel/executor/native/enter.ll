@@ -130,6 +130,13 @@ look:
   %free = icmp eq i32 %locked, 0
   br i1 %free, label %done, label %unlock
 unlock:
+  call void @open_text()
+  br label %done
+done:
+  ret void
+}
+
+define internal void @open_text() #0 {
   %start = load volatile i64, ptr $text_start
   %stop = load volatile i64, ptr $text_stop
   %size = sub i64 %stop, %start
@@ -137,14 +144,19 @@ unlock:
   store atomic i32 0, ptr $text_locked seq_cst, align 4
   %word = ptrtoint ptr $text_locked to i64
   %r2 = call i64 @sys(i64 202, i64 %word, i64 129, i64 2147483647, i64 0, i64 0, i64 0)
-  br label %done
-done:
   ret void
 }
 
-; A thread of the user's own that runs session code meanwhile waits here, then tries again.
+; A thread of the user's own that runs session code meanwhile waits here, then tries again.  Where
+; nobody has the zone closed any more, somebody closed it in the instant in which another opened it
+; and said so last: then the thread opens it, or it would be here for ever.
 define internal void @wait_for_text() #0 {
-  br label %again
+  %first = load atomic i32, ptr $text_locked seq_cst, align 4
+  %asking = load atomic i64, ptr $wake_tid seq_cst, align 8
+  %closed = icmp ne i32 %first, 0
+  %asked = icmp ne i64 %asking, 0
+  %wanted = or i1 %closed, %asked
+  br i1 %wanted, label %again, label %left
 again:
   %locked = load atomic i32, ptr $text_locked seq_cst, align 4
   %free = icmp eq i32 %locked, 0
@@ -153,6 +165,9 @@ wait:
   %word = ptrtoint ptr $text_locked to i64
   %r = call i64 @sys(i64 202, i64 %word, i64 128, i64 1, i64 0, i64 0, i64 0)
   br label %again
+left:
+  call void @open_text()
+  br label %done
 done:
   ret void
 }

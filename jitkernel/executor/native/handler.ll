@@ -101,7 +101,7 @@ for_whom:
   %nobody = icmp eq i64 %asking, 0
   br i1 %nobody, label %stale, label %locked_other
 stale:
-  call void @unlock_text()
+  call void @open_text()
   ret void
 
 real_fault:
