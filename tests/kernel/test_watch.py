@@ -108,12 +108,15 @@ def on_a_terminal(
     import struct
     import termios
 
+    size = struct.pack("HHHH", 40, width, 0, 0)
     pid, terminal = pty.fork()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, size)  # before anybody asks
         os.chdir(cwd)
-        # With the environment as Python has it: readline adds its idea of the width behind it.
-        os.execve(sys.executable, [sys.executable, *command], dict(os.environ))
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+        # With the environment as Python has it: readline adds its idea of the width behind it,
+        # and who runs the tests may have theirs.
+        environment = {n: v for n, v in os.environ.items() if n not in ("COLUMNS", "LINES")}
+        os.execve(sys.executable, [sys.executable, *command], environment)
     told, waiting = b"", [line.encode() for line in typed.splitlines(keepends=True)]
     seen = 0
     deadline = time.monotonic() + 90
