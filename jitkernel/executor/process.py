@@ -327,6 +327,11 @@ class Executor:
         self._services.setenv(name, value)
 
     @property
+    def busy(self) -> bool:
+        """Whether it runs a call, or does what it was asked."""
+        return self._talk.busy
+
+    @property
     def threads(self) -> int:
         """How many threads the program has running of its own."""
         pid = self.pid

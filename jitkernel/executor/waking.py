@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-__all__ = ["WAKE", "Waking"]
+__all__ = ["WAKE", "Waking", "undisturbed"]
 
 WAKE = 5  # the message that says that there is a request
 _SYS_FUTEX, _FUTEX_WAKE = 202, 1  # x86-64
@@ -53,7 +53,7 @@ class Waking:
         if not stub or self._get("wake_done"):
             return
         target = 0
-        with _undisturbed():
+        with undisturbed():
             try:
                 target = self.find(stub, self._get("wake_alone") != 0)
             finally:
@@ -63,7 +63,7 @@ class Waking:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
     before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

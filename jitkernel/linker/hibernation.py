@@ -9,6 +9,8 @@ The code goes to the linker's `Shelf` together with its fields: with the sites o
 what else depends on where it lies (`moving`).  `wake` puts it where there is room and writes those.
 Code that cannot be moved like that is linked again from its object, over the same constants and
 variables; that is the session's business, like everything that is done with objects.
+
+`move` does both at once, without the shelf: the code is elsewhere from then on.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
@@ -30,7 +33,7 @@ from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["asleep", "gain", "hibernate", "pointed", "stays", "wake"]
+__all__ = ["asleep", "gain", "hibernate", "move", "pointed", "stays", "wake"]
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
 _NOWHERE = bytes(4)
@@ -58,10 +61,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
     text = image.text
     assert text is not None
     arena, base = linker.arena, linker.arena.base
-    functions = [
-        i for i, (_, address, _) in enumerate(image.exports)
-        if text.start <= address < text.start + text.size
-    ]  # fmt: skip
+    functions = _functions(image, text)
     stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
     exports = list(image.exports)
     sites = _take_sites(image, text.start - base, text.size)
@@ -98,9 +98,70 @@ def wake(linker: Linker, image: Image) -> bool:
     data = linker.shelf.get(image)
     if data is None:
         return False
-    bind, view, base = linker.bind, linker.bind.view, linker.arena.base
-    size, align, functions, symbols, inward, outward = _HEAD.unpack_from(data)
+    size, align, *_ = _HEAD.unpack_from(data)
     text = linker.arena.reserve("text", size, align)
+    try:
+        offsets = _unfold(linker, image, data, text)
+    except BaseException:
+        linker.arena.free(text)
+        raise
+    stubs, exports = image.text, list(image.exports)
+    if stubs is not None:
+        for i, (symbol, address, length) in enumerate(exports):
+            if stubs.start <= address < stubs.start + stubs.size:
+                offset = offsets[(address - stubs.start) // STUB_SIZE]
+                exports[i] = symbol, text.start + offset, length
+    linker.put_code(image, text)
+    linker.unwind.changed()
+    linker.shelf.drop(image)
+    _lead(linker, image, exports)
+    return True
+
+
+def move(linker: Linker, image: Image, to: int) -> None:
+    """Put an image's code at the address `to`, where all is free that it does not have itself.
+
+    Where it was is free then.  Raises LinkError, or ArenaFull, with the code where it was.
+    """
+    text, moves, arena = image.text, image.moves, linker.arena
+    assert text is not None and moves is not None and moves is not STUCK
+    functions, exports = _functions(image, text), list(image.exports)
+    sites = _take_sites(image, text.start - arena.base, text.size)
+    offsets = [exports[i][1] - text.start for i in functions]
+    data = _fold(linker, image, offsets, sites)
+    linker.put_code(image, None)
+    there: Extent | None = None
+    try:
+        there = arena.reserve_at("text", to, text.size)
+        _unfold(linker, image, data, there)
+    except BaseException:
+        if there is not None:
+            arena.free(there)
+        _unfold(linker, image, data, arena.reserve_at("text", text.start, text.size))
+        linker.put_code(image, text)
+        raise
+    for i, offset in zip(functions, offsets, strict=True):
+        exports[i] = exports[i][0], to + offset, exports[i][2]
+    linker.put_code(image, there)
+    linker.unwind.changed()
+    _lead(linker, image, exports)
+
+
+def _functions(image: Image, text: Extent) -> list[int]:
+    """Which of an image's exports lie in its code, by their place among them."""
+    return [
+        i for i, (_, address, _) in enumerate(image.exports)
+        if text.start <= address < text.start + text.size
+    ]  # fmt: skip
+
+
+def _unfold(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[int, ...]:
+    """Write what `_fold` made to an extent, and the sites in it; where functions begin there.
+
+    Raises ArenaFull, or LinkError, with no site of the image's changed.
+    """
+    bind, view, base = linker.bind, linker.bind.view, linker.arena.base
+    size, _, functions, symbols, inward, outward = _HEAD.unpack_from(data)
     low, at = text.start - base, _HEAD.size + size
     view[low : low + size] = memoryview(data)[_HEAD.size : at]
     offsets = struct.unpack_from(f"<{functions}I", data, at)
@@ -119,24 +180,13 @@ def wake(linker: Linker, image: Image) -> bool:
         _apply(bind, text.start, data[at:middle], 0)
     except BaseException as error:
         bind.abort()
-        linker.arena.free(text)
         if isinstance(error, OutOfRange):
             raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
         raise
     for symbol, packed in uses:
         assert symbol.users is not None
         symbol.users[image] += packed
-    stubs, exports = image.text, list(image.exports)
-    if stubs is not None:
-        for i, (symbol, address, length) in enumerate(exports):
-            if stubs.start <= address < stubs.start + stubs.size:
-                offset = offsets[(address - stubs.start) // STUB_SIZE]
-                exports[i] = symbol, text.start + offset, length
-    linker.put_code(image, text)
-    linker.unwind.changed()
-    linker.shelf.drop(image)
-    _lead(linker, image, exports)
-    return True
+    return offsets
 
 
 def _lead(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:

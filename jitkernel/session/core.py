@@ -15,6 +15,7 @@ from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import JitError
 from jitkernel.linker import Image
+from jitkernel.session.compaction import Compaction
 from jitkernel.session.contexts import check_context
 from jitkernel.session.destructors import finish
 from jitkernel.session.engine import Engine
@@ -74,6 +75,7 @@ class Core:
         self._history: UndoHistory | None = None
         self._places: Places | None = None
         self._residency: Residency | None = None
+        self._compaction: Compaction | None = None
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -93,6 +95,8 @@ class Core:
         self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
+        self._compaction = Compaction(program, engine, self._residency)
+        program.make_room_for = self._compaction.make_room_for
         return program
 
     @property
@@ -111,6 +115,12 @@ class Core:
         """Which cells' code is in memory."""
         assert self.program is not None and self._residency is not None
         return self._residency
+
+    @property
+    def compaction(self) -> Compaction:
+        """What moves code together."""
+        assert self.program is not None and self._compaction is not None
+        return self._compaction
 
     @property
     def places(self) -> Places:

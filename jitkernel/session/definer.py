@@ -65,7 +65,8 @@ class Definer(Relay):
         self.cell = Cell(number, cell_id, self.options.words)
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
-        self.entry = 0  # of the instruction block, where it is part of the cell's module
+        # The instruction block's offset in the cell's code, where it is part of its module.
+        self._block_at = 0
 
     def define(self, plan: Plan, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
@@ -148,6 +149,7 @@ class Definer(Relay):
         if changed and not self.options.retype:
             refuse_change(program, changed, compiled.summary, old)
         again = self._compile_again(compiled, old)
+        program.make_room_for(compiled.object)
         began = time.perf_counter_ns()
         try:
             image = program.place(
@@ -220,10 +222,17 @@ class Definer(Relay):
         """The function of the cell's instructions is reached by its address, not by name."""
         block = self.program.linker.symbols.get(ENTRY)
         if block is not None and block.image is image:
-            self.entry = block.address
+            self._block_at = block.address - image.text.start if image.text is not None else 0
             del self.program.linker.symbols[ENTRY]
             self.change.moved.pop(ENTRY, None)
             image.exports = tuple([e for e in image.exports if e[0] is not block])
+
+    @property
+    def entry(self) -> int:
+        """Where the instruction block begins that is part of the cell's module."""
+        image = self.cell.image
+        assert image is not None and image.text is not None
+        return image.text.start + self._block_at
 
     def say_status(self) -> None:
         """Tell what the cell has defined."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ from jitkernel.session.eviction import evict
 from jitkernel.session.reverting import forget
 
 if TYPE_CHECKING:
+    from jitkernel.arena import Arena
     from jitkernel.session.core import Core
     from jitkernel.session.program import Program
 
-__all__ = ["Garbage", "collect", "find"]
+__all__ = ["Garbage", "collect", "find", "words_into"]
 
 ZONES = ("text", "rodata", "unwind", "data")
 
@@ -84,11 +85,18 @@ def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
         ranges += [(e.start, e.stop, number) for e in extents]
         if image.data is not None:
             own.add(image.data.extent.start)
-    ranges.sort()
+    return words_into(arena, sorted(ranges), own)
+
+
+def words_into(
+    arena: Arena, ranges: Sequence[tuple[int, int, int]], apart: Collection[int] = ()
+) -> set[int]:
+    """The numbers of the ranges `(start, stop, number)`, sorted, that an aligned word of live data
+    seems to point into, but for extents that start at one of `apart`."""
     low, high = ranges[0][0], max(stop for _, stop, _ in ranges)
     found: set[int] = set()
     for start, size in arena.zones["data"].list.live.items():
-        if start in own:
+        if start in apart:
             continue
         at, skip = start - arena.base, -start % 8
         words = arena.view[at + skip : at + skip + (size - skip & -8)].cast("Q") if size > 7 else ()

@@ -66,6 +66,7 @@ class Program:
     ):
         self.linker = linker
         self.writing = writing  # what text is written under
+        self.make_room_for: Callable[[bytes], None] = lambda object: None  # about to be placed
         self.store = store
         self.cells: dict[int, Cell] = {}
         self.by_id: dict[str, int] = {}

@@ -83,6 +83,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         record = program.store.get(cell.number)
         if record is None:
             raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
+        program.make_room_for(record.object)
         at = {
             z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None
         }

@@ -269,6 +269,7 @@ class Runner(Definer):
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
+        self.program.make_room_for(compiled.object)
         image = linker.place(compiled.object, self.cell.number, kinds=kinds, weak=frozenset())
         linker.symbols.pop(ENTRY, None)
         entry = image.exports[0][1]
