@@ -164,6 +164,8 @@ def _slide(within: Sequence[_Item], aligns: dict[int, int], need: int) -> list[t
     for item in within:
         if not item.free:
             at += -at % aligns[item.start]
+            if at > item.start:
+                return []
             if at != item.start:
                 moves.append((item.start, at))
             at += item.size

@@ -84,11 +84,12 @@ class Compaction:
             and c.state is not CellState.HIBERNATED and not c.kept
         }  # fmt: skip
 
+        movable = Movable(cells.__contains__, lambda start: self.align(cells[start]))
         moves: list[tuple[int, int]] = []
         for _ in range(_LOOKS):
             moves = plan(
-                zone.list, zone.stop if full else zone.high, size, align,
-                Movable(cells.__contains__, lambda start: self.align(cells[start])), len(cells) if full else _MOST,
+                zone.list, zone.stop if full else zone.high, size, align, movable,
+                len(cells) if full else _MOST,
             )  # fmt: skip
             ranges = sorted(_text(cells[start]) for start, _ in moves)
             found = words_into(arena, ranges) if ranges else set()
