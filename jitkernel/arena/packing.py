@@ -16,7 +16,7 @@ from jitkernel.arena.freelist import FreeList
 __all__ = ["Movable", "plan"]
 
 #: How many plans are tried before it is said that there is none.
-_TRIES = 64
+_TRIES = 32
 
 
 class Movable(NamedTuple):

@@ -33,7 +33,8 @@ __all__ = ["Compaction"]
 
 _WASTE = 64  # where less than this part of a zone is free below its high water, that may grow
 _MOST = 16  # cells that are moved for one, unless it would not fit at all
-_FEW, _PATIENCE = 256, 8  # after none was found: one request is let pass for 8 extents beyond 256
+_FEW = 64  # extents: in a zone with more, not every request is looked at,
+_PATIENCE = {True: 32, False: 4}  # one is let pass for so many, after room was made or was not
 _LOOKS = 4  # plans that are made when those before would move what has pointers to it
 _LOOKED = 8 << 20  # bytes of data in which pointers are looked for, unless it would not fit at all
 #: Who calls these may have return addresses on stacks of its own.
@@ -68,10 +69,10 @@ class Compaction:
             return
         if not self._may(full):
             return
-        if not self._move(size, align, full):
-            # A plan takes time in proportion to what there is: a large zone is let alone for long.
-            extents = len(self._engine.arena.zones["text"].list.live)
-            self._patience = max(extents - _FEW, 0) // _PATIENCE
+        made = self._move(size, align, full)
+        # A plan takes time in proportion to what there is.
+        extents = len(self._engine.arena.zones["text"].list.live)
+        self._patience = max(extents - _FEW, 0) // _PATIENCE[made]
 
     def _move(self, size: int, align: int, full: bool) -> bool:
         """Move cells, the fewest that make room; whether there is some."""
