@@ -16,6 +16,7 @@ from test_history import take_step
 
 from jitkernel import Session
 from jitkernel.errors import ArenaFull
+from jitkernel.session.runner import Runner
 from jitkernel.views.arena import arena
 
 SIZE = 20_000
@@ -109,7 +110,7 @@ def test_nor_one_that_variables_point_into(fresh: Callable[..., Session]) -> Non
     assert {i: s.symbols[f"p{i}"].address for i in left} == where
 
 
-def test_nor_while_threads_or_children_of_the_program_live(fresh: Callable[..., Session]) -> None:
+def test_nor_while_threads_of_the_program_live(fresh: Callable[..., Session]) -> None:
     s = fresh(capacity=2 << 20)
     s.run(
         "@go = global i32 1\ndeclare i32 @pthread_create(ptr, ptr, ptr, ptr)\n"
@@ -130,6 +131,30 @@ def test_nor_while_threads_or_children_of_the_program_live(fresh: Callable[..., 
     deadline = time.monotonic() + 20
     while s.engine.executor.threads and time.monotonic() < deadline:
         time.sleep(0.01)
+    s.run(sized(100, 4 * SIZE))
+    assert s.compaction.moved and s.call("p100", 2) == 102
+    s.check()
+
+
+def test_nor_while_a_child_of_the_program_lives(fresh: Callable[..., Session]) -> None:
+    s = fresh(capacity=2 << 20)
+    s.run(
+        "declare i32 @fork()\ndeclare i32 @usleep(i32)\ndeclare i32 @kill(i32, i32)\n"
+        "declare i32 @waitpid(i32, ptr, i32)\n"
+        "define i32 @start() {\n  %p = call i32 @fork()\n  %c = icmp eq i32 %p, 0\n"
+        "  br i1 %c, label %child, label %own\n"
+        "child:\n  %n = call i32 @usleep(i32 10000)\n  br label %child\nown:\n  ret i32 %p\n}\n"
+        "define i32 @end(i32 %p) {\n  %k = call i32 @kill(i32 %p, i32 9)\n"
+        "  %w = call i32 @waitpid(i32 %p, ptr null, i32 0)\n  ret i32 %w\n}"
+    )
+    fragmented(s)
+    child = s.call("start")
+    try:
+        with pytest.raises(ArenaFull):
+            s.run(sized(100, 4 * SIZE))
+        assert not s.compaction.moved
+    finally:
+        assert s.call("end", child) == child
     s.run(sized(100, 4 * SIZE))
     assert s.compaction.moved and s.call("p100", 2) == 102
     s.check()
@@ -181,6 +206,29 @@ def test_callers_pointers_and_views_follow(s: Session) -> None:
     s.hibernate("sq")
     moved(s, "through")
     assert s.call("through", 3) == 18
+
+
+def test_instructions_run_where_their_cell_was_moved_to_meanwhile(s: Session) -> None:
+    """They are part of its code; before their turn comes another cell may be placed."""
+    runner = Runner(s)
+    call = runner._call_block
+
+    def moving(*arguments):
+        cell = next(iter(s.cells))
+        was = cell.image.text.start
+        while cell.image.text.start == was:
+            shake(s, random.Random(2), 100)
+        s.check()
+        assert arguments[1] - was == runner.entry - cell.image.text.start
+        return call(arguments[0], runner.entry, arguments[2])
+
+    runner._call_block = moving
+    with s.turn():
+        result = runner.run(
+            "define internal i32 @own(i32 %x) noinline {\n  %y = add i32 %x, 4\n  ret i32 %y\n}\n"
+            "%v = call i32 @own(i32 1)"
+        )
+    assert result.value == 5
 
 
 def test_a_fault_in_code_that_was_moved_names_its_line(s: Session) -> None:
