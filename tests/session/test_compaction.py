@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+from away import AwayWalk
 from history import FUNCTIONS, Walk
 from programs import CUBE, SQ
 from shaking import shake
+from test_away import away_step
 from test_hibernation import PADDED, _has_cxx
 from test_history import take_step
 
@@ -304,3 +306,23 @@ def test_a_walk_whose_code_is_moved_after_each_step(seed: int) -> None:
             s.check()
         walk.check()
     assert count > 200
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_walk_with_code_that_is_away_and_sessions_that_are_saved(tmp_path, seed: int) -> None:
+    rng, count = random.Random(seed), 0
+    home = str(tmp_path / "home.jks")
+    walk = AwayWalk(
+        Session(capacity=64 << 20, spare=False, store_path=home, autosave=True), tmp_path
+    )
+    try:
+        for _ in range(400):
+            away_step(walk, rng)
+            with walk.s.turn():
+                count += shake(walk.s, rng)
+            walk.check([])
+            walk.s.check()
+        walk.check()
+    finally:
+        walk.s.close()
+    assert count > 100
