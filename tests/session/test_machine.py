@@ -368,5 +368,6 @@ def test_a_random_walk_agrees_with_the_model():
 
 @pytest.mark.slow
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_a_long_random_walk_agrees_with_the_model():
     walk(400, 50)

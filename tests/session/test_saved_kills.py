@@ -92,5 +92,6 @@ def test_killed_at_a_random_moment(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_killed_200_times(tmp_path: Path) -> None:
     _rounds(200, 20, tmp_path)

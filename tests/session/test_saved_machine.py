@@ -97,5 +97,6 @@ def test_a_random_walk_is_saved_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_a_long_random_walk_is_saved_as_it_is(tmp_path: Path) -> None:
     walk(tmp_path / "walk.jks", 200, 50)
