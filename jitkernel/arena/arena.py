@@ -8,6 +8,7 @@ neither a system call nor a message.  An arena knows nothing of objects, symbols
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 import random
@@ -32,6 +33,9 @@ POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "
 
 _SEEK_DATA, _SEEK_HOLE = os.SEEK_DATA, os.SEEK_HOLE
 _MFD_EXEC = 0x10
+#: No process may change the slab's size, or what may be done with it: whoever reads or writes
+#: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class Region(NamedTuple):
@@ -379,11 +383,12 @@ class Arena:
 
 
 def _memfd(capacity: int) -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        fd = os.memfd_create("jitkernel", os.MFD_CLOEXEC | _MFD_EXEC)
+        fd = os.memfd_create("jitkernel", flags | _MFD_EXEC)
     except OSError as error:
         if error.errno == errno.EINVAL:  # a kernel before 6.3, where every memfd may be executed
-            fd = os.memfd_create("jitkernel", os.MFD_CLOEXEC)
+            fd = os.memfd_create("jitkernel", flags)
         else:
             raise JitError(
                 f"no executable shared memory: memfd_create says {error.strerror}. Where the "
@@ -392,6 +397,7 @@ def _memfd(capacity: int) -> int:
     try:
         os.fchmod(fd, 0o700)
         os.ftruncate(fd, capacity)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     except OSError as error:
         os.close(fd)
         raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error

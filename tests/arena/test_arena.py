@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import time
 
@@ -165,6 +167,18 @@ def test_retained_text_stays_until_nobody_can_run_it(arena):
     arena.check()
     arena.retain_text(False)
     assert arena.read(e.start, 20) == b"\xcc" * 20 and arena.usage()["text"]["used"] == 0
+    arena.check()
+
+
+def test_nobody_can_change_the_size_of_the_slab(arena):
+    """Whoever has the file may write to it, but not cut it under those who have it mapped."""
+    path = f"/proc/self/fd/{arena.fd}"
+    for size in (0, arena.capacity - 4096, arena.capacity + 4096):
+        with pytest.raises(PermissionError):
+            os.truncate(path, size)
+    with pytest.raises(PermissionError):  # nor that writing be forbidden to the next executor
+        fcntl.fcntl(arena.fd, fcntl.F_ADD_SEALS, 0x10)  # F_SEAL_FUTURE_WRITE
+    arena.trim()
     arena.check()
 
 

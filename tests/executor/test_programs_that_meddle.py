@@ -261,3 +261,17 @@ def test_a_stopped_process_is_replaced_when_interrupted(fresh: Lab) -> None:
     timer.join()
     assert (outcome.kind, outcome.respawned) == ("interrupted", True)
     fresh.assert_sound(heap=False)
+
+
+def test_the_slab_cannot_be_cut_under_the_kernel_process(fresh: Lab) -> None:
+    """The file is reached through the kernel process's own descriptors, or a mapping's."""
+    path = f"/proc/{os.getpid()}/fd/{fresh.arena.fd}"
+    ir = program(
+        "  %r = call i32 @truncate(ptr @s, i64 0)\n  store i32 %r, ptr %ret",
+        string("s", path),
+        "declare i32 @truncate(ptr, i64)",
+    )
+    outcome = fresh.run(ir, ret_size=4)
+    assert (outcome.kind, outcome.result) == ("ok", struct.pack("<i", -1))
+    assert fresh.square(6) == 36
+    fresh.arena.check()
