@@ -36,7 +36,7 @@ class Aftermath:
             return "died", None
         at = self._data + control.STACK_AT
         stack = bytes(self._view[at : at + control.STACK_SIZE])
-        return decode_record(words, stack, generation, cause)
+        return decode_record(words, stack, generation, cause, self._get("pid"))
 
     def last_words(
         self, status: int, seq: int, result: bytes, cause: str, stopped: bool, generation: int

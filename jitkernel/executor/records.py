@@ -28,6 +28,8 @@ CAUSES = (
     "exit in a library",
 )
 KINDS = {1: "fault", 2: "exit", 3: "stub", 4: "interrupted"}
+#: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
+_SENT, _SI_TIMER = (0, -1, -3, -6), -2
 _PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
 
 
@@ -56,6 +58,8 @@ class FaultRecord:
     are of a call to a symbol that nobody defines.  `library`: frames of a library were abandoned.
     `cause` says who ended the cell where no fault did: "exit", "abort", "stack smashed",
     "timeout", ...  `generation` is of the process that the addresses belong to.
+    `sent` says who sent the signal where it was no fault of the code: "the program itself",
+    "process 17", "a timer"; then `address` is 0.
     """
 
     signal: str = ""
@@ -75,6 +79,7 @@ class FaultRecord:
     stdin_refused: bool = False
     cause: str = ""
     generation: int = 0
+    sent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +121,25 @@ def _signed(word: int) -> int:
     return (word & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
 
 
+def _sender(code: int, payload: int, pid: int) -> str:
+    """Who sent a signal with this si_code, where the system or the processor did not.
+
+    `payload` is the word of siginfo_t that has a fault's address, else the sender's process in its
+    low half; `pid` is the program's own.  Source: sigaction(2), the union of siginfo_t.
+    """
+    if code > 0:
+        return ""
+    if code in _SENT:
+        sender = _signed(payload)
+        return "the program itself" if sender == pid else f"process {sender}"
+    return "a timer" if code == _SI_TIMER else "the system"
+
+
 def decode_record(
-    words: Sequence[int], stack: bytes, generation: int, cause: str = ""
+    words: Sequence[int], stack: bytes, generation: int, cause: str = "", pid: int = 0
 ) -> tuple[str, FaultRecord]:
-    """The kind and the record that the runtime's words mean; `stack` is the whole stack buffer."""
+    """The kind and the record that the runtime's words mean; `stack` is the whole stack buffer,
+    `pid` the process's number."""
     word = words.__getitem__
     at = RECORD
     number = word(at["signal"])
@@ -132,10 +152,12 @@ def decode_record(
     first = at[f"reg_{REGISTERS[0]}"]
     kind = KINDS.get(word(at["kind"]), "fault")
     index = word(at["cause"])
+    # What a function of the runtime noted (`abort`) is no signal, though it has a signal's number.
+    sent = _sender(code, word(at["address"]), pid) if kind == "fault" and not index else ""
     return kind, FaultRecord(
         signal="" if kind != "fault" or not number else signal_name(number),
         code=code,
-        address=word(at["address"]),
+        address=0 if sent else word(at["address"]),
         pc=word(at["pc"]),
         sp=word(at["sp"]),
         registers=dict(zip(REGISTERS, words[first : first + len(REGISTERS)], strict=False)),
@@ -150,4 +172,5 @@ def decode_record(
         stdin_refused=cause == "stdin",
         cause=cause or (CAUSES[index] if index < len(CAUSES) else ""),
         generation=generation,
+        sent=sent,
     )

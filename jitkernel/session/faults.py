@@ -120,7 +120,7 @@ def _told(
     if record.cause == "stack smashed":
         words = "the stack was smashed: a local buffer was written past its end"
         return Fault, words, {}
-    if record.signal == "SIGSEGV" and (gone := places.gone(at, record.address)):
+    if record.signal == "SIGSEGV" and not record.sent and (gone := places.gone(at, record.address)):
         return _use_of([s for s in gone if f"@{quote_name(s.name)}" in where] or gone)
     return Fault, _fault(record, places), {}
 
@@ -153,6 +153,8 @@ def _interrupted(record: FaultRecord) -> str:
 
 def _fault(record: FaultRecord, places: Places) -> str:
     address, name = record.address, record.signal
+    if record.sent:
+        return _sent(name, record.sent)
     if name in ("SIGSEGV", "SIGBUS"):
         if record.access == "execute" or record.pc == address:
             target = (
@@ -184,9 +186,16 @@ def _fault(record: FaultRecord, places: Places) -> str:
             if name == "SIGILL"
             else "a trap (int3)"
         )
-    if name == "SIGABRT":
-        return "abort in a library (a failed check of its own: a double free, an assertion?)"
     return f"{name}: {_MEANING.get(name, 'a signal')}"
+
+
+def _sent(name: str, sender: str) -> str:
+    """A signal that was no fault of the code that ran."""
+    if name == "SIGABRT" and sender == "the program itself":
+        return "abort in a library (a failed check of its own: a double free, an assertion?)"
+    how = " (raise or kill)" if sender == "the program itself" else ""
+    real = ": no memory access failed" if name in ("SIGSEGV", "SIGBUS") else ""
+    return f"the signal {name}, which {sender} sent{how}{real}"
 
 
 def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tuple[Frame, ...]:
