@@ -1,36 +1,34 @@
 """Give each instruction of a module its line, as debug information.  Start from `with_locations`.
 
-Debug information does not change code, so the line of an address in a cell that was compiled
-without any can be had later: compile its text once more with this and read the line table.
+Debug information does not change code, so the line of an address in a cell can be had later:
+compile its text once more with this and read the line table.  Locations that the text brings
+itself are those of another text, a C file's: ours take their place.
 """
 
 from __future__ import annotations
 
 import re
 
+from jitkernel.compiler.debug_info import has_locations, without_locations
 from jitkernel.compiler.text import NAME, closing, plain_name
 
-__all__ = ["has_locations", "with_locations"]
+__all__ = ["with_locations"]
 
 _DEFINE = re.compile(r"^[ \t]*define\b[^@\n]*@(" + NAME + r")\s*(?=\()", re.M)
-_OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
 _NUMBER = re.compile(r"!(\d+)")
 _STOP = re.compile(r'"[^"]*"|;[^\n]*|[(\[{]')
 _LABEL = re.compile(r"\s*(?:" + NAME + r"):(?=\s|$)")
 _TOKENS = re.compile(r'"[^"]*"|;|[(\[{<>}\])]')
 _GOES_ON = re.compile(r"\s*(?:cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,)")
 _NOT_CODE = re.compile(r"\s*(?:uselistorder|#dbg_)")
-_VERSION = '"Debug Info Version"'
-
-
-def has_locations(source: str) -> bool:
-    """Whether the text has debug information of its own."""
-    return bool(_OWN.search(source))
+_FLAGS = ('i32 7, !"Dwarf Version", i32 4', 'i32 2, !"Debug Info Version", i32 3')
 
 
 def with_locations(source: str, first_line: int = 1) -> str:
     """`source` with `!dbg` on its instructions, lines counted from `first_line`; the lines stay
     where they are.  "" where the text is of a kind that this does not understand."""
+    if has_locations(source):
+        source = without_locations(source)
     number = 1 + max((int(n) for n in _NUMBER.findall(source)), default=0)
     file, unit, type_ = f"!{number}", f"!{number + 1}", f"!{number + 2}"
     metadata = [
@@ -41,10 +39,9 @@ def with_locations(source: str, first_line: int = 1) -> str:
         f"!llvm.dbg.cu = !{{{unit}}}",
     ]
     number += 3
-    flags = ['i32 7, !"Dwarf Version", i32 4']
-    if _VERSION not in source:
-        flags.append(f"i32 2, !{_VERSION}, i32 3")
-    for flag in flags:
+    for flag in _FLAGS:
+        if flag.split(",")[1].strip() in source:  # a flag may be set once
+            continue
         metadata.append(f"!{number} = !{{{flag}}}")
         metadata.append(f"!llvm.module.flags = !{{!{number}}}")
         number += 1

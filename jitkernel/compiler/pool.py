@@ -329,18 +329,16 @@ class CompilerPool:
         """Which line of the cell each stretch of its code comes from.
 
         `code` is the object that the request has become, where that is at hand.  Compiles the text
-        again with locations, which leaves the code as it was, and reads the line table.  A module
-        with debug information of its own is read as it is: then the lines are those of the file it
-        names.  Empty where the lines cannot be told.
+        again with locations, which leaves the code as it was, and reads the line table.  What
+        debug information the module has of its own does not count: those are lines of another
+        text (`debug_info.Origins` tells them).  Empty where the lines cannot be told.
         """
         # not needed to start
         from jitkernel.compiler.lines import line_table, same_code
-        from jitkernel.compiler.locations import has_locations, with_locations
+        from jitkernel.compiler.locations import with_locations
 
         try:
             code = code or self.compile(request).object
-            if has_locations(request.source):
-                return line_table(code)
             source = with_locations(request.source, request.first_line)
             if not source:
                 return ()

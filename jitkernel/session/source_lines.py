@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
+from jitkernel.compiler.debug_info import Origins
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError
 from jitkernel.linker import Image
@@ -34,7 +35,8 @@ _MARK = re.compile(r"\s*; line (\d+)\b")
 def line_finder(
     session: Core, running: tuple[Image, Request, Record] | None = None
 ) -> Callable[[int], tuple[int, str]]:
-    """A function from an address of text to `(line, its text)`, `(0, "")` where unknown.
+    """A function from an address of text to `(line, its text)`, `(0, "")` where unknown.  Where a
+    cell's IR names the C line that it comes from, that stands behind the text.
 
     `running` is an image that belongs to no cell yet: an instruction block.
     """
@@ -69,8 +71,8 @@ def _find(
         if at > address:
             break
         line = number
-    lines = record.source.split("\n")
-    return (line, lines[line - 1]) if 0 < line <= len(lines) else (0, "")
+    text = Origins(record.source).line(line)
+    return (line, text) if text else (0, "")
 
 
 def request_of(session: Core, number: int) -> Request | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jitkernel.compiler.debug_info import Origins
 from jitkernel.errors import UsageError
 from jitkernel.linker.made import MadeSymbol, read_back
 from jitkernel.session.cell import CellState
@@ -110,11 +111,13 @@ def _own(session: Session, cell: Cell) -> list[MadeSymbol]:
 
 
 def source_lines(source: str, used: set[int], title: str) -> View:
-    """The lines of a source that are wanted, each after its number, which is its marker."""
-    text = source.split("\n")
-    shown = [n for n in sorted(used) if 0 < n <= len(text)]
+    """The lines of a source that are wanted, each after its number, which is its marker, and with
+    the C line that it says it comes from."""
+    last = source.count("\n") + 1
+    shown = [n for n in sorted(used) if 0 < n <= last]
     width = max((len(str(n)) for n in shown), default=1)
-    return listing(title, "\n".join(f"{n:>{width}}  {text[n - 1]}" for n in shown))
+    origins = Origins(source)
+    return listing(title, "\n".join(f"{n:>{width}}  {origins.line(n)}" for n in shown))
 
 
 def _function(

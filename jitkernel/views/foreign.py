@@ -123,12 +123,10 @@ def code_for(session: Session, request: Request, target: str, cpu: str = "") -> 
     """
     from dataclasses import replace
 
-    from jitkernel.compiler.locations import has_locations, with_locations
+    from jitkernel.compiler.locations import with_locations
 
     cpu = cpu_of(target, cpu)
-    source = request.source
-    if not has_locations(source):
-        source = with_locations(source, request.first_line) or source
+    source = with_locations(request.source, request.first_line) or request.source
     text = session.engine.pool.assembly(replace(request, source=source), triple_of(target), cpu)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
         text = session.engine.pool.assembly(request, triple_of(target), cpu)

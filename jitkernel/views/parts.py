@@ -20,7 +20,7 @@ _DEFINE = re.compile(
 )
 _END = re.compile(r"^[ \t]*\}[^\n]*$|\}[ \t]*$", re.M)
 _ATTRIBUTES = re.compile(r"^attributes #(\d+) = \{[^}\n]*\boptnone\b", re.M)
-_LOOP = re.compile(r"loop (%\S+) in function (.+)")
+_LOOP = re.compile(r"loop (%.+?) in function (.+)")
 
 
 def parts(text: str) -> dict[str, str]:
@@ -74,7 +74,8 @@ def shown_unit(unit: str) -> str:
     if unit == "[module]":
         return "module"
     if match := _LOOP.fullmatch(unit):
-        return f"loop {match[1]} of {written(match[2])}"
+        label = "" if match[1] == "%<unnamed loop>" else f" {match[1]}"  # %4: only its number
+        return f"loop{label} of {written(match[2])}"
     if unit.startswith("(") and unit.endswith(")"):
         return ", ".join(written(name) for name in unit[1:-1].split(", "))
     return written(unit)

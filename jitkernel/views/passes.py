@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.inspection import Inspection, Step
 from jitkernel.errors import UsageError
 from jitkernel.session.inspecting import inspect
@@ -65,11 +66,15 @@ def look(
 
 
 def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:
-    """The steps over IR, numbered from 1, with their diffs; `only` is a function's bare name."""
+    """The steps over IR, numbered from 1, with their diffs; `only` is a function's bare name.
+
+    Where there is debug information, the texts are those without it.
+    """
     name = written(only) if only else ""
-    now = parts(inspection.before)
+    quiet = without_metadata if has_locations(inspection.before) else str
+    now = parts(quiet(inspection.before))
     for number, step in enumerate(inspection.ir, 1):
-        found = parts(step.text)
+        found = parts(quiet(step.text))
         if inspection.whole or step.unit == "[module]":
             after = found
         else:
@@ -78,7 +83,7 @@ def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:
         yield Changed(number, step, difference(now, after, name), after)
         now = after
     # Pass managers, too, take out functions that nobody uses any more, and log nothing.
-    after = parts(inspection.after)
+    after = parts(quiet(inspection.after))
     if lines := difference(now, after):
         title = "end of the pipeline"
         last = Step(title, title, "[module]", False, inspection.after, True, -1)
@@ -125,6 +130,8 @@ def passes(
     rows = [_row(s) for s in steps]
     columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
     sentences = [note, object_note(session, number, seen) if until is None and not only else ""]
+    if has_locations(seen.before):
+        sentences.append("Debug information and other metadata (!12) are left out here.")
     if left:
         sentences.append(
             f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
