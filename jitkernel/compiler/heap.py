@@ -6,7 +6,7 @@ import ctypes
 from ctypes import c_size_t, c_void_p
 from typing import Any
 
-__all__ = ["allocated", "bounds", "free", "in_use", "size", "word"]
+__all__ = ["allocated", "bounds", "free", "in_use", "mallinfo", "size", "word"]
 
 _HEADER = 8  # bytes of a block that are not for its user
 _FLAGS, _PREVIOUS_IN_USE = 7, 1  # bits of a block's size: glibc, malloc/malloc.c, `PREV_INUSE`
@@ -31,9 +31,14 @@ if _mallinfo is not None:
     _libc.free.argtypes, _libc.free.restype = [c_void_p], None
 
 
+def mallinfo() -> Any:
+    """mallinfo2(3); zeros where there is no glibc."""
+    return _mallinfo() if _mallinfo is not None else _MallInfo()
+
+
 def allocated() -> int:
     """Bytes of all blocks that were not freed; 0 where there is no glibc."""
-    info = _mallinfo() if _mallinfo is not None else _MallInfo()
+    info = mallinfo()
     return int(info.uordblks + info.hblkhd)
 
 
@@ -55,7 +60,8 @@ def size(address: int) -> int:
 def in_use(address: int) -> bool:
     """Whether the block at `address` was not freed.  Certain only above 1,040 bytes: of smaller
     ones that were freed some stay marked as they were."""
-    return bool(word(address + size(address) - _HEADER) & _PREVIOUS_IN_USE)
+    mark = address + size(address) - _HEADER  # of one that joined the heap's free end: behind it
+    return mark in bounds() and bool(word(mark) & _PREVIOUS_IN_USE)
 
 
 def free(address: int) -> None:

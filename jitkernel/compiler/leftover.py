@@ -10,6 +10,7 @@ Start from `find`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from jitkernel.compiler import heap
@@ -17,7 +18,7 @@ from jitkernel.compiler import heap
 __all__ = ["WORD", "find"]
 
 WORD = 8  # bytes
-_ROUNDS = 32  # what is measured at once: whatever else is allocated meanwhile counts 1/32
+_ROUNDS = 32  # measured one by one: what else is allocated or freed meanwhile spoils few of them
 _COMPARED = 4  # builders whose words are
 _CERTAIN = 1056  # bytes from which on `heap.in_use` is
 
@@ -33,10 +34,14 @@ def find(create: Callable[[], int], dispose: Callable[[int], None]) -> int | Non
     """
     for _ in range(2):  # what is made once, at first
         dispose(create())
+    growth: Counter[int] = Counter()
     before = heap.allocated()
     for _ in range(_ROUNDS):
         dispose(create())
-    left = (heap.allocated() - before) // _ROUNDS & -16
+        after = heap.allocated()
+        growth[after - before] += 1
+        before = after
+    left = growth.most_common(1)[0][0]
     if left < _CERTAIN:
         return None
     made = [create() for _ in range(_COMPARED)]
