@@ -266,7 +266,7 @@ class JITKernel(JITKernelSettings, Kernel):
     async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:  # type: ignore[override]
         from jitkernel.kernel.completion import complete
 
-        position = len(code) if cursor_pos is None else cursor_pos
+        position = _within(code, cursor_pos)
         try:
             return complete(self.frontend, code, position)
         except Exception:
@@ -284,7 +284,7 @@ class JITKernel(JITKernelSettings, Kernel):
     ) -> dict[str, Any]:
         from jitkernel.kernel.inspection import inspect_at
 
-        position = len(code) if cursor_pos is None else cursor_pos
+        position = _within(code, cursor_pos)
         try:
             view = inspect_at(self.frontend, code, position, detail_level)
         except Exception:
@@ -387,6 +387,11 @@ class JITKernel(JITKernelSettings, Kernel):
             session.close()
         self.frontend.history.close()
         return {"status": "ok", "restart": restart}
+
+
+def _within(code: str, position: int | None) -> int:
+    """Where the cursor is, also for a client that says it is past the end, or does not say."""
+    return len(code) if position is None else max(0, min(position, len(code)))
 
 
 def _history_path() -> Path:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
@@ -88,11 +89,26 @@ def unfolded(text: str) -> str:
 class Kernel:
     """A kernel process and a blocking client of it."""
 
+    #: What kernels write to stderr, and how much of it has been read.
+    logs: dict[IO[bytes], int] = {}
+
+    @staticmethod
+    def logged() -> str:
+        """What kernels have logged since this was asked last."""
+        told = b""
+        for log, start in Kernel.logs.items():
+            stop = os.fstat(log.fileno()).st_size
+            told += os.pread(log.fileno(), stop - start, start)  # kernels write at the offset
+            Kernel.logs[log] = stop
+        return told.decode(errors="replace")
+
     def __init__(self, *arguments: str, cwd: str | None = None) -> None:
+        log = tempfile.TemporaryFile()
+        Kernel.logs[log] = 0
         specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
         self.manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
         self.manager.start_kernel(
-            extra_arguments=["--log-level=ERROR", *arguments], cwd=cwd or os.getcwd()
+            extra_arguments=["--log-level=ERROR", *arguments], cwd=cwd or os.getcwd(), stderr=log
         )
         self.client = self.manager.client()
         self.client.start_channels()
@@ -176,6 +192,14 @@ class Kernel:
     def stop(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel()
+
+
+@pytest.fixture(autouse=True)
+def no_error_inside() -> Iterator[None]:
+    """A kernel answers also where it failed inside: then its log says so, and the test fails."""
+    yield
+    told = Kernel.logged()
+    assert not told, told
 
 
 @pytest.fixture(scope="module")

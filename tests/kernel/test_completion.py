@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -236,18 +239,45 @@ def test_files(kernel: Kernel, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["", "@", "%", "!", "(", '"', "@\x00", "%" * 2000, "\ud7ff\U0001f600"]
+    ("code", "offered"),
+    [
+        ("", None),
+        ("@", "@number_of"),
+        ("%", "%asm"),
+        ("!cat /proc/self/stat", "/proc/self/status"),
+        ("(", None),
+        ('"', None),
+        ("@\x00", None),
+        ("%" * 2000, None),
+        ("\ud7ff\U0001f600", None),
+    ],
 )
-def test_odd_places(kernel: Kernel, code: str) -> None:
+def test_odd_places(kernel: Kernel, code: str, offered: str | None) -> None:
+    """That nothing failed inside is asserted after each test: `no_error_inside`."""
     for position in {0, len(code) // 2, len(code), len(code) + 5}:
-        complete(kernel, code, position)
+        reply = complete(kernel, code, position)
+        assert 0 <= reply["cursor_start"] <= reply["cursor_end"] <= len(code), position
+    matches = complete(kernel, code)["matches"]
+    assert offered in matches if offered else matches == [], matches
 
 
 def test_it_is_quick(kernel: Kernel) -> None:
-    start = time.monotonic()
-    for _ in range(20):
-        complete(kernel, "@")
-    assert (time.monotonic() - start) / 20 < 0.1
+    """Beside a request that nothing has to be done for."""
+
+    def median(ask: Callable[[], str]) -> float:
+        times = []
+        for _ in range(21):
+            start = time.monotonic()
+            identity = ask()
+            kernel.reply_to(identity)
+            times.append(time.monotonic() - start)
+            kernel.iopub_of(identity)
+        return statistics.median(times)
+
+    least = median(kernel.client.kernel_info)
+    for code in ("@", "%", "%asm @number_of --target "):
+        assert complete(kernel, code)["matches"]
+        assert median(partial(kernel.client.complete, code, len(code))) < 50 * least
 
 
 def inspect(kernel: Kernel, code: str, position: int | None = None, level: int = 0) -> dict:
