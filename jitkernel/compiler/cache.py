@@ -3,8 +3,8 @@
 Runs in the kernel process: what is found needs no worker.  An entry's name is the digest of
 everything that decides its content: the text that the compiler is given, every option, the names
 that are not the C library's, the CPU and its features, the versions of LLVM, llvmlite and this
-package.  Its content is all that a compile answers but the time it took.  A cell's label is no
-part of either, so cell 3 of today finds what cell 8 of yesterday left.
+package.  Its content is all that a compile answers, the times that it took included.  A cell's
+label is no part of either, so cell 3 of today finds what cell 8 of yesterday left.
 
 Nothing is written while a cell waits: entries are collected and go out when the session is idle,
 when it closes, or half a second later.
@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -31,7 +31,6 @@ __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 SCHEMA = 1
 _DELAY = 0.5  # seconds until entries are written if nobody asks before
 _PENDING_BYTES = 16 << 20
-_NO_TIMES = ("parse", "verify", "optimise", "emit", "summarise")
 
 _loads = json.JSONDecoder().decode
 
@@ -128,15 +127,14 @@ class ObjectCache:
     # -- modules
 
     def get(self, request: Request) -> Compiled | None:
-        """What was compiled for an equal request, if it is there; its times are 0."""
+        """What was compiled for an equal request, if it is there; its times are those it took
+        then."""
         found: Compiled | None = None
         if key := self.key(request):
             with self._lock:
                 pending = self._pending.get(key)
             if pending is not None:
-                made: Compiled = pending[1]
-                times = dict.fromkeys(made.times, 0)
-                found = Compiled(made.object, made.summary, times, made.warnings, True)
+                found = replace(pending[1], cached=True)
             elif (content := self._files.read(key)) is not None:
                 found = _decode(content)
                 self._use(key)
@@ -236,21 +234,13 @@ def _digest(*parts: str) -> str:
 
 
 def _encode(compiled: Compiled) -> bytes:
-    """A frame as the worker sends it: summary and warnings, then the object."""
-    return frame(
-        [astuple(compiled.summary), [astuple(warning) for warning in compiled.warnings]],
-        compiled.object,
-    )
+    """A frame as the worker sends it: summary, warnings and times, then the object."""
+    warnings = [astuple(warning) for warning in compiled.warnings]
+    return frame([astuple(compiled.summary), warnings, compiled.times], compiled.object)
 
 
 def _decode(content: bytes) -> Compiled:
     text, _ = LENGTHS.unpack_from(content)
     middle = LENGTHS.size + text
-    summary, warnings = _loads(content[LENGTHS.size : middle].decode())
-    return Compiled(
-        content[middle:],
-        Summary.of(summary),
-        dict.fromkeys(_NO_TIMES, 0),
-        diagnostics_of(warnings),
-        True,
-    )
+    summary, warnings, times = _loads(content[LENGTHS.size : middle].decode())
+    return Compiled(content[middle:], Summary.of(summary), times, diagnostics_of(warnings), True)

@@ -134,9 +134,10 @@ class CompilerPool:
 
     # -- one request
 
-    def compile(self, request: Request) -> Compiled:
-        """Compile one module.  Raises CompileError, WorkerDied or Interrupted."""
-        if found := self._find(request):
+    def compile(self, request: Request, fresh: bool = False) -> Compiled:
+        """Compile one module, where `fresh` also one that the cache has.  Raises CompileError,
+        WorkerDied or Interrupted."""
+        if not fresh and (found := self._find(request)):
             return found
         with self._lock:
             header, blob = self._ask(0, request_frame(request, self._who()), request.label, request)

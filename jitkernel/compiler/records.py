@@ -183,8 +183,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit; all 0
-    where it was `cached`, compiled before."""
+    """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit; where
+    it is `cached`, found in the object cache, those of the compile that made it."""
 
     object: bytes
     summary: Summary

@@ -28,7 +28,8 @@ class Cell:
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
     has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
-    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.
+    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  Where
+    the object was `cached`, found in the object cache, all but the link's were spent earlier.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
     takes from libraries, `extras` are variables that its statements made (name, address, bytes,
     where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
@@ -37,6 +38,7 @@ class Cell:
     """
 
     __slots__ = (
+        "cached",
         "cell_id",
         "extras",
         "image",
@@ -62,6 +64,7 @@ class Cell:
         self.extras: tuple[tuple[str, int, int, Block], ...] = ()
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
+        self.cached = False
         self.ran = 0
         self.used = 0
         self.kept = False

@@ -126,7 +126,7 @@ class Definer(Relay):
         if self.engine.stopping:
             raise Interrupted("the cell was interrupted")
         try:
-            compiled = self.engine.pool.compile(request)
+            compiled = self.engine.pool.compile(request, self.options.fresh)
         except CompileError as error:
             raise self.explained(error, source) from None
         for warning in compiled.warnings:
@@ -166,6 +166,7 @@ class Definer(Relay):
             raise
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
+        cell.cached = compiled.cached
         self.session.store.put(
             Record(cell.number, source, request.source, request.first_line,
                    row(request.options), compiled.object, tuple(request.nobuiltin))

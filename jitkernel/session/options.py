@@ -27,7 +27,8 @@ class CellOptions:
     `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
     functions into each other, so that redefining one does not reach the others.  `retype` allows a
     type to change under its users; `keep_data` keeps the values of globals that are redefined.
-    `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).
+    `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
+    also what is in the object cache.
     """
 
     opt_level: int | None = None
@@ -37,6 +38,7 @@ class CellOptions:
     retype: bool = False
     keep_data: bool = False
     passes: str = ""
+    fresh: bool = False
 
     @property
     def words(self) -> str:

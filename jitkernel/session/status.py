@@ -30,6 +30,8 @@ def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> 
         more = f" and {len(words) - 4} more" if len(words) > 4 else ""
         spent = sum(cell.times[:-1]) / 1e6
         compiled = f"compiled in {spent:.1f} ms" if spent else "compiled before"
+        if cell.cached:
+            compiled = f"compiled earlier in {spent:.1f} ms and kept (object cache)"
         yield (
             f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
             f"linked in {cell.times[-1] / 1e6:.2f} ms"

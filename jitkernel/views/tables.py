@@ -32,7 +32,7 @@ def cells(session: Session) -> View:
                 sizes.get("text", 0) or "",
                 (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
                 sizes.get("data", 0) or "",
-                time_text(sum(cell.times)) if cell.times else "",
+                (time_text(sum(cell.times)) + ", cached" * cell.cached) if cell.times else "",
                 last_use(session, cell),
             )
         )

@@ -1,6 +1,7 @@
 """How long each step of a cell took, from its text to its last statement: `timeline`.
 
-Measured while the cell was made, not again.
+Measured while the cell was made, not again; of an object that comes from the object cache, while
+that was made.
 """
 
 from __future__ import annotations
@@ -47,8 +48,13 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
         begin += spent
     rows.append(("total", "", _micro(begin), ""))
     notes = []
-    if not any(times[:4]):
-        notes.append("Compiled before: the object came from the object cache.")
+    if cell.cached:
+        notes.append(
+            "Parse, verify, optimise and emit took place earlier, and so long; this time the object "
+            "came from the object cache. %%llvm --fresh compiles it anew."
+        )
+    elif not any(times[:4]):
+        notes.append("Its object was brought along (%link): it was not compiled here.")
     if not cell.ran:
         notes.append("It has no statements: nothing ran.")
     title = f"Timeline of cell {cell.number}"

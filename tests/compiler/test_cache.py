@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel import Session, views
 from jitkernel.compiler import Compiled, CompilerPool, Options, Request, Summary
 from jitkernel.compiler import cache as cache_module
 from jitkernel.compiler.cache import ObjectCache, open_cache
@@ -21,6 +22,7 @@ from jitkernel.compiler.identity import fingerprint
 from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.session.options import CellOptions
 
 WHO = Identity("22.1.0", "0.50.0", "x86_64-unknown-linux-gnu", "znver5", "+avx,+avx2")
 MADE = Compiled(b"\x7fELF" + bytes(range(256)), Summary(), {"parse": 5, "emit": 9})
@@ -128,7 +130,7 @@ def test_the_fingerprint_follows_the_library(tmp_path: Path) -> None:
 # -- what comes back
 
 
-def test_a_hit_is_what_was_kept_but_for_the_time(cache: ObjectCache) -> None:
+def test_a_hit_is_what_was_kept_with_the_times_it_took(cache: ObjectCache) -> None:
     warning = Diagnostic("careful", 3, 4, "  %x = ...", "look", "warning")
     made = replace(MADE, warnings=(warning,))
     cache.put(REQUEST, made)
@@ -136,7 +138,8 @@ def test_a_hit_is_what_was_kept_but_for_the_time(cache: ObjectCache) -> None:
         if written:
             cache.flush()
         found = cache.get(REQUEST)
-        assert found is not None and found.cached and set(found.times.values()) == {0}
+        assert found is not None and found.cached and found.times == made.times
+        assert any(made.times.values())
         assert (found.object, found.summary, found.warnings) == astuple(made)[:1] + (
             made.summary,
             made.warnings,
@@ -248,7 +251,7 @@ def test_a_second_session_needs_no_worker(tmp_path: Path, monkeypatch: pytest.Mo
             assert result.value == 49 and s.call("sq", 3) == 9
             assert s.run("%y = add i32 40, 2").value == 42
             account = s.memory()
-            assert ("compiled before" in " ".join(result.notes)) == warm
+            assert ("compiled earlier" in " ".join(result.notes)) == warm
             assert (account["object_cache"]["misses"] == 0) == warm
             assert (account["workers"][0]["compiles"] == 0) == warm
     assert account["object_cache"]["hits"] >= 3
@@ -465,3 +468,26 @@ def test_counting_again_reads_only_what_changed(tmp_path: Path) -> None:
     other.write("3" + "f" * 63, b"y")
     os.unlink(tmp_path / "objects" / "5" / names[5])
     assert cache.usage() == (64, 63 * 8192 + 4096) and sorted(read) == ["3", "5"]
+
+
+# -- times
+
+
+def test_what_was_compiled_earlier_keeps_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    times, words, cached = [], [], []
+    for fresh in (False, False, True, False):
+        with Session(capacity=64 << 20, spare=False, object_cache=True) as s:
+            r = s.run(square("f"), options=CellOptions(fresh=fresh))
+            assert r.cell is not None
+            times.append(r.cell.times[:4])
+            cached.append(r.cell.cached)
+            words.append(views.timeline(s, 1).text)
+            s.save(str(tmp_path / "work.jks"))
+        with Session.restore(str(tmp_path / "work.jks")) as s:
+            assert views.timeline(s, 1).text == words[-1]
+    assert cached == [False, True, False, True]
+    assert all(times[0]) and times[1] == times[0] and times[3] == times[2] != times[0]
+    assert ["took place earlier" in text for text in words] == cached

@@ -122,6 +122,7 @@ def cell_options(arguments: Any) -> CellOptions:
         retype=arguments.retype,
         keep_data=arguments.keep_data,
         passes=canonical(arguments.passes) if arguments.passes else "",
+        fresh=arguments.fresh,
     )
 
 
@@ -135,6 +136,7 @@ COMPILE_OPTIONS = (
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
+    Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),
 )
 
 MAGICS = (

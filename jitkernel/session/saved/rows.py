@@ -140,7 +140,14 @@ def cell_row(
         [block.extent for block in cell.strings],
         [(name, address, size, block.extent) for name, address, size, block in cell.extras],
         [(name, info_row(signature)) for name, signature in cell.libraries],
-        [cell.times, cell.ran, cell.used, int(cell.kept), int(_is_named(program, cell))],
+        [
+            cell.times,
+            cell.ran,
+            cell.used,
+            int(cell.kept),
+            int(_is_named(program, cell)),
+            int(cell.cached),
+        ],
         program.handles.get(cell.number, ()),
         None if image is None else _image(program, image, arena, numbers, pieces),
     ]
@@ -188,6 +195,7 @@ def read_cell(
     cell = Cell(number, cell_id, options)
     cell.state = CellState(state)
     cell.times, cell.ran, cell.used, cell.kept = tuple(times[0]), times[1], times[2], bool(times[3])
+    cell.cached = bool(times[5:] and times[5])  # files of before do not say
     hold = blocks.hold
     if image is not None:
         cell.image = _read_image(program, arena, number, image, content, symbols, blocks)
