@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 __all__ = [
     "ArenaFull",
@@ -26,7 +27,10 @@ __all__ = [
     "UndefinedSymbol",
     "UsageError",
     "WorkerDied",
+    "present",
 ]
+
+T = TypeVar("T")
 
 
 class JitError(Exception):
@@ -188,3 +192,13 @@ class Exited(Fault):
 
 class Interrupted(Fault):
     """The user interrupted the cell."""
+
+
+def present(thing: T | None, what: str) -> T:
+    """`thing`, where it cannot be None as long as the books are right.
+
+    Raises RuntimeError, which names `what`, where they are not.
+    """
+    if thing is None:
+        raise RuntimeError(f"{what} is not there, and has to be: this is a mistake of jitkernel's")
+    return thing

@@ -108,7 +108,10 @@ class Session(Configurable):
         config=True, effect="now"
     )
     results_kept = Integer(
-        100, min=1, help="How many results `_5` can name. Takes effect now."
+        100,
+        min=1,
+        help="How many results `_5` can name; of arrays and other large ones 64 MB at most."
+        " Takes effect now.",
     ).tag(config=True, effect="now")
     context = Enum(
         ["throwaway", "shared", "kept"],

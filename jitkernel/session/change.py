@@ -6,13 +6,15 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from mmap import PAGESIZE
 from typing import Any
 
+from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.session.cell import Cell
+from jitkernel.session.results import Values
 
 __all__ = ["Change", "Effects", "Removed", "title"]
 
@@ -63,9 +65,9 @@ class Change:
     what was known of its type; `infos` what a missing one was taken for before; `whys` has what
     calls of a missing one said.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
-    `added`.  `pages` are bytes of the data zone as they were before, by address.  `results` is the
-    last result before, `values` are those of cells that left.  `effects` say what the run did that
-    is no part of the program.
+    `added`.  `pages` are bytes of the data zone as they were before, by address.  `results` finds
+    the last result before, `values` are those of cells that left.  `effects` say what the run did
+    that is no part of the program.
 
     `ghosts` stand for symbols of another type, see `ghosts.retype`; `haunts` are ghosts that get
     back the cells of those numbers, and the symbol's entry where that is so.
@@ -83,8 +85,8 @@ class Change:
     whys: dict[str, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
-    results: Any = None
-    values: dict[int, Any] = field(default_factory=dict)
+    results: Callable[[], TypedValue | None] | None = None
+    values: Values = field(default_factory=Values)
     pages: dict[int, bytes] = field(default_factory=dict)
     symbols: list[Symbol] = field(default_factory=list)
     ghosts: list[Symbol] = field(default_factory=list)

@@ -13,7 +13,7 @@ from typing import Any
 from jitkernel.arena import Arena
 from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.process import WorkerProcess
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, present
 from jitkernel.linker import Image
 from jitkernel.session.compaction import Compaction
 from jitkernel.session.contexts import check_context
@@ -82,12 +82,14 @@ class Core:
     @property
     def program(self) -> Program:
         """Cells and symbols; waits until the engine is ready."""
-        return self._program if self._program is not None else self._begin()
+        return self.begin()
 
-    def _begin(self) -> Program:
-        """Wait for the engine; what a session's file has is there from now on."""
+    def begin(self) -> Program:
+        """Wait for the engine, once; what a session's file has is there from now on."""
+        if self._program is not None:
+            return self._program
         engine, settings = self.engine, self.settings
-        program = self._program = Program(engine.linker, self.store, engine.writing)
+        program = self._program = Program(engine.linker, self.store, engine)
         self._keeper.bring_back()
         engine.on_end = self._keeper.keep
         shadow = DataShadow(engine.arena, settings.undo_data)
@@ -107,26 +109,26 @@ class Core:
     @property
     def history(self) -> UndoHistory:
         """What can be undone."""
-        assert self.program is not None and self._history is not None
-        return self._history
+        self.begin()
+        return present(self._history, "the history")
 
     @property
     def residency(self) -> Residency:
         """Which cells' code is in memory."""
-        assert self.program is not None and self._residency is not None
-        return self._residency
+        self.begin()
+        return present(self._residency, "the residency")
 
     @property
     def compaction(self) -> Compaction:
         """What moves code together."""
-        assert self.program is not None and self._compaction is not None
-        return self._compaction
+        self.begin()
+        return present(self._compaction, "the compaction")
 
     @property
     def places(self) -> Places:
         """Names for addresses."""
-        assert self.program is not None and self._places is not None
-        return self._places
+        self.begin()
+        return present(self._places, "the names of places")
 
     def release_contexts(self) -> None:
         """Free the contexts of cells whose code is gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.types import function_type
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.thunks import attributes_of
 
@@ -26,8 +26,7 @@ def declaration(name: str, info: Signature | Variable) -> str:
 def _parts(info: Signature | Variable) -> tuple[str, str]:
     if isinstance(info, Variable):
         return "", f" = external {'constant' if info.constant else 'global'} {info.shown}"
-    function = parse_type(info.shown)
-    assert isinstance(function, FunctionType)
+    function = function_type(info.shown)
     on_result, on_parameter = attributes_of(info.attributes)
     parameters = [
         f"{p} {on_parameter[i]}" if i in on_parameter else str(p)

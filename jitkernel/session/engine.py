@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
-from jitkernel.errors import JitError, TypeMismatch
+from jitkernel.errors import JitError, TypeMismatch, present
 from jitkernel.executor import INTERPOSED, Executor, ExecutorSettings, Outcome, runtime_ir
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature
@@ -79,7 +79,7 @@ class Engine:
         self._starting = threading.Lock()
         self._generation = 0
         self._thunks: OrderedDict[tuple[object, ...], CallTarget] = OrderedDict()
-        self._layouts: dict[str, Layout] = {}
+        self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
         self._parked = False
@@ -95,16 +95,14 @@ class Engine:
         """The linker, once the engine is ready."""
         if self._linker is None:
             self.ready()
-        assert self._linker is not None
-        return self._linker
+        return present(self._linker, "the linker")
 
     @property
     def executor(self) -> Executor:
         """The executor, once the engine is ready."""
         if self._executor is None:
             self.ready()
-        assert self._executor is not None
-        return self._executor
+        return present(self._executor, "the executor")
 
     @property
     def started(self) -> bool:
@@ -240,12 +238,12 @@ class Engine:
 
     def layout(self, type: str) -> Layout:
         """Sizes and offsets of a type without names, from LLVM's data layout."""
-        found = self._layouts.get(type)
+        found = self.known_layouts.get(type)
         if found is None:
             found = self.pool.layouts([type], "")[0]
-            if len(self._layouts) > 4096:
-                self._layouts.clear()
-            self._layouts[type] = found
+            if len(self.known_layouts) > 4096:
+                self.known_layouts.clear()
+            self.known_layouts[type] = found
         return found
 
     def target(
@@ -257,9 +255,7 @@ class Engine:
         if found is not None:
             self._thunks.move_to_end(key)
             return found
-        function = parse_type(signature.type)
-        assert isinstance(function, FunctionType)
-        result_type = str(function.result)
+        result_type = str(function_type(signature.type).result)
         layouts = [self.layout(t) for t in types]
         result = None if result_type == "void" else self.layout(result_type)
         for layout in [*layouts, result]:

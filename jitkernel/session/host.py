@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler import Layout
 from jitkernel.errors import UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
-from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type, scalar_layout
-from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, parse_type
+from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
+from jitkernel.languages.llvm.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.words import nearest
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
-from jitkernel.session.signatures import Signature, Variable, expand
+from jitkernel.session.signatures import Signature, Variable
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -43,6 +42,7 @@ class SessionHost:
     ):
         self._engine, self._program = engine, program
         self._results, self._own, self._fail = results, own, fail
+        self.layout = program.layouts  # all that its values keep
         self._prelude = use_prelude
         # Where a language that runs a cell by itself puts what the cell prints.
         self.output: Callable[[str, bytes], None] = lambda name, data: None
@@ -109,7 +109,7 @@ class SessionHost:
         if signature is None or symbol is None:
             raise UndefinedSymbol(f"call of @{name}, which nobody defines", symbol=name)
         entry = self.entry(symbol)
-        types = tuple([self._type(a.type) for a in arguments])
+        types = tuple([self.layout.text(a.type) for a in arguments])
         target = self._engine.target(signature, types)
         outcome, data = self.run(target, entry, arguments)
         if outcome.kind != "ok":
@@ -168,19 +168,6 @@ class SessionHost:
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell."""
         return self._results(number)
-
-    def layout(self, type: Type) -> Layout:
-        """The layout of a type; named types as the session knows them."""
-        found = scalar_layout(type)
-        if found is not None:
-            return found
-        if isinstance(type, NamedType) and type.name not in self._program.types:
-            raise UsageError(f"%{type.name} is a type that this session does not know")
-        return self._engine.layout(self._type(type))
-
-    def _type(self, type: Type) -> str:
-        text = str(type)
-        return expand(text, self._program.types) if "%" in text else text
 
 
 def host_of(

@@ -8,9 +8,8 @@ through functions given by the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
@@ -18,9 +17,13 @@ from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
 from jitkernel.session.ghosts import ghosts_of
 from jitkernel.session.ghosts import retype as give_ghost
+from jitkernel.session.layouts import TypeLayouts
 from jitkernel.session.libraries import LibraryNames
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
 from jitkernel.session.store import Store
+
+if TYPE_CHECKING:
+    from jitkernel.session.engine import Engine
 
 __all__ = ["Program"]
 
@@ -62,15 +65,16 @@ class Program:
         self,
         linker: Linker,
         store: Store,
-        writing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        engine: Engine,
     ):
         self.linker = linker
-        self.writing = writing  # what text is written under
+        self.writing = engine.writing  # what text is written under
         self.make_room_for: Callable[[bytes], None] = lambda object: None  # about to be placed
         self.store = store
         self.cells: dict[int, Cell] = {}
         self.by_id: dict[str, int] = {}
         self.types: dict[str, str] = {}
+        self.layouts = TypeLayouts(engine, self.types)
         self.running: Image | None = None
         self.libraries = LibraryNames()
         # By cell: what `__dso_handle` was in it before its object was linked again.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jitkernel.session.results import LARGE
+
 if TYPE_CHECKING:
     from jitkernel.languages.llvm import TypedValue
     from jitkernel.session.cell import Cell
@@ -17,21 +19,35 @@ __all__ = ["Collector", "Result", "Sink"]
 class Result:
     """The outcome of one cell.
 
-    `value` is the last value as Python sees it (None where there is none), `text` and `html` how
-    it is printed.  `notes` are the status lines.  `cell` is None for a cell of magics only.
+    `typed` is the last value (None where there is none), `text` and `html` how it is printed.
+    `notes` are the status lines.  `cell` is None for a cell of magics only.
     """
 
-    __slots__ = ("cell", "html", "notes", "stderr", "stdout", "text", "typed", "value")
+    __slots__ = ("_value", "cell", "html", "notes", "stderr", "stdout", "text", "typed")
 
     def __init__(self) -> None:
         self.cell: Cell | None = None
         self.typed: TypedValue | None = None
-        self.value: Any = None
+        self._value: Any = None  # what Python sees, once it is made
         self.text = ""
         self.html = ""
         self.stdout = ""
         self.stderr = ""
         self.notes: list[str] = []
+
+    @property
+    def value(self) -> Any:
+        """The last value as Python sees it; None where there is none."""
+        if self._value is None and self.typed is not None:
+            self._value = self.typed.python
+        return self._value
+
+    def give(self, value: TypedValue) -> None:
+        """This is the last value.  A large one is made Python's when that is first asked for: a
+        tuple takes ten times the bytes."""
+        self.typed = value
+        if len(value.data) <= LARGE:
+            self._value = value.python
 
     def __repr__(self) -> str:
         return f"<Result {self.text or 'without a value'}>"

@@ -39,7 +39,7 @@ from jitkernel.languages.llvm import (
     stands_alone,
 )
 from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.types import function_type
 from jitkernel.languages.llvm.values import preformatted
 from jitkernel.linker import SymbolState
 from jitkernel.session.agreement import check_types
@@ -120,7 +120,7 @@ class Runner(Definer):
         self.session.residency.clock += 1
         number = self.cell.number
         self.change = self.session.history.begin(title(number, plan.source), number)
-        self.change.results = (self.session.results.last,)
+        self.change.results = self.session.results.recall()
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         blocks: dict[int, Block] = {}  # by the identity of their actions
         try:
@@ -192,7 +192,7 @@ class Runner(Definer):
         if values:
             value = values[-1][1]
             self.session.results.keep(self.cell.number, value)
-            self.result.typed, self.result.value = value, value.python
+            self.result.give(value)
             self.result.text, self.result.html = self._written(value)
 
     def _act(
@@ -254,8 +254,7 @@ class Runner(Definer):
         check_types(self.program, compiled.summary, self.cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)
-        entry = parse_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
-        assert isinstance(entry, FunctionType)
+        entry = function_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
         if entry.parameters:
             raise CompileError(f"what runs once takes no arguments, and this is {entry}")
         return PreparedBlock(entry.result, request, compiled)
@@ -264,7 +263,8 @@ class Runner(Definer):
         """Run the instruction block: a function of its own that is called once."""
         linker = self.program.linker
         if isinstance(block, Assembled):
-            assert block.block_type is not None
+            if block.block_type is None:
+                raise CompileError("the cell's instructions have no type")
             return self._call_block(block.block_type, self.entry, host)
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
@@ -297,7 +297,7 @@ class Runner(Definer):
 
     def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)
-        signature = Signature(f"{host._type(type)} ()", "", "", "", f"{shown} ()")
+        signature = Signature(f"{host.layout.text(type)} ()", "", "", "", f"{shown} ()")
         target = self.engine.target(signature, ())
         outcome, data = host.run(target, entry, ())
         if outcome.kind != "ok":

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from jitkernel.compiler import FunctionInfo, VariableInfo
 from jitkernel.languages.llvm.quoting import decode_name
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.types import FunctionType, function_type
 
 __all__ = ["Signature", "Variable", "expand", "same_type", "signature_of", "variable_of"]
 
@@ -48,9 +48,7 @@ class Signature(NamedTuple):
     @property
     def function(self) -> FunctionType:
         """The type as a record, with the user's names."""
-        found = parse_type(self.shown)
-        assert isinstance(found, FunctionType)
-        return found
+        return function_type(self.shown)
 
 
 class Variable(NamedTuple):

@@ -97,8 +97,8 @@ def _results(session: Core, change: Change, inverse: Change) -> None:
     results = session.results
     for number in {change.cell, *(c.number for c in change.arrived)}:
         if number in results:
-            inverse.values[number] = results.pop(number)
+            inverse.values.wait(number, results.pop(number))
     if change.results is not None:
-        inverse.results = (results.last,)
-        results.last = change.results[0]
+        inverse.results = results.recall()
+        results.last = change.results()
     results.update(change.values)

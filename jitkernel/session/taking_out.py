@@ -36,7 +36,7 @@ def take_out(
     history.keep(change)
     for cell in gone:
         if cell.number in session.results:
-            change.values[cell.number] = session.results.pop(cell.number)
+            change.values.wait(cell.number, session.results.pop(cell.number))
     session.release_contexts()
     return gone
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.languages.llvm.types import function_type
 from jitkernel.session.signatures import Signature
 
 __all__ = ["MAX_SCALARS", "arguments_type", "attributes_of", "thunk_source", "timer_source"]
@@ -29,8 +29,7 @@ def thunk_source(name: str, signature: Signature, types: tuple[str, ...]) -> str
     where it is variadic); all types without names."""
     call, loads = _call(signature, types)
     lines = [f"define void @{name}(ptr %fn, ptr %args, ptr %ret) {{", *loads]
-    result = parse_type(signature.type)
-    assert isinstance(result, FunctionType)
+    result = function_type(signature.type)
     if str(result.result) == "void":
         lines.append(f"  {call}")
     else:
@@ -42,8 +41,7 @@ def timer_source(name: str, signature: Signature, types: tuple[str, ...]) -> str
     """IR of a thunk that calls `fn` as often as the `i64` before the arguments says and stores the
     nanoseconds that took (CLOCK_MONOTONIC) at `ret`."""
     call, loads = _call(signature, types, first=1, before="i64, ")
-    result = parse_type(signature.type)
-    assert isinstance(result, FunctionType)
+    result = function_type(signature.type)
     keep = ""
     if str(result.result) != "void":
         call = f"%r = {call}"
@@ -87,8 +85,7 @@ def _call(
     signature: Signature, types: tuple[str, ...], first: int = 0, before: str = ""
 ) -> tuple[str, list[str]]:
     """The call instruction's text and the lines that load its arguments."""
-    function = parse_type(signature.type)
-    assert isinstance(function, FunctionType)
+    function = function_type(signature.type)
     on_result, on_parameter = attributes_of(signature.attributes)
     struct = "{ " + before + ", ".join(types) + " }" if types else "{}"
     loads: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import read_object
-from jitkernel.errors import UsageError
+from jitkernel.errors import UsageError, present
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, parse_cell
 from jitkernel.languages.llvm.expressions import Call
@@ -120,7 +120,7 @@ def _loop(
         raise UsageError(f"@{name} is no function that this session knows")
     values: list[TypedValue] = []
     evaluate(expr, None, _Arguments(host, name, values), source)  # type: ignore[arg-type]
-    types = tuple(host._type(v.type) for v in values)
+    types = tuple(host.layout.text(v.type) for v in values)
     target = engine.target(signature, types, timer=True)
     code = entry or host.entry(symbol)
 
@@ -154,8 +154,7 @@ class _Arguments:
         if name != self._name:
             return self._host.call(name, arguments)
         self._into[:] = arguments
-        signature = self._host.full_signature(name)
-        assert signature is not None
+        signature = present(self._host.full_signature(name), f"the signature of @{name}")
         result = signature.function.result
         size = 0 if str(result) == "void" else self._host.layout(result).size
         return TypedValue(result, bytes(size), self._host.layout)

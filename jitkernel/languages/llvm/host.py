@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jitkernel.compiler.layout import Layout
 from jitkernel.languages.llvm.types import FunctionType, Type
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 __all__ = ["Host"]
 
@@ -33,7 +32,9 @@ class Host(Protocol):
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell; None where there is none."""
 
-    def layout(self, type: Type) -> Layout: ...
+    @property
+    def layout(self) -> Layouts:
+        """Layouts by type.  Values keep it: so it keeps alive nothing that belongs to one cell."""
 
     def nearest(self, name: str) -> str | None:
         """The known symbol closest to a name."""

@@ -32,6 +32,7 @@ __all__ = [
     "VOID",
     "VectorType",
     "VoidType",
+    "function_type",
     "is_first_class",
     "parse_type",
     "parse_type_at",
@@ -189,8 +190,8 @@ class _Reader:
 
     def space(self) -> None:
         match = _SPACE.match(self.text, self.at)
-        assert match is not None  # the pattern matches the empty text
-        self.at = match.end()
+        if match is not None:  # as always: the pattern matches the empty text
+            self.at = match.end()
 
     def take(self, token: str) -> bool:
         self.space()
@@ -340,6 +341,14 @@ def parse_type_at(text: str, position: int = 0) -> tuple[Type, int]:
     """The type that begins at `position`, and the offset behind it.  Raises TypeSyntaxError."""
     reader = _Reader(text, position)
     return reader.type(), reader.at
+
+
+def function_type(text: str) -> FunctionType:
+    """The function type that `text` spells.  Raises TypeSyntaxError where it spells another."""
+    found = parse_type(text)
+    if not isinstance(found, FunctionType):
+        raise TypeSyntaxError(f"{found} is not the type of a function", 0)
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -76,9 +76,12 @@ def scalar_layout(type: Type) -> Layout | None:
     return Layout(text, size, size, kind, width, scalars=(((), text, 0),))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TypedValue:
-    """A value: its type and its bytes, `layouts(type).size` of them (none for void)."""
+    """A value: its type and its bytes, `layouts(type).size` of them (none for void).
+
+    Values outlive the cells that gave them, so `layouts` keeps nothing of a cell or its run.
+    """
 
     type: Type
     data: bytes

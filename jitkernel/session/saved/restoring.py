@@ -20,7 +20,6 @@ from jitkernel.errors import JitError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
-from jitkernel.session.host import SessionHost
 from jitkernel.session.saved.pages import put_back
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
@@ -122,17 +121,16 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
     symbols: dict[int, Symbol] = {}
     owners: list[tuple[Symbol, int]] = []
     for key, body, _ in rows["symbols"]:
-        assert isinstance(key, int)
         symbol, cell, ghost = read_symbol(_loads(body), blocks.extents)
-        symbols[key] = symbol
-        numbers.give(symbol, key)
+        number = _number(key, path)
+        symbols[number] = symbol
+        numbers.give(symbol, number)
         if cell:
             owners.append((symbol, cell))
         if not ghost:
             linker.symbols[symbol.name] = symbol
     for key, body, content in rows["cells"]:
-        assert isinstance(key, int)
-        read_cell(program, arena, key, _loads(body), content, symbols, blocks)
+        read_cell(program, arena, _number(key, path), _loads(body), content, symbols, blocks)
     for symbol, cell in owners:
         symbol.image = program.cells[cell].image
     _lay_out(arena, blocks.extents, rows["pages"])
@@ -190,6 +188,12 @@ def _bind(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
     return linker.renew_far()
 
 
+def _number(key: object, path: str) -> int:
+    if not isinstance(key, int):
+        raise Damaged(f"{path} numbers something {key!r}")
+    return key
+
+
 def _find_libraries(session: Core, paths: Iterable[str]) -> list[str]:
     """Load the libraries that the program had loaded."""
     words: list[str] = []
@@ -202,10 +206,7 @@ def _find_libraries(session: Core, paths: Iterable[str]) -> list[str]:
 
 
 def _read_results(session: Core, rows: Rows, order: list[int]) -> None:
-    layouts = SessionHost(
-        session.engine, session.program, session.results.find, lambda block: None,
-        lambda outcome: JitError(""), session.settings.prelude,
-    ).layout  # fmt: skip
+    layouts = session.program.layouts
     found = {
         int(key): TypedValue(parse_type(body), content, layouts)
         for key, body, content in rows["results"]
