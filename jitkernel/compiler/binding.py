@@ -279,7 +279,11 @@ class Machine:
         self._pipeline: tuple[int, int] | None = None
 
     def prepare(self) -> None:
-        """Build the next compile's pass pipeline now, while nobody waits for it.
+        """Build the next compile's pass pipeline now, while nobody waits for it."""
+        self._pipeline = self._prepared()
+
+    def _prepared(self) -> tuple[int, int]:
+        """The next compile's pass pipeline.
 
         A pass builder must not run twice: each run leaves callbacks in it that point into that
         run's stack frame.
@@ -288,12 +292,12 @@ class Machine:
             builder = lib.CreatePassBuilder(self._reference, self._tuning)
             passes = lib.buildPerModuleDefaultPipeline(builder, self.opt_level)
             self._pipeline = (builder, passes)
+        return self._pipeline
 
     def optimise(self, module: int) -> tuple[int, int]:
         """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
-        self.prepare()
-        assert self._pipeline is not None
-        used, self._pipeline = self._pipeline, None
+        used = self._prepared()
+        self._pipeline = None
         lib.RunNewModulePassManager(used[1], module, used[0])
         return used
 

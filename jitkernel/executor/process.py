@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, present
 from jitkernel.executor import control
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import HEAD, Conversation
@@ -180,9 +180,7 @@ class Executor:
     def _running(self) -> Spawned:
         if self._talk.child is None:
             self.start()
-        child = self._talk.child
-        assert child is not None
-        return child
+        return present(self._talk.child, "the executor's process")
 
     def _ready(self, child: Spawned) -> None:
         self._services.note(self.generation, child.pid)

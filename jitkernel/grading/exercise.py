@@ -30,7 +30,7 @@ from jitkernel.languages.llvm.types import (
     Type,
     VectorType,
     VoidType,
-    parse_type,
+    function_type,
 )
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ class Exercise:
     @property
     def signature(self) -> FunctionType:
         """The function's type as a record."""
-        found = parse_type(self.type)
-        assert isinstance(found, FunctionType)
-        return found
+        return function_type(self.type)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

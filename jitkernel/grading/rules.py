@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Request
-from jitkernel.errors import UsageError
+from jitkernel.errors import UsageError, present
 from jitkernel.session.options import stored_options
 from jitkernel.views.ir import entity, module_text
 from jitkernel.views.names import written
@@ -69,8 +69,7 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
     cell = session.symbols[name].cell
     module = module_text(session, cell)
     if not raw:
-        record = session.store.get(cell)
-        assert record is not None
+        record = present(session.store.get(cell), f"the record of cell {cell}")
         options, names = stored_options(record), frozenset(record.nobuiltin)
         request = Request(record.module, options, f"cell {cell}", names, record.first_line)
         module = session.engine.pool.optimised(request)

@@ -240,7 +240,7 @@ class JITKernel(JITKernelSettings, Kernel):
         from jitkernel.kernel.last_session import offer
 
         session = self.frontend.session
-        assert session.program is not None
+        session.begin()
         if session.restored is not None:
             self.frontend.note(f"{session.store.name} goes on: {session.restored}")
         elif session.settings.autosave and (words := offer()):

@@ -58,10 +58,10 @@ class ShellCommand:
         return process.returncode
 
     def _pump(self, process: subprocess.Popen[bytes], output: Callable[[str, bytes], None]) -> None:
-        assert process.stdout is not None and process.stderr is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ, "stdout")
-            selector.register(process.stderr, selectors.EVENT_READ, "stderr")
+            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
+                if stream is not None:
+                    selector.register(stream, selectors.EVENT_READ, name)
             while selector.get_map():
                 ready = selector.select(0.05)
                 for key, _ in ready:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import zmq
 
-from jitkernel.errors import Interrupted
+from jitkernel.errors import Interrupted, present
 from jitkernel.kernel.streams import OutputStreams
 from jitkernel.views.view import View
 
@@ -128,10 +128,10 @@ class WireOutput:
             return None
         self.streams.flush()
         kernel, socket = self._kernel, self._kernel.stdin_socket
-        assert kernel.session is not None
+        session = present(kernel.session, "the kernel's connection")
         while _receive(socket) is not None:
             pass  # answers to requests that were given up
-        kernel.session.send(
+        session.send(
             socket,
             "input_request",
             {"prompt": prompt, "password": False},
@@ -143,7 +143,7 @@ class WireOutput:
                 raise Interrupted("interrupted while waiting for input")
             if not socket.poll(20, zmq.POLLIN):
                 continue
-            _, reply = kernel.session.recv(socket)
+            _, reply = session.recv(socket)
             if reply is not None and reply["header"]["msg_type"] == "input_reply":
                 value = str(reply["content"].get("value", ""))
                 if value == "\x04":

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
-from jitkernel.errors import LinkError
+from jitkernel.errors import LinkError, present
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.image import SITE, Image
 from jitkernel.linker.layout import arrange
-from jitkernel.linker.moving import FIELD, STUCK
+from jitkernel.linker.moving import FIELD, STUCK, Moves
 from jitkernel.linker.symbols import Symbol, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
 
@@ -58,8 +58,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
 
     Raises ArenaFull, with nothing changed, where there is no room for the stubs.
     """
-    text = image.text
-    assert text is not None
+    text = _code(image)
     arena, base = linker.arena, linker.arena.base
     functions = _functions(image, text)
     stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
@@ -78,10 +77,10 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         linker.release_code(image)
     found: dict[int, str] = {}
     handler = linker.fixed["jk_wake"]
+    first = stubs.start if stubs is not None else 0
     for count, i in enumerate(functions):
-        assert stubs is not None
         symbol, _, size = exports[i]
-        at = stubs.start + STUB_SIZE * count
+        at = first + STUB_SIZE * count
         arena.view[at - base : at - base + STUB_SIZE] = raise_stub(at, handler)
         exports[i] = (symbol, at, size)
         found[at] = symbol.name
@@ -123,8 +122,8 @@ def move(linker: Linker, image: Image, to: int) -> None:
 
     Where it was is free then.  Raises LinkError, or ArenaFull, with the code where it was.
     """
-    text, moves, arena = image.text, image.moves, linker.arena
-    assert text is not None and moves is not None and moves is not STUCK
+    text, arena = _code(image), linker.arena
+    _moves(image)  # or it stays
     functions, exports = _functions(image, text), list(image.exports)
     sites = _take_sites(image, text.start - arena.base, text.size)
     offsets = [exports[i][1] - text.start for i in functions]
@@ -184,9 +183,19 @@ def _unfold(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[in
             raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
         raise
     for symbol, packed in uses:
-        assert symbol.users is not None
-        symbol.users[image] += packed
+        present(symbol.users, f"the users of {symbol}")[image] += packed
     return offsets
+
+
+def _code(image: Image) -> Extent:
+    return present(image.text, f"the code of {image}")
+
+
+def _moves(image: Image) -> Moves:
+    moves = present(image.moves, f"what moves {image}")
+    if moves is STUCK:
+        raise LinkError(f"the code of cell {image.cell} has to stay where it is")
+    return moves
 
 
 def _lead(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
@@ -221,8 +230,7 @@ def _fold(
     linker: Linker, image: Image, functions: list[int], sites: list[tuple[int, bytes]]
 ) -> bytes:
     """An image's code with all that it takes to put it elsewhere; see `_HEAD`."""
-    text, moves = image.text, image.moves
-    assert text is not None and moves is not None
+    text, moves = _code(image), _moves(image)
     arena, base = linker.arena, linker.arena.base
     view, low = arena.view, text.start - base
     fields = [(at, PC32) for at in _begins(linker, image)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena.packing import Movable, plan
 from jitkernel.elf import read_object
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, present
 from jitkernel.executor import procfs
 from jitkernel.executor.waking import undisturbed
 from jitkernel.linker.hibernation import move
@@ -106,8 +106,7 @@ class Compaction:
         with self._engine.writing(), undisturbed():
             try:
                 for start, to in moves:
-                    image = cells[start].image
-                    assert image is not None
+                    image = present(cells[start].image, f"the code at {start:#x}")
                     move(linker, image, to)
                     self.moved += 1
                     self.bytes += image.text.size if image.text is not None else 0
@@ -151,17 +150,17 @@ class Compaction:
 
 
 def _text(cell: Cell) -> tuple[int, int, int]:
-    image = cell.image
-    assert image is not None and image.text is not None
-    return image.text.start, image.text.stop, cell.number
+    image = present(cell.image, f"the code of {cell}")
+    text = present(image.text, f"the code of {cell}")
+    return text.start, text.stop, cell.number
 
 
 def _leaves_addresses(linker: Linker, image: Image) -> bool:
     """Whether others have addresses of an image's functions that are not their canonical ones, in
     variables, or would have to be near them."""
-    text, data = image.text, linker.arena.zones["data"]
+    text = present(image.text, f"the code of {image}")
+    data = linker.arena.zones["data"]
     low, high = data.start - linker.arena.base, data.stop - linker.arena.base
-    assert text is not None
     for symbol, address, _ in image.exports:
         if not text.start <= address < text.stop:
             continue

@@ -14,6 +14,7 @@ from jitkernel.errors import (
     Fault,
     Interrupted,
     WorkerDied,
+    present,
 )
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble
@@ -231,9 +232,8 @@ class Definer(Relay):
     @property
     def entry(self) -> int:
         """Where the instruction block begins that is part of the cell's module."""
-        image = self.cell.image
-        assert image is not None and image.text is not None
-        return image.text.start + self._block_at
+        image = present(self.cell.image, f"the code of {self.cell}")
+        return present(image.text, f"the code of {self.cell}").start + self._block_at
 
     def say_status(self) -> None:
         """Tell what the cell has defined."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jitkernel.errors import present
 from jitkernel.session.account import pages
 from jitkernel.session.cell import Cell
 from jitkernel.session.eviction import evict
@@ -69,8 +70,8 @@ def _may_go(program: Program, cell: Cell) -> bool:
 
 
 def _users(program: Program, cell: Cell) -> set[int]:
-    assert cell.image is not None
-    return {i.cell for users in program.linker.dependents(cell.image).values() for i in users}
+    image = present(cell.image, f"the code of {cell}")
+    return {i.cell for users in program.linker.dependents(image).values() for i in users}
 
 
 def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
@@ -79,8 +80,7 @@ def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
     ranges: list[tuple[int, int, int]] = []
     own: set[int] = set()
     for number, cell in cells.items():
-        image = cell.image
-        assert image is not None
+        image = present(cell.image, f"the code of {cell}")
         extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
         ranges += [(e.start, e.stop, number) for e in extents]
         if image.data is not None:

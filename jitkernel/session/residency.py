@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
-from jitkernel.errors import ArenaFull, JitError, LinkError
+from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
 from jitkernel.linker.moving import moves
 from jitkernel.session.cell import Cell, CellState
@@ -158,8 +158,7 @@ class Residency:
         return stays(obj)
 
     def _hibernate(self, cell: Cell) -> None:
-        image = cell.image
-        assert image is not None
+        image = present(cell.image, f"the code of {cell}")
         for stub, name in hibernate(self._program.linker, image).items():
             self._asleep[stub] = cell.number, name
         cell.state = CellState.HIBERNATED
@@ -198,8 +197,7 @@ class Residency:
                 self._relink(cell, not self._engine.executor.threads)
 
     def _relink(self, cell: Cell, alone: bool) -> None:
-        image = cell.image
-        assert image is not None
+        image = present(cell.image, f"the code of {cell}")
         stubs = [at for _, at, _ in image.exports if at in self._asleep]
         if wake(self._program.linker, image):
             cell.state = CellState.LIVE
@@ -228,8 +226,7 @@ class Residency:
                 error.args = (words,)
             self.failure = error
             return 0
-        image = cell.image
-        assert image is not None
+        image = present(cell.image, f"the code of {cell}")
         return next(at for symbol, at, _ in image.exports if symbol.name == found[1])
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.debug_info import Origins
 from jitkernel.elf import read_object
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, present
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
 from jitkernel.session.options import stored_options
@@ -106,8 +106,7 @@ def _rows(session: Core, image: Image, request: Request, record: Record) -> list
     table = _table(session, request, record.object)
     obj = read_object(record.object)
     starts: dict[str, int] = {}
-    text = image.text
-    assert text is not None
+    text = present(image.text, f"the code of {image}")
     for index, place in enumerate(arrange(obj).places):
         if place is not None and place[0] == "text":
             starts[obj.section_name(index)] = text.start + place[1]

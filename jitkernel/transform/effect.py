@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, present
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.inspecting import inspect, stored_request
 from jitkernel.transform.module import Module
@@ -84,8 +84,7 @@ def apply_pass(
     except CompileError as error:
         return Effect(name, cell.number, last, made, str(error))
     new = session.engine.pool.inspector.inspect(compiled.request, "", session.settings.timeout)
-    record = session.store.get(cell.number)
-    assert record is not None
+    record = present(session.store.get(cell.number), f"the record of cell {cell.number}")
     sizes = session.program.linker.sizes(record.object)
     figures = [
         Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),

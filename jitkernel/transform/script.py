@@ -53,7 +53,8 @@ def main() -> None:
 def _module_class(folder: str) -> Any:
     """`module.Module`, without the rest of jitkernel, which would take longer than the pass."""
     spec = importlib.util.spec_from_file_location("jitkernel_module", f"{folder}/module.py")
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ImportError(f"there is no module.py in {folder}")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules["jitkernel_module"] = loaded  # dataclasses look there
     spec.loader.exec_module(loaded)

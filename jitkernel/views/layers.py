@@ -377,7 +377,8 @@ class _Layout:
         x, y = start, bottoms[self.layer[a]] + (14 if self.edges[number][2] else 0)
         path = f"M{x:.1f},{foot:.1f} L{x:.1f},{y:.1f} "
         for item in self.chains[number][1:-1]:
-            assert isinstance(item, tuple)
+            if not isinstance(item, tuple):
+                continue  # between the ends are places only
             here, high, low = self.x[item], tops[item[1]], bottoms[item[1]]
             path += f"{_curve(x, y, here, high)}L{here:.1f},{low:.1f} "
             x, y = here, low

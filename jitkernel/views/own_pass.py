@@ -13,6 +13,7 @@ from jitkernel.views.passes import changed_steps
 from jitkernel.views.view import View, join, listing, prose, table, time_text
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.inspection import Inspection
     from jitkernel.transform import Effect
 
 __all__ = ["own_pass"]
@@ -44,7 +45,7 @@ def own_pass(effect: Effect) -> View:
         ]
         views.append(table("Before and after", ("what", "#before", "#after", "in"), rows))
     if effect.seen is not None:
-        views.append(_pipeline(effect, (gone, new)))
+        views.append(_pipeline(effect, effect.seen, (gone, new)))
     if effect.kept:
         views.append(_said(f"The new code is cell {effect.kept} now; %undo brings the old back."))
     return join(views)
@@ -70,12 +71,11 @@ def _unit(unit: str) -> str:
     return "a call" if unit == "ns" else unit
 
 
-def _pipeline(effect: Effect, changed: tuple[int, int]) -> View:
+def _pipeline(effect: Effect, seen: Inspection, changed: tuple[int, int]) -> View:
     """The pass among LLVM's own that changed something."""
-    assert effect.seen is not None
     own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
     rows: list[tuple[object, ...]] = []
-    for step in changed_steps(effect.seen):
+    for step in changed_steps(seen):
         minus, plus = counts(step.lines)
         spent = step.step.nanoseconds
         verdict = {True: "yes", False: "NO", None: "not tried"}[step.step.verified]

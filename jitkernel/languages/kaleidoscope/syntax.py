@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedCharacters, VisitError
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -66,7 +66,7 @@ def parse(source: str, precedence: Callable[[str], int]) -> list[Node]:
     """
     try:
         tree = _parser().parse(source)
-    except UnexpectedInput as error:
+    except (UnexpectedCharacters, UnexpectedToken) as error:
         raise _unexpected(source, error) from None
     known = dict(BUILT_IN)
     for head in tree.find_data("binary_head"):
@@ -92,10 +92,9 @@ _SHOWN = {
 _EXPRESSION = {"NUMBER", "NAME", "LPAR", "IF", "FOR", "VAR", "OPERATOR"}
 
 
-def _unexpected(source: str, error: UnexpectedInput) -> CompileError:
+def _unexpected(source: str, error: UnexpectedCharacters | UnexpectedToken) -> CompileError:
     if isinstance(error, UnexpectedCharacters):
         return complaint(source, error, f"{error.char!r} is no part of the language")
-    assert isinstance(error, UnexpectedToken)
     expected = set(error.accepts or error.expected) - {"$END"}
     words = ""
     if expected >= _EXPRESSION:

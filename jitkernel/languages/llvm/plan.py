@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
@@ -247,8 +247,7 @@ def parse_cell(source: str) -> Plan:
 
 def _cell_magic(source: str, statement: Statement) -> CellMagic:
     head, newline, _ = statement.text.partition("\n")
-    match = _MAGIC.match(head)
-    assert match is not None  # the scanner saw it
+    match = present(_MAGIC.match(head), "the magic that the scanner saw")
     below = source[statement.start + len(head) + len(newline) :] if newline else ""
     return CellMagic(match[1], match[2].strip(), "\n" * statement.line + below, statement.line)
 
@@ -258,8 +257,7 @@ def _early(statement: Statement) -> MagicAction | ShellAction:
 
 
 def _magic(statement: Statement) -> MagicAction:
-    match = _MAGIC.match(statement.text)
-    assert match is not None  # the scanner saw it
+    match = present(_MAGIC.match(statement.text), "the magic that the scanner saw")
     rest = match[2]
     comment = next((m for m in _COMMENT.finditer(rest) if not m[1]), None)
     if comment:
@@ -350,8 +348,7 @@ def _apart(statement: Statement, block: list[Statement], between: Action) -> Com
 
 
 def _assign(source: str, statement: Statement) -> AssignAction:
-    match = _ASSIGN.match(statement.text)
-    assert match is not None  # the scanner saw it
+    match = present(_ASSIGN.match(statement.text), "the assignment that the scanner saw")
     start = statement.start + match.end()
     expr = parse_expression(source, start, statement.stop)
     return AssignAction(decode_name(match[1]), expr, statement.line, _one_line(statement.text))

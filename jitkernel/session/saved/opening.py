@@ -42,7 +42,7 @@ def open_copy(
         worker.close()
         raise
     try:
-        assert session.program is not None
+        session.begin()
     except BaseException:
         session.close()
         raise
