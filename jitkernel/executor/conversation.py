@@ -61,7 +61,7 @@ class Conversation:
         self.failure: BaseException | None = None
         self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._asked = False  # somebody wants the request stopped
+        self.asked = False  # somebody wants, or wanted, the present call stopped
         self._buffer, self._received = bytearray(_PIECE), 0
         self._seq = 0
         self._began, self._due, self._looks, self._stuck = 0.0, 0.0, 0, 0
@@ -103,7 +103,7 @@ class Conversation:
 
     def begin(self) -> None:
         """A call comes: what the last one left of input, or of wishes to stop it, is not for it."""
-        self.stop, self._asked, self._line = None, False, b""
+        self.stop, self.asked, self._line = None, False, b""
         if self._fed:
             self.pipes.drop_input()
             self._fed = False
@@ -177,7 +177,7 @@ class Conversation:
                     self._fetch()
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self._asked and self.stop is None:
+                if self.asked and self.stop is None:
                     self.interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
@@ -250,12 +250,12 @@ class Conversation:
         """
         if not self.busy:
             return False
-        self._asked = True
+        self.asked = True
         try:
             os.eventfd_write(self._wake, 1)
         except OSError:
             return False
-        return True
+        return self.busy  # what was asked for before the call ended is not lost
 
     def interrupt_now(self, cause: str) -> None:
         """Begin to stop the request, in the loop's own thread."""

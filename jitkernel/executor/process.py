@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jitkernel.errors import JitError, present
+from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import control
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import HEAD, Conversation
+from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.peek import peek
 from jitkernel.executor.records import (
     ExecutorSettings,
@@ -220,24 +221,29 @@ class Executor:
         talk = self._talk
         if talk.busy:
             raise JitError("the executor is running another call")
+        asked = False
         for attempt in range(3):
             self._seq = seq = self._seq + 1
             talk.begin()
             talk.busy = True
-            if self.stopping():
+            if asked or self.stopping():
                 talk.interrupt()
             try:
                 message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, 0, 0)
                 answer = talk.ask(self._running(), message, seq)
+                stop, talk.stop = talk.stop, None
                 if answer is not None and not answer[2] and not answer[4]:
                     outcome = Outcome("ok", self._result(ret_size))
                 else:
-                    outcome = self._explain(answer, seq, ret_size)
+                    outcome = self._explain(answer, seq, ret_size, stop)
             finally:
                 failure, talk.failure = talk.failure, None
                 talk.busy, talk.stop = False, None
             if failure is not None:
                 raise failure
+            asked = stop is not None or talk.asked or self.stopping()
+            if asked and outcome.kind == "ok":
+                outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
                 break
             self.on_respawn()
@@ -247,9 +253,22 @@ class Executor:
         at = self._data + control.RESULT_AT
         return bytes(self._view[at : at + size])
 
-    def _explain(self, answer: tuple[int, ...] | None, seq: int, ret_size: int) -> Outcome:
+    def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
+        """A call that returned by itself after it was to be stopped, as what was waited for in a
+        library was given up: whoever wanted it stopped does not want what comes next."""
+        record = FaultRecord(
+            cause=cause, stdin_refused=cause == "stdin", generation=self.generation
+        )
+        return replace(outcome, kind="interrupted", record=record, done=self._get("progress"))
+
+    def _explain(
+        self,
+        answer: tuple[int, ...] | None,
+        seq: int,
+        ret_size: int,
+        stop: Interruption | None,
+    ) -> Outcome:
         """What became of a call that did not simply return."""
-        stop, self._talk.stop = self._talk.stop, None
         cause = stop.cause if stop else ""
         if answer is None:
             # The process is gone, or has to go.
@@ -349,7 +368,8 @@ class Executor:
         self._ask(_UNPARK, b"")
 
     def _ask(self, op: int, payload: bytes) -> bytes:
-        """A rare request; one more attempt where the process turns out to be dead."""
+        """A rare request; one more attempt where the process turns out to be dead.  Raises OSError
+        with the process's words, Interrupted, JitError."""
         talk = self._talk
         if talk.busy:
             raise JitError("the executor is running a call")
@@ -359,12 +379,15 @@ class Executor:
             try:
                 head = HEAD.pack(op, self._seq, 0, 0, 0, 0, 0, 0)
                 answer = talk.ask(self._running(), head + payload, self._seq)
+                stop = talk.stop
             finally:
                 talk.busy, talk.stop = False, None
             if answer is not None:
                 break
-            talk.detach(_PATIENCE)
+            talk.detach(0.0 if stop else _PATIENCE)
             self.start()
+            if stop is not None:  # what a library does as it is loaded would be no shorter again
+                raise Interrupted(f"interrupted; {LOST}")
         else:
             raise JitError("the executor ended twice while it was asked")
         if answer[3]:

@@ -205,6 +205,8 @@ class JITKernel(JITKernelSettings, Kernel):
                 result = frontend.aside(code)
             else:
                 result = frontend.execute(code, cell_id)
+            if frontend.was_interrupted:  # as it ended: what is queued behind it must not run
+                raise Interrupted("the cell was interrupted")
             if result is not None and result.text:
                 shown = mask(result.text) if self.deterministic else result.text
                 if not silent:

@@ -12,7 +12,6 @@ from jitkernel.compiler import Compiled, Options, Request
 from jitkernel.errors import (
     CompileError,
     Fault,
-    Interrupted,
     WorkerDied,
     present,
 )
@@ -124,8 +123,7 @@ class Definer(Relay):
         self.engine.pool.timeout = self.session.settings.timeout
         if request.context == "kept":
             self.session.release_contexts()  # of cells that were replaced since
-        if self.engine.stopping:
-            raise Interrupted("the cell was interrupted")
+        self.engine.check_stop()
         try:
             compiled = self.engine.pool.compile(request, self.options.fresh)
         except CompileError as error:

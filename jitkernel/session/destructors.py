@@ -25,15 +25,17 @@ def finish(session: Core, image: Image) -> None:
     engine, program, linker = session.engine, session.program, session.program.linker
     session.graves.bury(image)
     handles = (*program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
-    if image.fini:
-        _ended(session, image.cell, engine.call_many(list(image.fini)))
+    outcomes = [engine.call_many(list(image.fini))] if image.fini else []
     finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
     if finalize is not None and finalize.state == SymbolState.FAR:
         target = engine.target(_FINALIZE, ("ptr",))
         entry = linker.entry(finalize)
         for handle in handles:
-            outcome = engine.call(target.address, entry, handle.to_bytes(8, "little"), 0)
-            _ended(session, image.cell, outcome)
+            outcomes.append(engine.call(target.address, entry, handle.to_bytes(8, "little"), 0))
+    for outcome in outcomes:
+        _ended(session, image.cell, outcome)
+    # What is going on besides was to be stopped as well.
+    engine.stopping |= engine.running and any(o.kind == "interrupted" for o in outcomes)
 
 
 def _ended(session: Core, cell: int, outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
-from jitkernel.errors import JitError, TypeMismatch, present
+from jitkernel.errors import Interrupted, JitError, TypeMismatch, present
 from jitkernel.executor import INTERPOSED, Executor, ExecutorSettings, Outcome, runtime_ir
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
@@ -178,14 +178,7 @@ class Engine:
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
         self.tell_unwind()
-        outcome = executor.call(thunk, function, arguments, result)
-        if outcome.kind == "interrupted":
-            self.stopping = False  # that is done; what tells of it is not to be stopped
-        if outcome.respawned:
-            self.renew()
-            if outcome.kind == "ok":
-                self.notices.append(outcome.lost)
-        return outcome
+        return self._after(executor.call(thunk, function, arguments, result))
 
     def tell_unwind(self) -> None:
         """The executor finds out what the unwind tables are now."""
@@ -195,10 +188,22 @@ class Engine:
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
         self.tell_unwind()
-        outcome = self.executor.call_many(addresses)
+        return self._after(self.executor.call_many(addresses))
+
+    def _after(self, outcome: Outcome) -> Outcome:
+        if outcome.kind == "interrupted":
+            self.stopping = False  # that is done; what tells of it is not to be stopped
         if outcome.respawned:
             self.renew()
+            if outcome.kind == "ok":
+                self.notices.append(outcome.lost)
         return outcome
+
+    def check_stop(self) -> None:
+        """Raises Interrupted where that was asked for and no call or compile has been ended."""
+        if self.stopping:
+            self.stopping = False
+            raise Interrupted("the cell was interrupted")
 
     def renew(self) -> None:
         """After the executor was replaced: its process has libc elsewhere."""

@@ -113,6 +113,7 @@ class Runner(Definer):
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
+                self.engine.check_stop()
             return self.result
         for warning in plan.warnings:
             self.note(f"{warning.severity}: {warning.render()}")
@@ -173,22 +174,26 @@ class Runner(Definer):
     def _statements(self, plan: Plan, blocks: dict[int, Block]) -> None:
         values: list[tuple[str, TypedValue]] = []
         host = self.host()
+        self.engine.check_stop()
         for action in plan.actions:
+            ended = False
             try:
                 value = self._act(action, plan, host, blocks)
+                ended = True
+                if value is not None:
+                    if values:
+                        self._show(*values.pop())
+                    values.append((action.text, value))
+                self.engine.check_stop()
             except JitError as error:
                 for label, earlier in values:
                     self._show(label, earlier)
-                ran = progress(plan, action)
+                ran = progress(plan, action, ended)
                 if ran and isinstance(error, Fault):
                     error.args = (f"{error}\n{ran[0].upper()}{ran[1:]}.",)
                 raise
             while self.engine.notices:
                 self.note(self.engine.notices.pop(0))
-            if value is not None:
-                if values:
-                    self._show(*values.pop())
-                values.append((action.text, value))
         if values:
             value = values[-1][1]
             self.session.results.keep(self.cell.number, value)

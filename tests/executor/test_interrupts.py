@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from jitkernel.errors import Interrupted
 from jitkernel.executor import ExecutorSettings, Outcome
 
 from . import programs as p
@@ -161,6 +165,85 @@ u:"""
     assert (outcome.kind, outcome.respawned) == ("interrupted", True)
     assert "lost" in outcome.lost
     fresh.assert_sound(heap=False)
+
+
+#: Nothing of the program's comes after what is waited for, so nothing of it is ever stopped.
+TAILS = {
+    "sleep": program("  %s = tail call i32 @sleep(i32 1000)"),
+    "poll": program("  %s = tail call i32 @poll(ptr null, i64 0, i32 -1)"),
+    "usleep of a function that is called": program(
+        "  tail call void @nap()",
+        "define void @nap() noinline {\n  %s = tail call i32 @usleep(i32 900000000)\n  ret void\n}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+@timed
+def test_an_interrupt_that_meets_a_tail_call_counts(lab: Lab, name: str) -> None:
+    pid = lab.executor.pid
+    outcome = interrupted(lab, TAILS[name], 0.5)
+    assert outcome.kind == "interrupted" and not outcome.respawned
+    assert outcome.record is not None and outcome.record.cause == ""
+    assert lab.executor.pid == pid
+    lab.assert_sound()
+
+
+def test_a_time_limit_that_meets_a_tail_call_is_told_as_such(lab: Lab) -> None:
+    lab.executor.settings = ExecutorSettings(cell_timeout=0.1)
+    outcome = lab.executor.call(lab.place(TAILS["sleep"]), 0)
+    assert outcome.kind == "interrupted" and outcome.record is not None
+    assert outcome.record.cause == "timeout"
+    lab.executor.settings = ExecutorSettings()
+    lab.assert_sound()
+
+
+def test_an_interrupt_at_the_moment_of_the_answer_counts(lab: Lab) -> None:
+    """It is asked for when the call may have returned, but nobody has been told so yet."""
+    at = lab.place(program("  %n = call i32 @puts(ptr @s)", string("s", "the last")))
+    wanted = []
+
+    def output(name: str, data: bytes) -> None:
+        time.sleep(0.002)  # the answer is there by now
+        wanted.append(lab.executor.interrupt())
+
+    lab.executor.on_output = output
+    try:
+        kinds = [lab.executor.call(at, 0).kind for _ in range(20)]
+    finally:
+        lab.executor.on_output = lab.output
+    assert all(wanted) and kinds == ["interrupted"] * 20
+    lab.assert_sound()
+
+
+def test_an_interrupt_of_calls_in_a_row_counts(lab: Lab) -> None:
+    nap = lab.place(TAILS["sleep"])
+    timer = threading.Timer(0.1, lab.executor.interrupt)
+    timer.start()
+    outcome = lab.executor.call_many([nap])
+    timer.join()
+    assert (outcome.kind, outcome.done) == ("interrupted", 1)
+    lab.assert_sound()
+
+
+def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Path) -> None:
+    """What it does as it is loaded lasts for ever; one wish to stop it is enough."""
+    path, source = tmp_path / "slow.so", tmp_path / "slow.c"
+    source.write_text(
+        "unsigned sleep(unsigned);\n"
+        "__attribute__((constructor)) void slow(void) { for (;;) sleep(1000); }\n"
+    )
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    fresh.square(2)
+    timer = threading.Timer(0.2, fresh.executor.interrupt)
+    timer.start()
+    with pytest.raises(Interrupted, match="started again"):
+        fresh.executor.library(str(path))
+    timer.join()
+    assert fresh.executor.libraries == () and fresh.square(3) == 9
 
 
 def test_an_interrupt_of_nothing_does_nothing(lab: Lab) -> None:

@@ -361,18 +361,19 @@ def _one_line(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def progress(plan: Plan, failed: Action) -> str:
-    """Which statements ran when `failed` did not end: one sentence, empty where it was the only
-    one.  Effects of those that ran stand."""
+def progress(plan: Plan, last: Action, ended: bool = False) -> str:
+    """Which statements ran when `last` was the last of them, and did not end, or just `ended`: one
+    sentence, empty where it was the only one.  Effects of those that ran stand."""
     actions = list(plan.actions)
-    at = next((i for i, a in enumerate(actions) if a is failed), -1)
+    at = next((i for i, a in enumerate(actions) if a is last), -1)
     if at < 0 or len(actions) == 1:
         return ""
-    before, after = actions[:at], actions[at + 1 :]
+    before, after = actions[: at + ended], actions[at + 1 :]
     parts = []
     if before:
         parts.append(f"{_lines(before)} ran")
-    parts.append(f"{_lines([failed])} did not end")
+    if not ended:
+        parts.append(f"{_lines([last])} did not end")
     if after:
         parts.append(f"{_lines(after)} did not run")
     return ", ".join(parts)
