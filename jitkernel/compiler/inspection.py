@@ -71,13 +71,19 @@ class Inspection:
         return tuple(step for step in self.steps if step.machine)
 
 
+def _by_itself() -> WorkerProcess:
+    return WorkerProcess("inspector")
+
+
 class Inspector:
-    """A worker that watches LLVM; starts when it is asked, ends when it was idle for a while.
+    """A worker that watches LLVM; `start` makes it when it is asked, it ends when it was idle for a
+    while.
 
     One request at a time; `interrupt` and `close` may come from any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[[], WorkerProcess] = _by_itself) -> None:
+        self._start = start
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
         self._busy = False
@@ -110,7 +116,7 @@ class Inspector:
             worker = self._worker
             if worker is None or worker.gone() or worker.condemned:
                 self.close()
-                worker = self._worker = WorkerProcess("inspector")
+                worker = self._worker = self._start()
             try:
                 found = self._ask(worker, request, only, timeout, tick)
             finally:

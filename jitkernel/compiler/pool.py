@@ -41,6 +41,7 @@ from jitkernel.errors import CompileError, JitError, LinkError
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
+    from jitkernel.compiler.zygote import Zygote
 
 __all__ = ["CompilerPool"]
 
@@ -51,7 +52,7 @@ _LAYOUTS_KEPT = 2000
 
 
 class CompilerPool:
-    """`workers` processes that compile, and one that waits to take the place of one that dies.
+    """`workers` processes that compile, and one that waits to fork what replaces one that dies.
 
     `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
     it is idle.  `timeout` (seconds, 0: none) bounds one compile.  What the `cache` has needs no
@@ -72,8 +73,8 @@ class CompilerPool:
         #: asked when a compile has begun: whether it was interrupted before there was one to stop
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
-        self.inspector = Inspector()
         self._workers = Workers(spare, memory_limit, first)
+        self.inspector = Inspector(lambda: self._workers.make("inspector"))
         self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
@@ -385,6 +386,6 @@ class CompilerPool:
         """What each worker process holds."""
         return [memory_of(worker) for worker in self._living()]
 
-    def _living(self) -> list[WorkerProcess]:
+    def _living(self) -> list[WorkerProcess | Zygote]:
         inspector = self.inspector.worker
         return [*self._workers.living, *([inspector] if inspector else [])]

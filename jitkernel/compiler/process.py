@@ -15,17 +15,22 @@ import socket
 import subprocess
 import sys
 from functools import cache
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Identity
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
 from jitkernel.errors import JitError
 
-__all__ = ["WorkerProcess", "packages"]
+if TYPE_CHECKING:
+    from jitkernel.compiler.zygote import Zygote
 
+__all__ = ["WorkerProcess", "last_words", "packages", "start_worker", "words_file"]
+
+_SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
 _WORDS_SIZE = 1 << 20
 _WORDS_SHOWN = 4000
+_STARTED_WITHIN = 30.0  # seconds; a process that does not start by then never will
 _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 # Memory that a compile frees is wanted again by the next one: giving it back to the system in
@@ -50,14 +55,40 @@ def packages() -> tuple[str, ...]:
     return (os.path.dirname(os.path.dirname(spec.origin)),)
 
 
-class WorkerProcess:
-    """A started worker.  `role` is "worker", "spare" or "inspector"; `condemned` says why it must
-    not be used.
+def words_file() -> int:
+    """A memory file of fixed size for what a process writes."""
+    words = os.memfd_create("jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(words, _WORDS_SIZE)
+        fcntl.fcntl(words, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(words)
+        raise
+    return words
 
+
+def start_worker(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
+    """Start a process that serves `sock`: requests, or forks where it keeps messages apart."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", _SCRIPT, str(sock.fileno()), *packages()],
+        stdin=subprocess.DEVNULL,
+        stdout=words,
+        stderr=words,
+        pass_fds=(sock.fileno(),),
+        start_new_session=True,
+        cwd="/",
+        env={**os.environ, **_ENVIRONMENT},
+    )
+
+
+class WorkerProcess:
+    """A started worker: a `zygote` forks it, or (without one) it is a program of its own.
+
+    `role` is "worker" or "inspector"; `condemned` says why it must not be used.
     Not thread-safe, but for `kill`.
     """
 
-    def __init__(self, role: str = "worker"):
+    def __init__(self, role: str = "worker", zygote: Zygote | None = None):
         self.role = role
         self.condemned = ""
         self.compiles = 0
@@ -68,34 +99,45 @@ class WorkerProcess:
         self.contexts: set[int] = set()  # the cells for which it keeps one
         self.shares = False  # whether it has a context for all cells
         self._ready = False
-        self._words = os.memfd_create(
-            "jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-        )
+        self.zygote = zygote
+        self._pid = 0
+        self._status: int | None = None  # as waitpid(2) told, negative for a signal
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words = words_file()
         ours, theirs = socket.socketpair()
         try:
-            os.ftruncate(self._words, _WORDS_SIZE)
-            fcntl.fcntl(self._words, fcntl.F_ADD_SEALS, _SEALS)
-            script = os.path.join(os.path.dirname(__file__), "worker.py")
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(theirs.fileno()), *packages()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._words,
-                stderr=self._words,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                cwd="/",
-                env={**os.environ, **_ENVIRONMENT},
-            )
+            if zygote is None:
+                self._process = start_worker(theirs, self._words)
+                self._pid = self._process.pid
+            else:
+                zygote.send(theirs, self._words)
         except BaseException:
             ours.close()
             os.close(self._words)
             raise
         finally:
             theirs.close()
-        self.pid = self._process.pid
         ours.setblocking(False)
         self._sock = ours
         self._inbox = Inbox(ours)
+
+    @property
+    def pid(self) -> int:
+        """The process's number; waits until it is known.  0: it did not start."""
+        if not self._pid and not self._ready:
+            try:
+                self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
+            except (EOFError, OSError):
+                pass
+        return self._pid
+
+    def _welcome(self, header: dict[str, Any]) -> bool:
+        """Whether this is not an answer, but the first word of a process that has started."""
+        if "ready" not in header:
+            return False
+        self._ready = True
+        self._pid = int(header["ready"])
+        return True
 
     def fileno(self) -> int:
         """The socket's descriptor, to wait on."""
@@ -127,8 +169,7 @@ class WorkerProcess:
         `spin`: see `Inbox.receive`.
         """
         header, blob = self._inbox.receive(spin if self._ready and SPIN_ALLOWED else 0, timeout)
-        if "ready" in header:
-            self._ready = True
+        if self._welcome(header):
             header, blob = self._inbox.receive(0, timeout)
         self._note(header)
         return header, blob
@@ -153,8 +194,7 @@ class WorkerProcess:
         open_ = self._inbox.fill()
         answers = []
         while answer := self._inbox.next():
-            if "ready" in answer[0]:
-                self._ready = True
+            if self._welcome(answer[0]):
                 continue
             self._note(answer[0])
             answers.append(answer)
@@ -164,36 +204,67 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process at once; from any thread."""
-        if self._process.returncode is None:
-            try:
-                os.kill(self.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        if self._status is not None:
+            return
+        try:
+            if self._pid:
+                os.kill(self._pid, signal.SIGKILL)
+            else:  # it has not said its number: it ends when it finds that nobody asks
+                self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
     def close(self) -> None:
         """End the process and free what it holds here.  May be called again."""
         self.kill()
-        self._process.wait()
+        if self._words < 0:
+            return
+        if not self._pid and self.pid:
+            self.kill()
+        self._wait()
         self._sock.close()
-        if self._words >= 0:
-            os.close(self._words)
-            self._words = -1
+        os.close(self._words)
+        self._words = -1
+
+    def _wait(self, seconds: float | None = None) -> int | None:
+        """How the process ended, None where it has not within so many seconds."""
+        if self._status is None and self._process is not None:
+            try:
+                self._status = self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                pass
+        elif self._status is None and self.pid:
+            end = None if seconds is None else monotonic() + seconds
+            while self._status is None:
+                try:
+                    pid, status = os.waitpid(self._pid, 0 if end is None else os.WNOHANG)
+                except ChildProcessError:  # somebody else in this process has waited for it
+                    self._status = 0
+                else:
+                    if pid:
+                        self._status = os.waitstatus_to_exitcode(status)
+                    elif end is not None and monotonic() > end:
+                        break
+                    else:
+                        sleep(0.0005)
+        return self._status
 
     def post_mortem(self) -> tuple[str, str]:
         """Close this worker, which died: how it ended, and its last words."""
-        try:
-            status = self._process.wait(5)
-        except subprocess.TimeoutExpired:
+        status = self._wait(5)
+        if status is None:
             self.kill()
-            status = self._process.wait()
-        words = self._last_words()
+            status = self._wait()
+        words = last_words(self._words)
         if not words and not self._ready and not self.compiles:
-            words = "it did not start"
+            words = (self.zygote.last_words() if self.zygote else "") or "it did not start"
         elif not words and status == -signal.SIGSEGV:
             words = "LLVM ran out of stack, or met a bug of its own"
         elif not words and status == -signal.SIGKILL:
             words = "it was killed, perhaps for want of memory"
         self.close()
+        if status is None:
+            return "no process", words
         if status >= 0:
             return f"exit status {status}", words
         try:
@@ -201,11 +272,12 @@ class WorkerProcess:
         except ValueError:
             return f"signal {-status}", words
 
-    def _last_words(self) -> str:
-        size = min(os.lseek(self._words, 0, os.SEEK_CUR), _WORDS_SIZE)
-        begin = max(0, size - _WORDS_SHOWN)
-        text = os.pread(self._words, size - begin, begin).decode("utf-8", "replace")
-        return _without_noise(text)
+
+def last_words(words: int) -> str:
+    """The end of what was written to the file `words`."""
+    size = min(os.lseek(words, 0, os.SEEK_CUR), _WORDS_SIZE)
+    begin = max(0, size - _WORDS_SHOWN)
+    return _without_noise(os.pread(words, size - begin, begin).decode("utf-8", "replace"))
 
 
 def _without_noise(text: str) -> str:

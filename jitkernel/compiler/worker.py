@@ -1,7 +1,8 @@
 """The compiler worker: a process that holds LLVM and answers requests.  Start from `main`.
 
-Started by `process.py` as a script, on a socket that is its only tie to the kernel process: when
-the socket ends, so does the worker, also in the middle of a compile.  LLVM may end the process
+Started by `process.py` as a script, or forked by such a process (`forks.py`), on a socket that is
+its only tie to the kernel process: when the socket ends, so does the worker, also in the middle of
+a compile.  LLVM may end the process
 (`report_fatal_error`); what it said then is in the file that is this process's standard error.
 """
 
@@ -40,6 +41,7 @@ from typing import Any  # noqa: E402
 from jitkernel.compiler import binding, bitcode, heap, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
+from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox, frame  # noqa: E402
@@ -59,10 +61,15 @@ _THROWAWAY = ("throwaway", 0)
 def main() -> None:
     """Serve the socket whose descriptor is the first argument, for ever."""
     sock = socket.socket(fileno=int(sys.argv[1]))
-    _prepare_process(sock)
-    inbox = Inbox(sock)
+    _prepare_process()
+    zygote = sock.type == socket.SOCK_SEQPACKET
+    if zygote:
+        sock = next_socket(sock, _warm_up)
+    # First of all: who has forked it can wait for its end only by this number.
     sock.sendall(frame({"ready": os.getpid()}))
-    if not select.select([sock], [], [], 0)[0]:
+    threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
+    inbox = Inbox(sock)
+    if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
     _take_words()
     gc.collect()
@@ -99,8 +106,8 @@ def main() -> None:
             gc.collect()
 
 
-def _prepare_process(sock: socket.socket) -> None:
-    """No core files, no signals from the terminal, and an end when the kernel process ends.
+def _prepare_process() -> None:
+    """No core files, and no signals from the terminal.
 
     LLVM recurses over nested types and long expressions: the stack may grow further than usual.
     Where memory runs out the system is to end this process rather than the session.
@@ -115,7 +122,6 @@ def _prepare_process(sock: socket.socket) -> None:
     except OSError:
         pass
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
 
 
 def _end_with(descriptor: int) -> None:

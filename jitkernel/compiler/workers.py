@@ -10,23 +10,24 @@ from contextlib import suppress
 
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import WorkerMemory
+from jitkernel.compiler.zygote import Zygote
 from jitkernel.errors import JitError
 
 __all__ = ["Workers", "memory_of"]
 
-# Seconds after a worker is in use: the start of a spare must not compete with the first cells.
-_FIRST_SPARE_DELAY = 1.0
-_SPARE_DELAY = 0.25
+_SPARE_DELAY = 0.25  # seconds after a worker is in use
 # Bytes that a worker may hold beyond its first measurement.  What a compile leaves is given back
 # (leftover.py); where it cannot be, 1.5 KB a compile add up, of which a fresh process has none.
 _GROWTH = 4 << 20
 
 
 class Workers:
-    """Numbered workers, started when they are lent first, and a spare where one is wanted.
+    """Numbered workers, started when they are lent first.
 
-    `memory_limit` (bytes that are the process's own) replaces a worker that has grown past it, when
-    it is given back.  `restarts` counts those that were replaced, `lost_contexts` what they kept.
+    With a `spare` they are forked by a zygote, which waits to replace one that ends; without, each
+    is started by itself.  `memory_limit` (bytes that are the process's own) replaces a worker that
+    has grown past it, when it is given back.  `restarts` counts those that were replaced,
+    `lost_contexts` what they kept.  `first` was started before.
     """
 
     def __init__(self, spare: bool, memory_limit: int, first: WorkerProcess | None = None):
@@ -38,7 +39,7 @@ class Workers:
         # Guards what follows; `interrupt` may come in a signal handler of the thread that holds it.
         self._state = threading.RLock()
         self._workers: list[WorkerProcess] = [first] if first else []
-        self._spare: WorkerProcess | None = None
+        self._zygote: Zygote | None = first.zygote if first else None
         self._busy: set[WorkerProcess] = set()
         self._timer: threading.Timer | None = None
 
@@ -48,7 +49,7 @@ class Workers:
             if self.closed:
                 raise JitError("this compiler is closed")
             if not self._workers:
-                self._workers.append(WorkerProcess())
+                self._workers.append(self.make())
 
     def close(self) -> None:
         """End all of them.  May be called again."""
@@ -56,11 +57,11 @@ class Workers:
             self.closed = True
             timer, self._timer = self._timer, None
             workers, self._workers = self._workers, []
-            if self._spare:
-                workers.append(self._spare)
-                self._spare = None
+            zygote, self._zygote = self._zygote, None
         if timer:
             timer.cancel()
+        if zygote:  # first: what it has not forked yet is not waited for
+            zygote.close()
         for worker in workers:
             worker.close()
 
@@ -79,10 +80,32 @@ class Workers:
         return tuple(self._workers)
 
     @property
-    def living(self) -> list[WorkerProcess]:
+    def living(self) -> list[WorkerProcess | Zygote]:
         """The same with the spare."""
         with self._state:
-            return [*self._workers, *([self._spare] if self._spare else [])]
+            spare = self._zygote
+            return [*self._workers, *([spare] if spare and not spare.gone() else [])]
+
+    def make(self, role: str = "worker") -> WorkerProcess:
+        """A new worker, forked where there is something to fork it from."""
+        with self._state:
+            if self.closed:
+                raise JitError("this compiler is closed")
+            if self._wants_spare and not self._has_spare():
+                self._zygote = Zygote()
+            if self._zygote is not None:
+                try:
+                    return self._zygote.fork(role)
+                except OSError:  # it has just ended
+                    self._has_spare()
+            return WorkerProcess(role)
+
+    def _has_spare(self) -> bool:
+        """Whether there is a zygote; what is left of one that is gone is freed."""
+        if self._zygote is not None and self._zygote.gone():
+            self._zygote.close()
+            self._zygote = None
+        return self._zygote is not None
 
     def lend(self, index: int) -> WorkerProcess:
         """A worker fit for use, until `give_back`."""
@@ -92,34 +115,25 @@ class Workers:
             return worker
 
     def _fit(self, index: int) -> WorkerProcess:
-        """The worker of this number; the spare takes its place where it cannot go on."""
+        """The worker of this number; a new one takes its place where it cannot go on."""
         if self.closed:
             raise JitError("this compiler is closed")
         while index >= len(self._workers):
-            self._workers.append(WorkerProcess())
+            self._workers.append(self.make())
         worker = self._workers[index]
         if worker.condemned or worker.gone():
             worker.close()
             self.restarts += 1
             self.lost_contexts += len(worker.contexts) + worker.shares
-            worker = self._workers[index] = self._take_spare() or WorkerProcess()
+            worker = self._workers[index] = self.make()
         return worker
-
-    def _take_spare(self) -> WorkerProcess | None:
-        spare, self._spare = self._spare, None
-        if spare is None or spare.gone():
-            if spare:
-                spare.close()
-            return None
-        spare.role = "worker"
-        return spare
 
     def _start_spare(self) -> None:
         with self._state:
             self._timer = None
-            if not self.closed and not self._spare:
-                with suppress(OSError):  # a worker is then started when it is needed
-                    self._spare = WorkerProcess("spare")
+            if not self.closed and not self._has_spare():
+                with suppress(OSError):  # it is then started when it is needed
+                    self._zygote = Zygote()
 
     def give_back(self, index: int, worker: WorkerProcess) -> None:
         """After a request: replace a worker that cannot go on, and see to the spare."""
@@ -133,24 +147,26 @@ class Workers:
                 return
             if worker.condemned:
                 self._fit(index)
-            if self._wants_spare and not self._spare and not self._timer:
-                delay = _SPARE_DELAY if self.restarts else _FIRST_SPARE_DELAY
-                self._timer = threading.Timer(delay, self._start_spare)
+            if not self._wants_spare:
+                if self._zygote is not None:  # it forked the first worker before that was known
+                    self._zygote.close()
+                    self._zygote = None
+            elif not self._timer and not self._has_spare():
+                self._timer = threading.Timer(_SPARE_DELAY, self._start_spare)
                 self._timer.daemon = True
                 self._timer.start()
 
     def _has_grown(self, worker: WorkerProcess) -> bool:
-        """Whether a ready spare should take over from a worker that holds what LLVM never frees."""
+        """Whether a fresh worker should take over from one that holds what LLVM never frees."""
         return (
             worker.held_bytes - worker.first_held > _GROWTH
-            and self._spare is not None
-            and not self._spare.gone()
+            and self._has_spare()
             and not worker.contexts
             and not worker.shares
         )
 
 
-def memory_of(worker: WorkerProcess) -> WorkerMemory:
+def memory_of(worker: WorkerProcess | Zygote) -> WorkerMemory:
     """Read a worker's pages from /proc; zeros where it has just ended."""
     uss = rss = anonymous = 0
     try:

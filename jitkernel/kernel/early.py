@@ -35,11 +35,11 @@ class EarlySession:
         self._session: Session | None = None
         self._error: BaseException | None = None
         if not any(argument.startswith(_ENDS) for argument in argv):
-            from jitkernel.compiler.process import WorkerProcess
+            from jitkernel.compiler.zygote import Zygote
 
             # What it runs into is met again, and told, by the first cell.
             with contextlib.suppress(Exception):
-                self._worker = WorkerProcess()
+                self._worker = Zygote().fork()
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Start what is left to start; returns at once."""
@@ -67,6 +67,8 @@ class EarlySession:
         if self._session is not None:
             self._session.close()
         elif self._worker is not None:
+            if self._worker.zygote is not None:
+                self._worker.zygote.close()
             self._worker.close()
 
     def _make(self, settings: dict[str, Any]) -> None:

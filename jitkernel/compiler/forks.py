@@ -1,0 +1,85 @@
+"""The zygote's side of `zygote`: forks itself for each worker that is wanted.  Worker only.
+
+There is one thread when it forks, and what LLVM has set up is frozen, not counted again by any
+collection, so that its pages stay shared.  Start from `next_socket`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+
+__all__ = ["next_socket"]
+
+_CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
+_SYS_CLONE = 56  # arch/x86/entry/syscalls/syscall_64.tbl
+_IDLE = 1.0  # seconds without a request until there is time for what can wait
+_STDOUT, _STDERR = 1, 2
+
+
+def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.socket:
+    """Serve forks for ever; comes back in each forked process, with the socket that it serves.
+
+    `warm_up` is run once, before the first fork unless that one has a request waiting already.
+    Where no process can be forked this one serves the socket itself, and is a zygote no more.
+    """
+    warm = False
+    while True:
+        if not warm and not select.select([control], [], [], _IDLE)[0]:
+            warm = _warm(warm_up)
+        message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
+        if not message:
+            os._exit(0)
+        served, words = descriptors
+        if not warm and not select.select([served], [], [], 0)[0]:
+            warm = _warm(warm_up)
+        gc.collect()
+        gc.freeze()
+        try:
+            forked = _fork()
+        except OSError:
+            forked = 0
+        if not forked:
+            control.close()
+            os.dup2(words, _STDOUT)
+            os.dup2(words, _STDERR)
+            os.close(words)
+            if os.getsid(0) != os.getpid():
+                os.setsid()
+            return socket.socket(fileno=served)
+        os.close(served)
+        os.close(words)
+
+
+def _warm(warm_up: Callable[[], None]) -> bool:
+    warm_up()
+    return True
+
+
+def _fork() -> int:
+    """fork(2), but the new process is a child of this one's parent, which waits for it.
+
+    As `os.fork` does it (Python's C API, "Operating System Utilities"); glibc's own fork would
+    reset the locks of other threads, and there are none.
+    """
+    api = ctypes.pythonapi
+    system = ctypes.PyDLL(None, use_errno=True).syscall  # holds Python's lock, as a fork must
+    system.restype = ctypes.c_long
+    after_child, after_parent = api.PyOS_AfterFork_Child, api.PyOS_AfterFork_Parent
+    flags = ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD)
+    none = ctypes.c_long(0)
+    api.PyOS_BeforeFork()
+    pid = int(system(ctypes.c_long(_SYS_CLONE), flags, none, none, none, none))
+    if pid == 0:
+        after_child()
+        return 0
+    number = ctypes.get_errno()
+    after_parent()
+    if pid < 0:
+        raise OSError(number, os.strerror(number))
+    return pid

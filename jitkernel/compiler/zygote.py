@@ -1,0 +1,78 @@
+"""A process that has LLVM ready and forks workers from there, as the kernel process sees it.
+
+Start from `Zygote.fork`; `forks` is the other side.  What LLVM and llvmlite set up is there once
+for all of them: a forked worker is there in a millisecond and has 3 MB of its own after a compile,
+one that was started by itself 17 MB.  A zygote compiles nothing that a cell says, so nothing ends
+it but the system; it waits as the spare that `Workers` keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+from contextlib import suppress
+
+from jitkernel.compiler.process import WorkerProcess, last_words, start_worker, words_file
+
+__all__ = ["Zygote"]
+
+
+class Zygote:
+    """The process, from its start until `close`.  Raises OSError where it cannot be started.
+
+    Workers that it forks are children of this process, not its own: they outlive it, and this
+    process learns how they ended.
+    """
+
+    role = "spare"
+    compiles = 0
+
+    def __init__(self) -> None:
+        self._words = words_file()
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = start_worker(theirs, self._words)
+        except BaseException:
+            self._sock.close()
+            os.close(self._words)
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        self._sock.setblocking(False)
+
+    def gone(self) -> bool:
+        """Whether it has ended, or forks no more, as far as one quick look tells."""
+        if self._words < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def fork(self, role: str = "worker") -> WorkerProcess:
+        """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
+        return WorkerProcess(role, self)
+
+    def send(self, sock: socket.socket, words: int) -> None:
+        """Have a worker forked that serves `sock` and writes to the file `words`."""
+        socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
+
+    def last_words(self) -> str:
+        """What it wrote before it ended, which it is waited for."""
+        if self._words < 0:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        return last_words(self._words)
+
+    def close(self) -> None:
+        """End the process and free what it holds here.  May be called again."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        self._sock.close()
+        if self._words >= 0:
+            os.close(self._words)
+            self._words = -1
