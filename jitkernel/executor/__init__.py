@@ -2,7 +2,7 @@
 
 from jitkernel.executor.process import Executor
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
-from jitkernel.executor.runtime import INTERPOSED, runtime_ir
+from jitkernel.executor.runtime import INTERPOSED, built_runtime, runtime_ir
 
 __all__ = [
     "INTERPOSED",
@@ -10,5 +10,6 @@ __all__ = [
     "ExecutorSettings",
     "FaultRecord",
     "Outcome",
+    "built_runtime",
     "runtime_ir",
 ]

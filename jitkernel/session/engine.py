@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
 from jitkernel.errors import Interrupted, JitError, TypeMismatch, present
-from jitkernel.executor import INTERPOSED, Executor, ExecutorSettings, Outcome, runtime_ir
+from jitkernel.executor import (
+    INTERPOSED,
+    Executor,
+    ExecutorSettings,
+    Outcome,
+    built_runtime,
+    runtime_ir,
+)
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.session.settings import SessionSettings
@@ -48,8 +55,7 @@ class CallTarget:
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
-    Creating it starts the compiler worker; `ready` waits for it, loads the runtime and starts the
-    executor.  `output` and `input` are called while user code runs.  `worker` is a compiler worker
+    Creating it starts the compiler worker; `ready` loads the runtime and starts the executor.  `output` and `input` are called while user code runs.  `worker` is a compiler worker
     that was started before.
     """
 
@@ -117,9 +123,13 @@ class Engine:
             if self.closed:
                 raise JitError("this session is closed")
             linker = Linker(self.arena, self._lookup, interposed=INTERPOSED)
-            compiled = self.pool.compile(Request(runtime_ir(), _INTERNAL, label="the runtime"))
+            text = runtime_ir()
+            code = (
+                built_runtime(text)
+                or self.pool.compile(Request(text, _INTERNAL, label="the runtime")).object
+            )
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
-            entry = linker.load_runtime(compiled.object, control)
+            entry = linker.load_runtime(code, control)
             s = self.settings
             executor = Executor(
                 self.arena, entry,
