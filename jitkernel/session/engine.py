@@ -55,8 +55,9 @@ class CallTarget:
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
-    Creating it starts the compiler worker; `ready` loads the runtime and starts the executor.  `output` and `input` are called while user code runs.  `worker` is a compiler worker
-    that was started before.
+    Creating it starts the compiler worker; `ready` loads the runtime and starts the executor.
+    `output` and `input` are called while user code runs.  `worker` is a compiler worker that was
+    started before.
     """
 
     def __init__(

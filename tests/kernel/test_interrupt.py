@@ -15,7 +15,7 @@ SLOW_COMPILE = (
     + "".join(
         f"  %a{i} = load volatile i64, ptr null\n  %b{i} = mul i64 %a{i}, %a{max(i - 1, 0)}\n"
         f"  %c{i} = xor i64 %b{i}, %b{max(i - 2, 0)}\n"
-        for i in range(12_000)
+        for i in range(40_000)
     )
     + "  ret void\n}"
 )
