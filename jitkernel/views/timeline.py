@@ -50,8 +50,8 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
     notes = []
     if cell.cached:
         notes.append(
-            "Parse, verify, optimise and emit took place earlier, and so long; this time the object "
-            "came from the object cache. %%llvm --fresh compiles it anew."
+            "Parse, verify, optimise and emit took place earlier, and so long; this time the "
+            "object came from the object cache. %%llvm --fresh compiles it anew."
         )
     elif not any(times[:4]):
         notes.append("Its object was brought along (%link): it was not compiled here.")
