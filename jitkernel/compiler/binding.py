@@ -72,6 +72,17 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "IsDeclaration": (c_int, (_REF,)),
     "GlobalGetValueType": (_REF, (_REF,)),
     "PrintValueToString": (None, (_REF, _OUT)),
+    "FunctionBlocksIter": (_REF, (_REF,)),
+    "BlocksIterNext": (_REF, (_REF,)),
+    "DisposeBlocksIter": (None, (_REF,)),
+    "BlockInstructionsIter": (_REF, (_REF,)),
+    "InstructionsIterNext": (_REF, (_REF,)),
+    "DisposeInstructionsIter": (None, (_REF,)),
+    "InstructionOperandsIter": (_REF, (_REF,)),
+    "OperandsIterNext": (_REF, (_REF,)),
+    "DisposeOperandsIter": (None, (_REF,)),
+    "GetOpcodeName": (_REF, (_REF,)),
+    "GetValueKind": (c_int, (_REF,)),
     "FunctionAttributesIter": (_REF, (_REF,)),
     "AttributeListIterNext": (_REF, (_REF,)),
     "DisposeAttributeListIter": (None, (_REF,)),
@@ -183,6 +194,11 @@ def print_module(module: int) -> str:
 def print_type(type_: int) -> str:
     """LLVM's text of a type; of an identified struct, its definition."""
     return take(lib.PrintType(type_))
+
+
+def opcode(instruction: int) -> str:
+    """An instruction's name: `ret`, `call`."""
+    return take(lib.GetOpcodeName(instruction))
 
 
 def attributes(function: int) -> str:

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from jitkernel.compiler import binding, custom
+from jitkernel.compiler import binding, custom, undefined
 from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.contexts import Contexts
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.passes import parse_passes
-from jitkernel.compiler.prepare import prepare
+from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.renamed import ambiguous, renamed_types
 from jitkernel.compiler.summary import summarise
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, Diagnostic
 
 __all__ = ["compile_module", "contexts", "machine", "prefix", "tidy"]
 
@@ -56,12 +56,12 @@ def compile_module(
     first_line: int,
     policy: str = "throwaway",
     cell: int = 0,
-    watch: Callable[[str, int], None] = lambda stage, module: None,
+    watch: Callable[[str, int], None] | None = None,
 ) -> tuple[bytes, list[Any], list[int], list[Any]]:
     """Object, summary rows, times in nanoseconds, warnings; raises CompileError.
 
     `policy` and `cell` say which context it is put into.  `watch` is shown the module before it is
-    optimised and before it is emitted.
+    optimised and before it is emitted; what is watched gets no warnings of what is undefined.
     """
     target = machine(options)
     front = prefix(target)
@@ -86,10 +86,12 @@ def compile_module(
                 renamed,
             )  # fmt: skip
         summarised = perf_counter_ns()
-        watch("optimise", module)
+        if watch:
+            watch("optimise", module)
         made = _optimise(target, module, options)
         optimised = perf_counter_ns()
-        watch("emit", made)
+        if watch:
+            watch("emit", made)
         code = target.emit(made)
         emitted = perf_counter_ns()
     except LLVMError as error:
@@ -102,7 +104,25 @@ def compile_module(
         emitted - optimised,
         summarised - verified,
     ]
+    if not (options.internal or watch):
+        ready.warnings += _undefined(source, options, nobuiltin, first_line, made)
     return code, rows, times, ready.warnings
+
+
+def _undefined(
+    source: str, options: Options, nobuiltin: frozenset[str], first_line: int, made: int
+) -> list[Diagnostic]:
+    """What is undefined in a module, and what the optimiser made of it."""
+    found = []
+    level = f"--passes {options.passes}" if options.passes else f"-O{options.opt_level}"
+
+    def again() -> None:
+        compile_module(source, options, nobuiltin, first_line, watch=lambda stage, module: None)
+
+    for offset, note in undefined.notes(source, made, level, again):
+        at = place(source, offset, first_line, note.message, note.severity)
+        found.append(at)
+    return found
 
 
 def _optimise(target: Machine, module: int, options: Options) -> int:

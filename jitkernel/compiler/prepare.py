@@ -15,7 +15,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.compiler.text import NAME, leading_type, plain_name, split_at_commas
 from jitkernel.errors import CompileError, Diagnostic
 
-__all__ = ["PREFIX_LINES", "Alias", "Prepared", "prepare"]
+__all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
@@ -60,7 +60,7 @@ class Prepared:
 def prepare(source: str, options: Options, triple: str, prefix: bytes, first_line: int) -> Prepared:
     """The text to parse; raises CompileError where the cell is for another machine."""
     if "\0" in source:
-        raise CompileError([_at(source, source.index("\0"), first_line, "a NUL character")])
+        raise CompileError([place(source, source.index("\0"), first_line, "a NUL character")])
     if (
         "target" not in source
         and "alias" not in source
@@ -79,7 +79,7 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
     return ready
 
 
-def _at(
+def place(
     source: str, index: int, first_line: int, message: str, severity: str = "error"
 ) -> Diagnostic:
     """A diagnostic about the character at `index`."""
@@ -121,15 +121,15 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
                     f"this IR is for {theirs[0]} ({value}); this session runs on "
                     f"{ours[0]}. To see its code for that machine: %%asm --target {value}"
                 )
-                raise CompileError([_at(source, begin, first_line, message)])
+                raise CompileError([place(source, begin, first_line, message)])
             if any(
                 mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)
             ):
                 message = f"this IR is for {value}; this session runs on {triple}"
-                raise CompileError([_at(source, begin, first_line, message)])
+                raise CompileError([place(source, begin, first_line, message)])
         elif value and value != layout:
             message = f"this data layout is not this machine's: replaced by {layout}"
-            ready.warnings.append(_at(source, begin, first_line, message, "note"))
+            ready.warnings.append(place(source, begin, first_line, message, "note"))
         return " " * len(match[0])
 
     return _TARGET.sub(check, source)
@@ -146,7 +146,7 @@ def _optnone(source: str, options: Options, first_line: int, ready: Prepared) ->
     if match := _OPTNONE.search(source):
         message = "optnone: no pass touches such a function; --ignore-optnone drops it"
         index = match.start() + match[0].rindex("optnone")
-        ready.warnings.append(_at(source, index, first_line, message, "note"))
+        ready.warnings.append(place(source, index, first_line, message, "note"))
     return source
 
 

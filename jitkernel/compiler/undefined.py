@@ -1,0 +1,211 @@
+"""Undefined behaviour that the optimiser made nothing of, said.  Worker only.  Start from `notes`.
+
+LLVM takes it that what is undefined never happens, and says no word: `sdiv i32 %x, 0` becomes
+`ret i32 poison`, and the caller gets what is in the register.  Two looks find it.  `constant` reads
+the cell's own text for what is undefined whenever it runs.  `vanished` asks of the optimised module
+which functions are only a `ret poison` or an `unreachable` now: a few calls each, since every
+compile pays for them.  For such a function, and only then, a child compiles once more and logs its
+passes: the first that left nothing is named, and what it met tells why.
+Source: llvm.org/docs/LangRef.html, "Poison Values" and "Undefined Values".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jitkernel.compiler import binding
+from jitkernel.compiler.binding import lib
+from jitkernel.compiler.changes import read_changes
+from jitkernel.compiler.passes import name_of
+from jitkernel.compiler.text import NAME, plain_name
+from jitkernel.errors import Diagnostic
+
+__all__ = ["Finding", "constant", "notes", "vanished"]
+
+_KINDS = {14: "undef", 25: "poison"}  # llvmlite's ValueKind
+_MOST = 4096  # instructions of an entry block that are walked
+_FEW = 4  # functions whose passes are logged
+_STDERR = 2
+_END = r"(?=[ \t]*(?:$|;|,[ \t]*(?:!|align\b)))"
+_UNDEFINED = re.compile(
+    r"(?m)\b(?:(?P<divide>[su](?:div|rem))[ \t]+(?:exact[ \t]+)?"
+    r"(?:i\d+[ \t]+[^,\n]+,[ \t]*0|<[^>\n]+>[ \t]+[^,\n]+,[ \t]*zeroinitializer)" + _END + r"|"
+    r"(?P<shift>shl|lshr|ashr)[ \t]+(?:(?:nuw|nsw|exact)[ \t]+)*i(?P<bits>\d+)[ \t]+[^,\n]+,[ \t]*"
+    r"(?P<by>\d+)" + _END + r"|"
+    r"(?P<access>load|store)[ \t]+(?!(?:atomic[ \t]+)?volatile\b)[^;\n]*?,[ \t]*ptr[ \t]+"
+    r"(?P<where>null|undef|poison)\b" + _END + r"|"
+    r"call[ \t][^;\n\"]*?[ \t](?P<callee>null|undef|poison)[ \t]*\()"
+)
+# One of these stands in every text that has any of the above.
+_WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
+_DEFINE = re.compile(r"(?m)^[ \t]*define\b[^@\n]*@(" + NAME + r")[ \t]*\(")
+_OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
+_NOTHING = re.compile(r"(?m)^[ \t]*(?:ret\b[^\n]*\b(?:undef|poison)|unreachable)[ \t]*$")
+_LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
+_PLAIN = re.compile(r"[-\w$.]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something undefined: in which function, at which offset of the text, and what it is."""
+
+    function: str
+    at: int
+    what: str
+
+
+def constant(source: str) -> list[Finding]:
+    """What is undefined by constants alone whenever it runs: a division by 0, a shift by too much,
+    an access through null or to nowhere.  Volatile accesses happen as they are written."""
+    if not any(word in source for word in _WORDS):
+        return []
+    found = []
+    heads: list[tuple[int, str]] | None = None
+    for match in _UNDEFINED.finditer(source):
+        begin = source.rfind("\n", 0, match.start()) + 1
+        what = _what(match)
+        if not what or any(c in source[begin : match.start()] for c in ';"'):
+            continue  # in a comment or a string, or well defined
+        if "null" in what and "null_pointer_is_valid" in source:
+            continue
+        if heads is None:
+            heads = [(m.start(), plain_name(m[1])) for m in _DEFINE.finditer(source)]
+        function = next((name for at, name in reversed(heads) if at <= match.start()), "")
+        found.append(Finding(function, match.start(), what))
+    return found
+
+
+def _what(match: re.Match[str]) -> str:
+    if match["divide"]:
+        return "division by zero is undefined"
+    if match["shift"]:
+        bits, by = int(match["bits"]), int(match["by"])
+        return f"a shift of an i{bits} by {by} is undefined" if by >= bits else ""
+    where = match["where"] or match["callee"]
+    through = "a null pointer" if where == "null" else f"an {where} pointer"
+    through = through.replace("an poison", "a poison")
+    if match["callee"]:
+        return f"a call through {through} is undefined"
+    return f"a {match['access']} through {through} is undefined"
+
+
+def vanished(module: int) -> dict[str, str]:
+    """The functions of an optimised module that are one block with nothing to give: each with
+    `undef` or `poison` where it returns that, "" where its end cannot be reached."""
+    found: dict[str, str] = {}
+    for function in binding.functions(module):
+        if not lib.IsDeclaration(function):
+            how = _end_of(function)
+            if how is not None:
+                found[lib.GetValueName(function).decode("utf-8", "surrogateescape")] = how
+    return found
+
+
+def _end_of(function: int) -> str | None:
+    blocks = lib.FunctionBlocksIter(function)
+    instructions = lib.BlockInstructionsIter(lib.BlocksIterNext(blocks))
+    before = last = 0
+    step = lib.InstructionsIterNext
+    for _ in range(_MOST):
+        instruction = step(instructions)
+        if not instruction:
+            break
+        before, last = last, instruction
+    lib.DisposeInstructionsIter(instructions)
+    lib.DisposeBlocksIter(blocks)
+    end = binding.opcode(last)
+    if end == "unreachable":  # a call before it may be one that does not return
+        return "" if not before or binding.opcode(before) != "call" else None
+    if end != "ret":
+        return None
+    operands = lib.InstructionOperandsIter(last)
+    operand = lib.OperandsIterNext(operands)
+    lib.DisposeOperandsIter(operands)
+    return _KINDS.get(lib.GetValueKind(operand)) if operand else None
+
+
+def notes(
+    source: str, module: int, level: str, again: Callable[[], object]
+) -> Iterator[tuple[int, Diagnostic]]:
+    """What to say of a module, each with its offset in the text.  `again` compiles it once more;
+    `level` is how the optimiser was asked for (`-O2`)."""
+    findings = constant(source)
+    empty = vanished(module)
+    if not findings and not empty:
+        return
+    heads = list(_DEFINE.finditer(source))
+    stops = [m.start() for m in heads[1:]] + [len(source)]
+    told: set[str] = set()
+    for head, stop in zip(heads, stops, strict=True):
+        name = plain_name(head[1])
+        if name not in empty or len(told) >= _FEW:
+            continue
+        own = next((f for f in findings if f.function == name), None)
+        if own is None and _OWN.search(source, head.end(), stop):
+            continue  # the author wrote it
+        told.add(name)
+        pass_, why = _who(name, again)
+        why = own.what if own else why or "what it does is undefined"
+        who = f"{pass_} ({level})" if pass_ else level
+        gives = f"@{head[1]} returns {empty[name]}" if empty[name] else f"@{head[1]} has no end"
+        at = own.at if own else head.start()
+        yield at, Diagnostic(f"{gives}: {why}, and {who} removed the rest", severity="warning")
+    for finding in findings:
+        if finding.function not in told:
+            what = f"{finding.what}: LLVM takes it that this never runs"
+            yield finding.at, Diagnostic(what, severity="warning")
+
+
+def _who(name: str, again: Callable[[], object]) -> tuple[str, str]:
+    """The first pass that left nothing of a function, and what it met there."""
+    if not _PLAIN.match(name):
+        return "", ""
+    before = ""
+    head = re.compile(r"(?m)^define\b[^@\n]*@" + re.escape(name) + r"\(.*?^\}", re.DOTALL)
+    for title, text in _log(name, again):
+        match = head.search(text)
+        if match is None:
+            continue
+        body = match[0].partition("\n")[2]
+        if _NOTHING.search(body) and not _LABEL.search(body.partition("\n")[2]):
+            return (name_of(title) if title else ""), _met(before or body)
+        before = body
+    return "", ""
+
+
+def _met(body: str) -> str:
+    """What is undefined in a function's body, as LLVM printed it before the pass."""
+    if found := constant(body):
+        return found[0].what
+    if "alloca" in body and "load" in body:
+        return "it reads memory that nothing was stored into"
+    if re.search(r"\b(?:nsw|nuw|exact|inbounds)\b", body):
+        return "what nsw, nuw, exact or inbounds rules out happens in it"
+    return ""
+
+
+def _log(name: str, again: Callable[[], object]) -> list[tuple[str, str]]:
+    """Title and text of each pass that changed the function, from a child that logs them: LLVM's
+    options are the whole process's, and stay."""
+    log = os.memfd_create("jitkernel-log")
+    try:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.dup2(log, _STDERR)
+                binding.set_option("-print-changed", f"-filter-print-funcs={name}")
+                again()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        content = os.pread(log, os.lseek(log, 0, os.SEEK_END), 0)
+    finally:
+        os.close(log)
+    return [
+        (c.title, content[c.start : c.stop].decode("utf-8", "replace"))
+        for c in read_changes(content)
+        if c.start < c.stop
+    ]
