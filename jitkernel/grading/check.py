@@ -21,6 +21,7 @@ from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import apply_rule
 from jitkernel.languages.llvm import TypedValue, from_python
+from jitkernel.languages.llvm.types import IntType
 from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import Block
 from jitkernel.session.caller import Caller
@@ -38,6 +39,8 @@ __all__ = ["Report", "check"]
 PATIENCE, ALL = 2.0, 10
 _ATTEMPTS = 120  # calls spent on making a counterexample simpler
 _PRINTED = 2000  # bytes of a call's output that are kept
+PASSED = "✓"
+_GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{PASSED}&nbsp;</b>'
 _NOWHERE = "a pointer into no argument"
 _GUARD = b"\xa5" * 16  # around each array: whoever writes there is told
 
@@ -55,8 +58,9 @@ class Report:
         """A table with a row for each thing that was asked."""
         rows = [(f"{self.inputs} inputs", "each as the reference has it")]
         rows += list(zip(self.exercise.rules, self.found, strict=True))
-        title = f"{self.exercise.name}: {written(self.function)} passed"
-        return table(title, ("asked", "found"), rows)
+        title = f"{PASSED} {self.exercise.name}: {written(self.function)} passed"
+        shown = table(title, ("asked", "found"), rows)
+        return View(shown.text, shown.html.replace(PASSED, _GREEN_TICK, 1))
 
 
 def check(
@@ -286,8 +290,12 @@ class _Trial:
             text = self._place(value)
         elif isinstance(value, bool):
             text = str(value).lower()  # as i1 values are typed
+        elif isinstance(value, tuple):
+            text = result.value_text()
         else:
-            text = result.value_text() if isinstance(value, tuple) else str(value)
+            type = self._exercise.signature.result
+            unsigned = self._exercise.unsigned and isinstance(type, IntType)
+            text = str(value % (1 << type.bits) if unsigned else value)
         return _Answer(value, tuple(value for _, value in left), text, memory)
 
     def _place(self, pointer: Pointer) -> str:

@@ -45,7 +45,9 @@ SAMPLES, SEED = 200, 1
 _HEAD = re.compile(r"[ \t]*;[ \t]*([a-z]+):[ \t]*(.*)$")
 _DEFINE = re.compile(r'^[ \t]*define\b[^\n@]*@("[^"]*"|[-\w$.]+)\s*\(', re.M)
 _BRACES = re.compile(r'"[^"]*"|[{}]')  # a struct is written as one; texts stay as they are
-_KEYS = ("task", "hint", "function", "inputs", "try", "must", "samples", "seed", "tolerance")
+_KEYS = (
+    "task", "hint", "function", "inputs", "try", "show", "must", "samples", "seed", "tolerance",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Exercise:
     `type` is the function's, as IR text.  `tries` are inputs that always come first, Python values
     for the free arguments (a `length` is none); `inputs` says how others are drawn, `samples` how
     many, from `seed`.  `rules` are read by `rules.read_rule`.  `reference` is bitcode that
-    defines `REFERENCE`; `tolerance` is the relative error allowed in floating point.
+    defines `REFERENCE`; `tolerance` is the relative error allowed in floating point.  `unsigned`
+    says that integers are told as unsigned ones.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Exercise:
     seed: int = SEED
     tolerance: float = 0.0
     reference: bytes = b""
+    unsigned: bool = False
 
     @property
     def signature(self) -> FunctionType:
@@ -79,7 +83,8 @@ class Exercise:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """How each argument is drawn."""
-        return kinds_of(self.inputs, self.signature)
+        kinds = kinds_of(self.inputs, self.signature)
+        return tuple(kind.as_unsigned() for kind in kinds) if self.unsigned else kinds
 
     def write(self, folder: Path) -> Path:
         """Keep it as `folder/NAME.json`."""
@@ -133,7 +138,10 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
         rules=tuple(rule.strip() for rule in head.get("must", "").split(";") if rule.strip()),
         samples=_number(head, "samples", SAMPLES), seed=_number(head, "seed", SEED),
         tolerance=float(_number(head, "tolerance", 0.0)), reference=bitcode,
+        unsigned="show" in head,
     )  # fmt: skip
+    if head.get("show", "unsigned") != "unsigned":
+        raise UsageError(f"show: {head['show']!r} is not known; it can be: unsigned")
     for rule in made.rules:
         read_rule(rule)
     result = made.signature.result

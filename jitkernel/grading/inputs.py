@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jitkernel.errors import UsageError
@@ -36,6 +36,7 @@ class Kind:
     (the number of elements of the array before it).  `bits` are the width of an integer or an
     element, `low` and `high` the least and greatest value; `real` says that the elements are
     floating point; `fields` are those of a struct, or of an array's elements if those are structs.
+    `unsigned` says that integers are told as unsigned ones.
     """
 
     name: str
@@ -45,6 +46,11 @@ class Kind:
     real: bool = False
     sorted: bool = False
     fields: tuple[Kind, ...] = ()
+    unsigned: bool = False
+
+    def as_unsigned(self) -> Kind:
+        """The same, told unsigned, its fields too."""
+        return replace(self, unsigned=True, fields=tuple(f.as_unsigned() for f in self.fields))
 
     @property
     def in_memory(self) -> bool:
@@ -56,7 +62,8 @@ class Kind:
         """The kind of an array's elements."""
         if self.fields:
             return Kind("struct", fields=self.fields)
-        return Kind("float" if self.real else "int", self.bits, self.low, self.high)
+        name = "float" if self.real else "int"
+        return Kind(name, self.bits, self.low, self.high, unsigned=self.unsigned)
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -247,4 +254,6 @@ def told(kind: Kind, value: Any) -> str:
         return "{" + ", ".join(parts) + "}"
     if kind.name == "array":
         return "[" + ", ".join(told(kind.element, part) for part in value) + "]"
+    if kind.unsigned and isinstance(value, int):
+        return str(value % (1 << kind.bits))
     return str(value)

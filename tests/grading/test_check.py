@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from jitkernel import Session, grading
 from jitkernel.errors import CheckFailed, CompileError, UsageError
+from jitkernel.grading.inputs import kinds_of, told
 
 CLZ = """; task: how many zero bits stand above the highest one bit?
 ; try: 0; 1; -1
@@ -64,7 +66,11 @@ def test_a_right_solution_and_what_was_found(s: Session) -> None:
     report = grading.check(s, exercise)
     assert report.inputs == 3 + 200
     assert report.found[0] == "no alloca as compiled"
-    assert "203 inputs" in report.view().text and "<th scope" in report.view().html
+    view = report.view()
+    assert view.text.startswith("✓ clz: @clz passed\n")
+    assert "203 inputs" in view.text and "<th scope" in view.html
+    # Green is said by the tick, and colour never stands without its background.
+    assert re.search(r'<caption><b style="color:#\w+;background:#\w+">[^<]*✓', view.html)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +131,28 @@ def test_truth_values_and_small_integers(s: Session) -> None:
     wrong = source.replace("i8 %a, i8 0", "i8 0, i8 0").replace("i8 %a)", "i8 signext %a)")
     lines = failure(s, exercise, wrong.replace("define i8", "define signext i8"))
     assert lines[0] == "@pick(true, 1): expected 1, got 0"
+
+
+def test_unsigned_numbers_are_told_as_such(s: Session) -> None:
+    head = "; try: 1, -1; -56, 100\n; show: unsigned\n"
+    source = "define i8 @mean(i8 %a, i8 %b) {\n  %r = udiv i8 %a, 2\n  ret i8 %r\n}"
+    wrong = source.replace("udiv", "sdiv")
+    exercise = grading.make_exercise(s, "mean", head + source)
+    assert failure(s, exercise, wrong)[0] == "@mean(255, 0): expected 127, got 0"
+    signed = grading.make_exercise(s, "mean", head.replace("; show: unsigned", "") + source)
+    assert failure(s, signed, wrong)[0] == "@mean(-1, 0): expected 127, got 0"
+
+
+def test_unsigned_numbers_in_memory_are_told_as_such(s: Session) -> None:
+    head = "; inputs: {i8, i32}\n; show: unsigned\n"
+    source = "define void @clear(ptr %a) {\n  ret void\n}"
+    wrong = source.replace("  ret", "  store i8 -4, ptr %a\n  ret")
+    exercise = grading.make_exercise(s, "clear", head + source)
+    first = failure(s, exercise, wrong)[0]
+    assert first == "@clear({0, 0}): expected to leave {0, 0}, left {252, 0}"
+    (array,) = kinds_of("{i8, i64}[]", exercise.signature)
+    assert told(array, [(-1, -2)]) == "[{-1, -2}]"
+    assert told(array.as_unsigned(), [(-1, -2)]) == "[{255, 18446744073709551614}]"
 
 
 def test_what_it_printed_is_told(s: Session) -> None:

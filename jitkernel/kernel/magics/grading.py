@@ -31,9 +31,9 @@ def _listed(folder: str) -> Any:
     from jitkernel.views.view import table
 
     found = [grading.Exercise.read(path) for path in grading.exercises(folder).values()]
-    rows = [(e.name, f"{written(e.function)}: {e.type}", e.task) for e in found]
+    rows = [(e.name, f"{written(e.function)}: {e.type}", e.task, "; ".join(e.rules)) for e in found]
     note = "" if rows else "There is no folder `exercises` with any, here or one folder up."
-    return table("Exercises", ("name", "function", "task"), rows, note)
+    return table("Exercises", ("name", "function", "task", "rules"), rows, note)
 
 
 def exercise(frontend: Frontend, arguments: Any) -> None:
