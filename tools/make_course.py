@@ -6,7 +6,8 @@ A lesson is Markdown with a head of `key: value` lines.  Its fences say what bec
     llvm setup          the same, and the solutions' notebook needs it too
     llvm error          a cell that is meant to fail
     llvm vary           a cell whose output is different each time
-    llvm stub NAME      where the student works; followed by its check, which fails until solved
+    llvm stub NAME      where the student works; followed by its check, which fails until solved,
+                        and after the rules that its exercise is held to
     llvm solution NAME  what takes the stub's place in the solutions' notebook
     exercise NAME       the exercise as its author writes it; goes into exercises/NAME.json
     why                 what the solutions' notebook says about the solution above
@@ -156,6 +157,34 @@ def front(lesson: Lesson, known: dict[str, Lesson]) -> str:
     )
 
 
+def rules_text(exercise: str) -> str:
+    """What `%check` asks beside right answers, from the exercise itself: students know it first."""
+    rules = [
+        rule.strip()
+        for words in re.findall(r"^; must: (.*)$", exercise, re.M)
+        for rule in words.split(";")
+    ]
+    told = "".join(f"\n* {_rule_words(rule)}" for rule in rules)
+    return f"**Rules** that `%check` holds you to, beside right answers:{told}" if told else ""
+
+
+def _rule_words(rule: str) -> str:
+    if match := re.fullmatch(r"(no|some) (\w+)( as written)?", rule):
+        where = "in your text" if match[3] else "left when all passes have run"
+        return f"{'no' if match[1] == 'no' else 'at least one'} `{match[2]}` {where}"
+    if match := re.fullmatch(r"at most (\d+) (instructions|IR instructions|bytes)", rule):
+        what = {
+            "instructions": "machine instructions (`%asm` shows them)",
+            "IR instructions": "instructions of IR when all passes have run (`%ir NAME --opt`)",
+            "bytes": "bytes of machine code",
+        }
+        return f"at most {match[1]} {what[match[2]]}"
+    return {
+        "a tail call": "a tail call: a jump in place of a call and `ret`, or `musttail`",
+        "direct calls": "every call is direct: none through a pointer or an entry",
+    }[rule]
+
+
 def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
     """What students get."""
     cells = [markdown(front(lesson, known))]
@@ -166,6 +195,8 @@ def lesson_notebook(lesson: Lesson, known: dict[str, Lesson]) -> str:
             case "code":
                 cells.append(code(part.body, *(t for w in part.words for t in _TAGS[w])))
             case "stub":
+                if rules := rules_text(lesson.exercises[part.name]):
+                    cells.append(markdown(rules))
                 cells.append(code(part.body, "exercise"))
                 cells.append(code(f"%check {part.name}", "check", "raises-exception"))
     return notebook(cells)

@@ -78,7 +78,11 @@ def test_the_notebooks_are_what_their_source_makes(tmp_path: Path) -> None:
     _maker().make(tmp_path)
     made = sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file())
     kept = sorted(p.relative_to(COURSE) for p in COURSE.rglob("*") if p.is_file())
-    theirs_alone = {".ipynb_checkpoints", "my_exercises"}  # of whoever has worked there
+    theirs_alone = {
+        ".ipynb_checkpoints",
+        "my_exercises",
+        "lesson.jks",
+    }  # of whoever has worked there
     assert made == [p for p in kept if not theirs_alone & set(p.parts)]
     for path in made:
         if path.suffix == ".json":
@@ -102,3 +106,21 @@ def test_every_lesson_has_its_parts() -> None:
     assert all(name in index for name in LESSONS)
     svg = (COURSE / "map.svg").read_text()
     assert 'fill="#ffffff"' in svg and "<script" not in svg and "foreignObject" not in svg
+
+
+def test_the_rules_of_an_exercise_stand_above_its_stub() -> None:
+    """All of them, and before one can break them."""
+    maker = _maker()
+    ruled = 0
+    for lesson in maker.lessons():
+        cells = json.loads((COURSE / f"{lesson.stem}.ipynb").read_text())["cells"]
+        for part in lesson.parts:
+            if part.kind != "stub":
+                continue
+            exercise = Exercise.read(COURSE / "exercises" / f"{part.name}.json")
+            at = next(i for i, cell in enumerate(cells) if cell["source"] == part.body)
+            above = cells[at - 1]["source"]
+            assert above.startswith("**Rules**") == bool(exercise.rules), part.name
+            assert not exercise.rules or above.count("\n* ") == len(exercise.rules)
+            ruled += bool(exercise.rules)
+    assert ruled > 10
