@@ -27,6 +27,7 @@ ROWS: tuple[Row, ...] = (
     Row("padding", "Padding in every zone", "placing:padding"),
     Row("many", "Many cells at once", "placing:run_many"),
     Row("budget", "More code than may be in memory", "budget:under_budget"),
+    Row("growth", "How time grows with what there is", "growth:growth"),
     Row("redefine", "Redefinition", "redefinition:callers"),
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),

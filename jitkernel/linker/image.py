@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jitkernel.arena import Extent
 from jitkernel.linker.symbols import Symbol
@@ -12,7 +12,7 @@ from jitkernel.linker.symbols import Symbol
 if TYPE_CHECKING:
     from jitkernel.linker.moving import Moves
 
-__all__ = ["SITE", "Block", "Image", "Site", "sites"]
+__all__ = ["SITE", "Block", "Image", "Site", "appended", "sites"]
 
 #: offset from the slab's base, relocation type, and for instructions that may be relaxed their
 #: original opcode, ModRM and REX bytes; addend
@@ -49,6 +49,17 @@ class Block:
         self.holders = 1
 
 
+Export = tuple[Symbol, int, int]
+T = TypeVar("T")
+
+
+def appended(items: Sequence[T], item: T) -> list[T]:
+    """`items` and one more: the same list, where it is one already."""
+    grown = items if isinstance(items, list) else list(items)
+    grown.append(item)
+    return grown
+
+
 class Image:
     """An object in the arena: its extents, what it defines and what it refers to.
 
@@ -60,7 +71,7 @@ class Image:
     """
 
     __slots__ = (
-        "adopted", "cell", "copies", "data", "dso", "exports", "extra", "fini", "groups", "init",
+        "_adopted", "_exports", "cell", "copies", "data", "dso", "extra", "fini", "groups", "init",
         "moves", "pins", "refs", "rodata", "text", "unwind",
     )  # fmt: skip
 
@@ -70,9 +81,10 @@ class Image:
         self.rodata: Block | None = None
         self.data: Block | None = None
         self.unwind: Extent | None = None
-        self.adopted: tuple[Block, ...] = ()
+        # Tuples; lists while one variable after another is added: see `add`.
+        self._adopted: Sequence[Block] = ()
+        self._exports: Sequence[Export] = ()
         self.extra: tuple[Extent, ...] = ()
-        self.exports: tuple[tuple[Symbol, int, int], ...] = ()
         self.refs: tuple[Symbol, ...] = ()
         self.init: tuple[int, ...] = ()
         self.fini: tuple[int, ...] = ()
@@ -81,6 +93,33 @@ class Image:
         self.groups: tuple[str, ...] = ()
         self.copies: tuple[str, ...] = ()
         self.moves: Moves | None = None
+
+    @property
+    def exports(self) -> tuple[Export, ...]:
+        """What it defines: symbol, address, size."""
+        if self._exports.__class__ is list:
+            self._exports = tuple(self._exports)
+        return self._exports  # type: ignore[return-value]
+
+    @exports.setter
+    def exports(self, exports: tuple[Export, ...]) -> None:
+        self._exports = exports
+
+    @property
+    def adopted(self) -> tuple[Block, ...]:
+        """Blocks that it took over, or that came later."""
+        if self._adopted.__class__ is list:
+            self._adopted = tuple(self._adopted)
+        return self._adopted  # type: ignore[return-value]
+
+    @adopted.setter
+    def adopted(self, blocks: tuple[Block, ...]) -> None:
+        self._adopted = blocks
+
+    def add(self, symbol: Symbol, address: int, size: int, block: Block) -> None:
+        """It defines one more variable.  Many in a row take time in proportion to their number."""
+        self._exports = appended(self._exports, (symbol, address, size))
+        self._adopted = appended(self._adopted, block)
 
     @property
     def blocks(self) -> tuple[Block, ...]:

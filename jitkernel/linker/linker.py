@@ -151,14 +151,15 @@ class Linker:
                     self.bind.stub(symbol)
         self.changed(image)
         self.forget_uses(image)
-        orphans: list[Symbol] = []
+        was = [self.bind.held_value(symbol.definition, symbol.stub) for symbol in owned]
         for symbol in owned:
-            was = self.bind.held_value(symbol.definition, symbol.stub)
             symbol.state, symbol.address, symbol.image, symbol.size = MISSING, 0, None, 0
-            if symbol.users or symbol.stub:  # somebody may still come here
-                if not self.table.find([symbol]) and symbol.users:
-                    orphans.append(symbol)
-                self.bind.rebind(symbol, was)
+        wanted = [s for s in owned if s.users or s.stub]  # somebody may still come here
+        found = set(self.table.find(wanted)) if wanted else set()
+        orphans = [s for s in wanted if s.users and s not in found]
+        for symbol, held in zip(owned, was, strict=True):
+            if symbol.users or symbol.stub:
+                self.bind.rebind(symbol, held)
             self.table.drop_if_unused(symbol)
         for group in image.groups:
             if self.groups.get(group) is image:

@@ -28,7 +28,7 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
     refuses those too, or retypes them.  Raises TypeMismatch for everything else.
     """
     symbols, types = program.linker.symbols, summary.types
-    changed: list[str] = []
+    changed: dict[str, None] = {}
 
     @cache
     def apart() -> list[Cell]:
@@ -41,7 +41,7 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
         if f.defined and f.name not in changed:
             for _, info in program.libraries.users(f.name, (old, cell)):
                 if not info.same(signature_of(f, types)):
-                    changed.append(f.name)
+                    changed[f.name] = None
                     break
     for v in summary.variables:
         symbol = symbols.get(v.name)
@@ -55,7 +55,7 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
                 f"line {call.line}: @{call.callee} is called as {call.type}, but it is "
                 f"{symbol.info}; the call would read its arguments wrongly"
             )
-    return changed
+    return list(changed)
 
 
 def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
@@ -82,14 +82,14 @@ def _compare(
     new: Signature | Variable,
     defined: bool,
     apart: Callable[[], list[Cell]],
-    changed: list[str],
+    changed: dict[str, None],
 ) -> None:
     known = symbol.info
     if known is new or same_type(known, new):
         return
     if defined:
         if program.users(symbol, apart()):
-            changed.append(symbol.name)
+            changed[symbol.name] = None
         return
     if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
         return

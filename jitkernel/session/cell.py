@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from jitkernel.linker.image import appended
+
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
     from jitkernel.session.signatures import Signature
@@ -38,9 +40,9 @@ class Cell:
     """
 
     __slots__ = (
+        "_extras",
         "cached",
         "cell_id",
-        "extras",
         "image",
         "kept",
         "libraries",
@@ -61,7 +63,7 @@ class Cell:
         self.image: Image | None = None
         self.state = CellState.LIVE
         self.strings: tuple[Block, ...] = ()
-        self.extras: tuple[tuple[str, int, int, Block], ...] = ()
+        self._extras: Sequence[tuple[str, int, int, Block]] = ()
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
         self.cached = False
@@ -69,6 +71,21 @@ class Cell:
         self.used = 0
         self.kept = False
         self.stays: str | None = None
+
+    @property
+    def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
+        """Variables that its statements made and that are not in the object."""
+        if self._extras.__class__ is list:
+            self._extras = tuple(self._extras)
+        return self._extras  # type: ignore[return-value]
+
+    @extras.setter
+    def extras(self, extras: tuple[tuple[str, int, int, Block], ...]) -> None:
+        self._extras = extras
+
+    def add_extra(self, extra: tuple[str, int, int, Block]) -> None:
+        """One more; many in a row take time in proportion to their number."""
+        self._extras = appended(self._extras, extra)
 
     @property
     def closed(self) -> bool:

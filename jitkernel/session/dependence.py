@@ -89,7 +89,8 @@ def patch(other: Change, old: dict[int, bytes]) -> None:
     for address, page in other.pages.items():
         at = max(bisect_right(places, address) - 1, 0)
         fresh: bytearray | None = None
-        for place in places[at:]:
+        for index in range(at, len(places)):
+            place = places[index]
             if place >= address + len(page):
                 break
             piece = old[place]
@@ -273,7 +274,8 @@ class _Data:
     def name(self, ranges: Sequence[Range]) -> str:
         """A variable that lies in the ranges."""
         for low, high, name in self._variables:
-            if _common([(low, high)], ranges):
+            at = bisect_left(ranges, (high, 0)) - 1
+            if at >= 0 and ranges[at][1] > low:
                 return "@" + quote_name(name)
         return "the same data"
 
@@ -282,7 +284,8 @@ class _Data:
         for low, high in ranges:
             at = bisect_right(self._variables, (low, 1 << 64, "")) - 1
             start, stop = low, high
-            for first, last, _ in self._variables[max(at, 0) :]:
+            for index in range(max(at, 0), len(self._variables)):
+                first, last, _ = self._variables[index]
                 if first >= high:
                     break
                 if last > low:
@@ -290,7 +293,8 @@ class _Data:
                     start = min(start, first if small else max(low & -8, first))
                     stop = max(stop, last if small else min((high + 7) & -8, last))
             at = bisect_right(self._extents, (start, 1 << 64)) - 1
-            for first, last in self._extents[max(at, 0) :]:
+            for index in range(max(at, 0), len(self._extents)):
+                first, last = self._extents[index]
                 if first >= stop:
                     break
                 if last > start:
@@ -354,7 +358,8 @@ def _apart(ranges: Sequence[Range], other: Sequence[Range]) -> list[Range]:
     """`ranges` without `other`; both are merged."""
     found: list[Range] = []
     for low, high in ranges:
-        for first, last in other[max(bisect_left(other, (low, 0)) - 1, 0) :]:
+        for index in range(max(bisect_left(other, (low, 0)) - 1, 0), len(other)):
+            first, last = other[index]
             if first >= high:
                 break
             if last > low:

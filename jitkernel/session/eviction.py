@@ -5,7 +5,8 @@ Start from `evict`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import EvictError
@@ -37,16 +38,14 @@ def _closure(
 ) -> tuple[list[Cell], list[str]]:
     order: list[Cell] = []
     seen: set[int] = set()
-    words: list[str] = []
+    words: dict[str, None] = {}
     named = {c.number for c in cells}
+    who = cache(_who)
 
-    def visit(cell: Cell) -> None:
-        if cell.number in seen:
-            return
-        seen.add(cell.number)
-        users = program.linker.dependents(cell.image) if cell.image is not None else {}
-        inherited = _inherited(program, cell, leaving) if users else frozenset()
-        for symbol, images in users.items():
+    def users(cell: Cell) -> Iterator[Cell]:
+        found = program.linker.dependents(cell.image) if cell.image is not None else {}
+        inherited = _inherited(program, cell, leaving) if found else frozenset()
+        for symbol, images in found.items():
             if symbol.name in inherited:
                 continue
             for image in images:
@@ -54,16 +53,34 @@ def _closure(
                 if user is None:
                     continue
                 if user.number not in named:
-                    what = ", ".join("@" + n for n in user.names) or "its statements"
-                    word = f"cell {user.number} ({what}) uses @{symbol.name}"
-                    if word not in words:
-                        words.append(word)
-                visit(user)
-        order.append(cell)
+                    words[f"{who(user)} uses @{symbol.name}"] = None
+                yield user
 
-    for cell in cells:
-        visit(cell)
-    return order, words
+    # A stack of our own: a chain may be longer than Python's.
+    waiting: list[tuple[Cell, Iterator[Cell]]] = []
+    for first in cells:
+        if first.number not in seen:
+            seen.add(first.number)
+            waiting.append((first, users(first)))
+        while waiting:
+            cell, others = waiting[-1]
+            for other in others:
+                if other.number not in seen:
+                    seen.add(other.number)
+                    waiting.append((other, users(other)))
+                    break
+            else:
+                order.append(cell)
+                waiting.pop()
+    return order, list(words)
+
+
+def _who(cell: Cell) -> str:
+    """`cell 5 (@f, @g)`, with the first few of its names."""
+    names = cell.names
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    shown = ", ".join("@" + n for n in names[:4]) or "its statements"
+    return f"cell {cell.number} ({shown}{more})"
 
 
 def _inherited(program: Program, cell: Cell, leaving: set[int]) -> frozenset[str]:

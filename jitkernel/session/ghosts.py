@@ -7,17 +7,44 @@ old name and type that is in no table and that nothing defines.  Start from `ret
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import TracebackType
 from typing import Any
 
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.session.change import Change
 from jitkernel.session.signatures import Signature, Variable
 
-__all__ = ["bind_ghosts", "ghosts_of", "haunt", "lay", "retype"]
+__all__ = ["Exchange", "bind_ghosts", "ghosts_of", "haunt", "lay", "retype"]
+
+
+class Exchange:
+    """Symbols that images refer to in place of others, many of them: what an image refers to is
+    written once, when the block ends."""
+
+    def __init__(self, linker: Linker):
+        self.linker = linker
+        self._instead: dict[Image, dict[Symbol, Symbol]] = {}
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def note(self, image: Image, was: Symbol, now: Symbol) -> None:
+        """An image refers to `now` where it referred to `was`."""
+        self._instead.setdefault(image, {})[was] = now
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for image, instead in self._instead.items():
+            image.refs = tuple([instead.get(s, s) for s in image.refs])
+            self.linker.changed(image)
 
 
 def retype(
-    linker: Linker, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
+    exchange: Exchange, symbol: Symbol, new: Image, before: tuple[int, Any], change: Change
 ) -> None:
     """Give the users of a symbol's old type a ghost of it, until they are run again.
 
@@ -25,7 +52,7 @@ def retype(
     pointers to the old function that the program stored raise as well.  Nothing defines it,
     so a call raises and a variable is where nothing is mapped.
     """
-    was = before[1]
+    linker, was = exchange.linker, before[1]
     ghost = Symbol(symbol.name, symbol.kind)
     if isinstance(was, Signature):
         ghost.kind = SymbolKind.FUNCTION
@@ -38,7 +65,7 @@ def retype(
     if ghost.kind is SymbolKind.FUNCTION and symbol.stub:
         ghost.stub, symbol.stub = symbol.stub, 0
         linker.rebind(ghost, ghost.stub)
-    _haunt(linker, symbol, ghost, moving)
+    _haunt(exchange, symbol, ghost, moving)
     linker.hold(ghost)
     change.symbols.append(ghost)
     change.ghosts.append(ghost)
@@ -46,8 +73,9 @@ def retype(
         linker.rebind(symbol, symbol.address)
 
 
-def _haunt(linker: Linker, symbol: Symbol, ghost: Symbol, images: Iterable[Image]) -> None:
+def _haunt(exchange: Exchange, symbol: Symbol, ghost: Symbol, images: Iterable[Image]) -> None:
     """Make images refer to one symbol instead of another, a ghost of it or the other way."""
+    linker = exchange.linker
     users = symbol.users or {}
     images = [i for i in images if i in users]
     was = linker.bind.held_value(symbol.definition, ghost.stub or symbol.stub)
@@ -55,8 +83,7 @@ def _haunt(linker: Linker, symbol: Symbol, ghost: Symbol, images: Iterable[Image
         if ghost.users is None:
             ghost.users = {}
         ghost.users[image] = users.pop(image)
-        image.refs = tuple(ghost if s is symbol else s for s in image.refs)
-        linker.changed(image)
+        exchange.note(image, symbol, ghost)
     symbol.users = users or None
     if images:
         linker.rebind(ghost, was)
@@ -71,16 +98,18 @@ def ghosts_of(linker: Linker, image: Image | None) -> tuple[Symbol, ...]:
 
 def bind_ghosts(linker: Linker, image: Image, ghosts: Iterable[Symbol]) -> None:
     """An image that was linked again goes on referring to what it was compiled for."""
-    for ghost in ghosts:
-        symbol = linker.symbols.get(ghost.name)
-        if symbol is not None:
-            _haunt(linker, symbol, ghost, [image])
-            linker.table.drop_if_unused(symbol)  # it was there for this image
+    with Exchange(linker) as exchange:
+        for ghost in ghosts:
+            symbol = linker.symbols.get(ghost.name)
+            if symbol is not None:
+                _haunt(exchange, symbol, ghost, [image])
+                linker.table.drop_if_unused(symbol)  # it was there for this image
 
 
-def lay(linker: Linker, ghost: Symbol) -> bool:
+def lay(exchange: Exchange, ghost: Symbol) -> bool:
     """The symbol has the ghost's type again: its users return to it, and its entry where the ghost
     has one: whether it has."""
+    linker = exchange.linker
     symbol = linker.symbols.get(ghost.name)
     if symbol is None:
         return False
@@ -90,19 +119,20 @@ def lay(linker: Linker, ghost: Symbol) -> bool:
         # Who stored a pointer to the function of the other type meets what is missing.
         fresh = _swap_entries(linker, symbol, ghost)
         linker.rebind(symbol, fresh or symbol.address)
-    _haunt(linker, ghost, symbol, images)
+    _haunt(exchange, ghost, symbol, images)
     return swapped
 
 
-def haunt(linker: Linker, ghost: Symbol, images: Iterable[Image], swap: bool) -> None:
+def haunt(exchange: Exchange, ghost: Symbol, images: Iterable[Image], swap: bool) -> None:
     """The opposite of `lay`: those images refer to the ghost again."""
+    linker = exchange.linker
     symbol = linker.symbols.get(ghost.name)
     if symbol is None:
         return
     was = linker.bind.held_value(symbol.definition, symbol.stub)
     if swap:
         _swap_entries(linker, symbol, ghost)
-    _haunt(linker, symbol, ghost, images)
+    _haunt(exchange, symbol, ghost, images)
     if symbol.users or symbol.slot or symbol.stub:
         linker.rebind(symbol, was)
 

@@ -12,10 +12,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
+from jitkernel.languages.llvm.types import type_names
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
-from jitkernel.session.ghosts import ghosts_of
+from jitkernel.session.ghosts import Exchange, ghosts_of
 from jitkernel.session.ghosts import retype as give_ghost
 from jitkernel.session.layouts import TypeLayouts
 from jitkernel.session.libraries import LibraryNames
@@ -123,7 +124,8 @@ class Program:
             if (s := symbols.get(n)) is not None
         }
         change.whys = {n: s.why for n in before if (s := symbols[n]).why}
-        owned = {n: frozenset(self.cells[n].names) for n, _ in before.values() if n in self.cells}
+        owners = {n for n, _ in before.values()} & self.cells.keys()
+        owned = {n: frozenset(self.cells[n].names) for n in owners}
         if old is not None:
             owned[old.number] = frozenset(old.names)
         arena = linker.arena
@@ -148,9 +150,10 @@ class Program:
         self._arrives(cell, change)
         cell.libraries = self._taken_from_libraries(summary)
         self.libraries.add(cell)
-        for name in retype:
-            if name in before:
-                give_ghost(linker, symbols[name], image, before[name], change)
+        with Exchange(linker) as exchange:
+            for name in retype:
+                if name in before:
+                    give_ghost(exchange, symbols[name], image, before[name], change)
         self._learn(image, known, kinds, before, change)
         self._learn_types(summary.types, cell, change)
         for number in {n for n, _ in change.moved.values()} | ({old.number} if old else set()):
@@ -304,29 +307,25 @@ class Program:
                     self.remove(cell, CellState.SUPERSEDED, owned, change)
 
     def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
-        for name, body in types.items():
-            was = self.types.get(name)
-            if was == body:
-                continue
-            if was is not None:
-                cells = sorted(
-                    {
-                        c.number
-                        for c in self.cells.values()
-                        if c is not cell and c.image is not None and self._mentions(c, name)
-                    }
-                )
-                if cells:
-                    change.notes.append(
-                        f"%{name} was {was} and is {body} now; {cells_words(cells)} "
-                        f"{'was' if len(cells) == 1 else 'were'} built with the old one"
-                    )
-            change.types[name] = was
+        new = {n: body for n, body in types.items() if self.types.get(n) != body}
+        users: dict[str, list[int]] = {}
+        if new.keys() & self.types.keys():
+            for other in self.cells.values():
+                if other is not cell:
+                    for name in self._mentioned(other) & new.keys():
+                        users.setdefault(name, []).append(other.number)
+        for name, body in new.items():
+            was = change.types[name] = self.types.get(name)
             self.types[name] = body
+            if was is not None and (cells := users.get(name)):
+                change.notes.append(
+                    f"%{name} was {was} and is {body} now; {cells_words(cells)} "
+                    f"{'was' if len(cells) == 1 else 'were'} built with the old one"
+                )
 
-    def _mentions(self, cell: Cell, name: str) -> bool:
-        text = "%" + name
-        return any(s.info is not None and text in s.info.shown for s in cell.exports)
+    def _mentioned(self, cell: Cell) -> set[str]:
+        shown = (s.info.shown for s in cell.exports if s.info is not None)
+        return {name for text in shown if "%" in text for name in type_names(text)}
 
     # -- leaving -------------------------------------------------------------------------------
 

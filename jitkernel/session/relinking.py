@@ -107,8 +107,8 @@ def extend(
     extra = (name, block.extent.start, len(data), block)
     _add_extra(program, image, extra, True)
     block.holders -= 1  # the image's hold is the only one
-    cell.extras += (extra,)
-    program.linker.changed(image)
+    cell.add_extra(extra)
+    program.note(cell)
     program.linker.symbols[name].info = info
     change.moved.setdefault(name, (0, None))
     return True
@@ -126,9 +126,7 @@ def _add_extra(
     if owned:
         definition = (SymbolState.DEFINED, address, size, image, SymbolKind.DATA, "")
         program.linker.redefine(symbol, definition)
-    image.exports += ((symbol, address, size),)
-    program.linker.changed(image)
-    image.adopted += (block,)
+    image.add(symbol, address, size, block)
     block.holders += 1
 
 
@@ -155,6 +153,8 @@ def place_again(
     )  # fmt: skip
     for extra in cell.extras:
         _add_extra(program, image, extra, extra[0] in owned)
+    if cell.extras:
+        program.linker.changed(image)
     for symbol, was in others.items():
         program.linker.redefine(symbol, was)
     for symbol, _, _ in image.exports:

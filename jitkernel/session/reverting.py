@@ -13,7 +13,7 @@ from jitkernel.errors import LinkError
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.session.cell import CellState
 from jitkernel.session.change import Change, Removed
-from jitkernel.session.ghosts import bind_ghosts, haunt, lay
+from jitkernel.session.ghosts import Exchange, bind_ghosts, haunt, lay
 from jitkernel.session.relinking import place_again
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
 def _move_back(program: Program, change: Change, inverse: Change) -> None:
     """Symbols and types mean what they meant."""
     linker, symbols = program.linker, program.linker.symbols
+    returned: dict[Image, list[Symbol]] = {}
     moving = {c.image for c in (*change.arrived, *(r.cell for r in change.removed))}
     for name, (owner, info) in change.moved.items():
         symbol = symbols.get(name)
@@ -121,16 +122,20 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             holder = program.cells.get(owner)
             owned = holder.image if holder is not None else None
             if owned is not None and symbol.image is not owned:
-                _give_back(program, symbol, owned)
-    for ghost in change.ghosts:
-        users = tuple(i.cell for i in ghost.users or ())
-        _keep(program, ghost, inverse)
-        inverse.haunts.append((ghost, users, lay(linker, ghost)))
-    for ghost, users, swapped in change.haunts:
-        inverse.ghosts.append(ghost)
-        _keep(program, ghost, inverse)
-        cells = [program.cells[n] for n in users if n in program.cells]
-        haunt(linker, ghost, [c.image for c in cells if c.image is not None], swapped)
+                returned.setdefault(owned, []).append(symbol)
+    for image, given in returned.items():
+        _give_back(program, image, given)
+    with Exchange(linker) as exchange:
+        for ghost in change.ghosts:
+            users = tuple(i.cell for i in ghost.users or ())
+            _keep(program, ghost, inverse)
+            inverse.haunts.append((ghost, users, lay(exchange, ghost)))
+    with Exchange(linker) as exchange:
+        for ghost, users, swapped in change.haunts:
+            inverse.ghosts.append(ghost)
+            _keep(program, ghost, inverse)
+            cells = [program.cells[n] for n in users if n in program.cells]
+            haunt(exchange, ghost, [c.image for c in cells if c.image is not None], swapped)
     for name, body in change.types.items():
         if body is None:
             program.types.pop(name, None)
@@ -138,17 +143,21 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             program.types[name] = body
 
 
-def _give_back(program: Program, symbol: Symbol, image: Image) -> None:
-    """An image defines a symbol again."""
-    for at, (other, address, size) in enumerate(image.exports):
-        if other.name == symbol.name:
-            if other is not symbol:  # it was forgotten meanwhile
-                exports = list(image.exports)
-                exports[at] = symbol, address, size
-                image.exports = tuple(exports)
-                program.note(program.cells[image.cell])
-            kind = other.kind
-            program.linker.redefine(symbol, (SymbolState.DEFINED, address, size, image, kind, ""))
+def _give_back(program: Program, image: Image, symbols: Sequence[Symbol]) -> None:
+    """An image defines symbols again."""
+    exports = list(image.exports)
+    where = {symbol.name: at for at, (symbol, _, _) in enumerate(exports)}
+    for symbol in symbols:
+        at = where.get(symbol.name)
+        if at is None:
+            continue
+        other, address, size = exports[at]
+        if other is not symbol:  # it was forgotten meanwhile
+            exports[at] = symbol, address, size
+            program.note(program.cells[image.cell])
+        definition = (SymbolState.DEFINED, address, size, image, other.kind, "")
+        program.linker.redefine(symbol, definition)
+    image.exports = tuple(exports)
 
 
 def _keep(program: Program, ghost: Symbol, inverse: Change) -> None:

@@ -1,7 +1,8 @@
 """The text that the compiler gets for a plan: the cell's own lines, and what they need around them.
 
-Named types of earlier cells go before the text, declarations after it, the wrapper function's head
-and tail into line ends: line and column of everything the user wrote stay as they are.
+Named types of earlier cells go before the text, declarations after it (before it where they are
+many), the wrapper function's head and tail into line ends: line and column of everything the user
+wrote stay as they are.
 Start from `assemble`.
 """
 
@@ -28,6 +29,10 @@ __all__ = [
     "declarations",
     "type_definitions",
 ]
+
+# A table that names so many symbols before they are declared takes LLVM long: it makes the whole
+# table again for each.
+_MANY = 500
 
 # From a symbol's name to its declaration's text (`declare i32 @sq(i32)`), None where unknown.
 Known = Callable[[str], str | None]
@@ -123,9 +128,12 @@ def assemble(
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     after, declared = declarations(wanted, known, prelude)
     before = type_definitions("\n".join((text, after)), named_types, plan.types)
+    first_line = 2
+    if len(declared) > _MANY and "%" not in after:  # a type of the cell's own has to come first
+        before, after, first_line = f"{before}\n{after}", "", 3 + len(declared)
     return Assembled(
         "".join((before, text, "\n", after)),
-        2,
+        first_line,
         block_name if block else "",
         wrapper.type if wrapper else None,
         declared,
