@@ -211,7 +211,7 @@ def read_cell(
         program.libraries.add(cell)
     if handles:
         program.handles[number] = tuple(handles)
-    if cell_id is not None and all(times[4:]):  # where it is not said, the last one of several
+    if cell_id is not None and all(times[4:5]):  # where it is not said, the last one of several
         program.by_id[cell_id] = number
     program.cells[number] = cell
     return cell
