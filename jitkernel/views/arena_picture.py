@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from jitkernel.session.tenants import STATES, Tenant
 from jitkernel.views.arena_parts import LETTERS, Part
-from jitkernel.views.svg import INK, LETTER, Fill, image, label, rectangle
+from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import size_text
 
 __all__ = ["draw"]
@@ -26,7 +26,7 @@ FILLS = {
     "thunk": Fill("thunk", "#d4d4d4", "M2,0 V8 M6,0 V8"),
     "undo": Fill("undo", "#d98fb8", "M0,2 H8 M0,6 H8"),
     "retained": Fill("retained", "#e8884a", "M-2,6 L2,10 M0,0 L8,8 M6,-2 L10,2"),
-    "free": Fill("free", "#ffffff", "M3,4 h2"),
+    "free": Fill("free", SHEET, "M3,4 h2"),
 }
 
 

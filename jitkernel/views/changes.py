@@ -13,8 +13,8 @@ from jitkernel.views.view import WIDTH, escape, preformatted, prose
 
 __all__ = ["clip", "details", "difference_html", "fold"]
 
-# Dark on light, contrast over 9:1; both are given, so a dark page does not matter.
-_STYLES = {"+": "color:#0a3d0a;background:#dff2df", "-": "color:#5c0a0a;background:#fbe3e3"}
+# A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
+_TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
 
 
 def clip(lines: Sequence[str], limit: int, more: str) -> list[str]:
@@ -44,10 +44,15 @@ def difference_html(lines: Sequence[str]) -> str:
     """A diff's lines, preformatted."""
     out = []
     for mark, group in groupby(lines, lambda line: line[:1]):
-        text = escape("\n".join(group), quote=False)
-        style = _STYLES.get(mark)
-        out.append(f'<span style="{style}">{text}</span>' if style else text)
-    return preformatted("\n".join(out))
+        text = "".join(f"{escape(line, quote=False)}\n" for line in group)
+        out.append(tinted(text, _TINTS[mark]) if mark in _TINTS else text)
+    return preformatted("".join(out).removesuffix("\n"))
+
+
+def tinted(html: str, tint: str) -> str:
+    """Whole lines, with their ends, on a tint.  As a block: the background of a line within a line
+    covers what hangs below the line above it, such as underscores."""
+    return f'<span style="display:block;color:inherit;background:{tint}">{html}</span>'
 
 
 def details(summary: str, body: str, open_: bool = False) -> str:

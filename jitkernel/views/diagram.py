@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from jitkernel.views.layers import Drawing, lay_out
-from jitkernel.views.svg import INK, LETTER, PAPER, image, label
+from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
 
 __all__ = ["Arrow", "Node", "diagram"]
 
@@ -23,10 +23,10 @@ _LETTERS = (60, 48, 38, 30, 24, 18)  # of a line, where that is needed to fit
 _FOLDED = (38, 30, 24, 18)
 
 #: fill and border width by kind of box
-_FILLS = {"": ("#dcebf7", 1.0), "entry": ("#f0e442", 1.0), "loop": ("#dcebf7", 2.5),
-          "far": ("#f2f2f2", 1.0), "missing": ("#f4c9a8", 1.0)}  # fmt: skip
-#: Okabe-Ito, dark enough for text on white
-_COLOURS = {"T": "#00664b", "F": "#a13d00"}
+_FILLS = {"": ("#a9c9e3", 1.0), "entry": ("#f0e442", 1.0), "loop": ("#a9c9e3", 2.5),
+          "far": ("#cdd3da", 1.0), "missing": ("#eeb48a", 1.0)}  # fmt: skip
+#: Okabe-Ito, dark enough for text on a card
+_COLOURS = {"T": "#00503b", "F": "#802f00"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _draw(
         fill, border = _FILLS[node.kind]
         parts.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" rx="4"'
-            f' fill="{PAPER}" stroke="{INK}" stroke-width="{border}"/>'
+            f' fill="{SHEET}" stroke="{INK}" stroke-width="{border}"/>'
             f'<path d="M{x + 1:.1f},{y + _HEAD:.1f} V{y + 4:.1f} Q{x + 1:.1f},{y + 1:.1f}'
             f" {x + 4:.1f},{y + 1:.1f} H{x + wide - 4:.1f} Q{x + wide - 1:.1f},{y + 1:.1f}"
             f' {x + wide - 1:.1f},{y + 4:.1f} V{y + _HEAD:.1f} z" fill="{fill}"/>'

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from jitkernel.session.memory_log import Sample
 from jitkernel.views.sparkline import sparkline
-from jitkernel.views.svg import INK, Fill, image, label, rectangle
+from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
 from jitkernel.views.view import View, size_text, table
 
 __all__ = ["plot"]
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 740, 200, 84, 150, 14, 36
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 740, 84, 150, 8, 26
+TALL, GAP, LOW = 150, 24, 60  # the processes, and beneath them the slab
+HEIGHT = TOP + TALL + GAP + LOW + BOTTOM
 
 #: From the bottom to the top of the picture.
 FILLS = {
@@ -62,49 +64,58 @@ def plot(samples: Sequence[Sample], short: bool = False) -> View:
 
 
 def _picture(samples: Sequence[Sample], alt: str) -> str:
-    """Areas one on the other, sample by sample from left to right."""
+    """Areas one on the other, sample by sample from left to right: the processes', and beneath
+    them the slab's, which would be a line on their scale."""
     if len(samples) == 1:
         samples = [*samples, *samples]
-    top = _round(max(s.total for s in samples))
-    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    out = [
+        *_areas(samples, [name for name in FILLS if name != "slab"], TOP, TALL),
+        *_areas(samples, ["slab"], TOP + TALL + GAP, LOW),
+    ]
+    seen: set[float] = set()
+    for index in sorted({0, len(samples) // 4, len(samples) // 2, 3 * len(samples) // 4,
+                         len(samples) - 1}):  # fmt: skip
+        place = round(_x(index, samples), 0)
+        if all(abs(place - other) > 60 for other in seen):
+            seen.add(place)
+            out.append(f'<path d="M{place:.0f},{HEIGHT - BOTTOM} v5" stroke="{INK}"/>')
+            out.append(label(place, HEIGHT - BOTTOM + 17, f"cell {samples[index].cell}", "middle"))
+    return image(out, WIDTH, HEIGHT, alt, FILLS.values())
 
-    def x(index: int) -> float:
-        return LEFT + wide * index / (len(samples) - 1)
+
+def _x(index: int, samples: Sequence[Sample]) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * index / (len(samples) - 1)
+
+
+def _areas(samples: Sequence[Sample], names: Sequence[str], high: float, tall: float) -> list[str]:
+    """Areas on a scale of their own, from `high` downwards, with the names on the right."""
+    top = _round(max(sum(getattr(s, name) for name in names) for s in samples))
 
     def y(size: int) -> float:
-        return TOP + tall * (1 - size / top)
+        return high + tall * (1 - size / top)
 
     out = []
-    for quarter in range(5):
-        size = top * quarter // 4
-        out.append(f'<path d="M{LEFT - 4},{y(size):.1f} H{WIDTH - RIGHT}" stroke="#b8b8b8"/>')
+    steps = 4 if tall >= 4 * 18 else 2
+    for step in range(steps + 1):
+        size = top * step // steps
+        out.append(f'<path d="M{LEFT - 4},{y(size):.1f} H{WIDTH - RIGHT}" stroke="{FAINT}"/>')
         out.append(label(LEFT - 8, y(size) + 4, size_text(size), "end"))
     below = [0] * len(samples)
-    for index, (name, fill) in enumerate(FILLS.items()):
+    for index, name in enumerate(names):
+        fill = FILLS[name]
         above = [b + getattr(s, name) for b, s in zip(below, samples, strict=True)]
-        edge = [f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(above)]
-        back = [f"{x(i):.1f},{y(v):.1f}" for i, v in reversed(list(enumerate(below)))]
+        edge = [f"{_x(i, samples):.1f},{y(v):.1f}" for i, v in enumerate(above)]
+        back = [f"{_x(i, samples):.1f},{y(v):.1f}" for i, v in reversed(list(enumerate(below)))]
         out.append(
             f'<polygon points="{" ".join([*edge, *back])}" fill="{fill.paint}" stroke="{INK}"'
             ' stroke-width="0.7"/>'
         )
-        at = TOP + (len(FILLS) - 1 - index) * 32
+        at = high + (len(names) - 1 - index) * 32
         out.append(rectangle(WIDTH - RIGHT + 14, at, 22, 13, fill, line=INK))
         out.append(label(WIDTH - RIGHT + 42, at + 11, name))
-        now = getattr(samples[-1], name)
-        out.append(label(WIDTH - RIGHT + 42, at + 24, size_text(now)))
+        out.append(label(WIDTH - RIGHT + 42, at + 24, size_text(getattr(samples[-1], name))))
         below = above
-    seen: set[float] = set()
-    for index in sorted({0, len(samples) // 4, len(samples) // 2, 3 * len(samples) // 4,
-                         len(samples) - 1}):  # fmt: skip
-        place = round(x(index), 0)
-        if all(abs(place - other) > 60 for other in seen):
-            seen.add(place)
-            out.append(f'<path d="M{x(index):.1f},{HEIGHT - BOTTOM} v5" stroke="{INK}"/>')
-            out.append(
-                label(x(index), HEIGHT - BOTTOM + 17, f"cell {samples[index].cell}", "middle")
-            )
-    return image(out, WIDTH, HEIGHT, alt, FILLS.values())
+    return out
 
 
 def _round(size: int) -> int:

@@ -1,7 +1,8 @@
 """Pictures as `<img>` with a base64 SVG: what survives sanitisers.  Start from `image`.
 
-An opaque card with dark text, readable on any page.  Fills are Okabe-Ito's colours, each with a
-pattern of its own, so that no picture needs its colours.
+An opaque card with dark text and round corners, of a tone between a white page and a black one: it
+glares on neither.  Fills are Okabe-Ito's colours, each with a pattern of its own, so that no
+picture needs its colours.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import base64
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["INK", "Fill", "image", "label", "rectangle"]
+__all__ = ["FAINT", "INK", "PAPER", "SHEET", "Fill", "image", "label", "rectangle"]
 
 INK = "#1a1a1a"
-PAPER = "#ffffff"
+PAPER = "#c3cbd6"  # of the card
+SHEET = "#e3e8ee"  # of what lies on it: boxes, what is free
+FAINT = "#8b97a6"  # lines that help the eye
+EDGE = 8  # pixels of the card around what is drawn
 LETTER = 6.7  # pixels that a letter of 11 px takes
 
 
@@ -73,18 +77,22 @@ def label(x: float, y: float, text: str, anchor: str = "start", weight: str = ""
 def image(
     parts: Iterable[str], width: int, height: int, alt: str, fills: Iterable[Fill] = ()
 ) -> str:
-    """HTML of a picture; `alt` is one sentence with its numbers."""
+    """HTML of a picture; `alt` is one sentence with its numbers.
+
+    What `parts` draw lies between 0, 0 and `width`, `height`; the card is wider by its edges.
+    """
     definitions = "".join(f.definition for f in fills)
+    wide, tall = width + 2 * EDGE, height + 2 * EDGE
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-        f' viewBox="0 0 {width} {height}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{tall}"'
+        f' viewBox="{-EDGE} {-EDGE} {wide} {tall}">'
         + (f"<defs>{definitions}</defs>" if definitions else "")
-        + rectangle(0, 0, width, height, PAPER)
+        + f'<rect x="{-EDGE}" y="{-EDGE}" width="{wide}" height="{tall}" rx="8" fill="{PAPER}"/>'
         + "".join(parts)
         + "</svg>"
     )
     data = base64.b64encode(svg.encode()).decode()
     return (
         f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(alt, quote=True)}"'
-        f' style="max-width:100%"></p>'
+        f' style="max-width:100%;margin:4px 0"></p>'
     )

@@ -13,6 +13,7 @@ from jitkernel.session.tenants import Tenant
 from jitkernel.views import arena
 from jitkernel.views.arena_parts import PARTS, letter, level, parts
 from jitkernel.views.arena_picture import FILLS
+from jitkernel.views.svg import PAPER
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 
@@ -135,7 +136,7 @@ def test_it_holds_without_styling(s, fill):
     for figure in re.findall(r"(?<![\w.])\d[\d,]*(?![\w.])", view.text.partition("\n\n")[0]):
         assert figure in shown
     svg = base64.b64decode(re.findall(r"base64,([^\"]+)", image)[0]).decode()
-    assert "script" not in svg and "foreignObject" not in svg and 'fill="#ffffff"' in svg
+    assert "script" not in svg and "foreignObject" not in svg and f'fill="{PAPER}"' in svg
     xs = [float(x) for x in re.findall(r' x="([\d.]+)"', svg)]
     assert max(xs) <= 740
 

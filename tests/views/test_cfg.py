@@ -19,6 +19,7 @@ from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.views import callgraph, cfg
 from jitkernel.views.neighbourhood import folded
+from jitkernel.views.svg import PAPER
 
 SIEVE = """\
 @flags = global [100 x i8] zeroinitializer
@@ -98,7 +99,7 @@ def test_the_picture_says_what_the_words_say(session: Session) -> None:
     assert len(re.findall(r">(T|F)</text>", svg)) == 4
     for word in ("%outer (loop)", "ret i32 %i", "%entry (entry)"):
         assert word in svg
-    assert "script" not in svg and "foreignObject" not in svg and "#ffffff" in svg
+    assert "script" not in svg and "foreignObject" not in svg and PAPER in svg
     left = words(view.html)
     assert "%composite = icmp ne i8 %v, 0" in left
 

@@ -10,8 +10,9 @@ import pytest
 from jitkernel import Session
 from jitkernel.session.memory_log import Sample
 from jitkernel.views import memory
-from jitkernel.views.memory_plot import FILLS, plot
+from jitkernel.views.memory_plot import FILLS, HEIGHT, WIDTH, plot
 from jitkernel.views.sparkline import sparkline
+from jitkernel.views.svg import PAPER
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,8 @@ def test_the_plot_stays_on_its_card(count):
     html = plot(samples(count)).html
     svg = base64.b64decode(re.findall(r"base64,([^\"]+)", html)[0]).decode()
     points = [p.split(",") for row in re.findall(r'points="([^"]+)"', svg) for p in row.split()]
-    assert all(0 <= float(x) <= 740 and 0 <= float(y) <= 200 for x, y in points)
-    assert 'fill="#ffffff"' in svg and "script" not in svg
+    assert all(0 <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in points)
+    assert f'fill="{PAPER}"' in svg and "script" not in svg
 
 
 def test_the_plot_in_words():
