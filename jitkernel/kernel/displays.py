@@ -20,7 +20,7 @@ _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 FOLD = 74
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{7,16}\b")
-_TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(ns|us|µs|ms|s)\b")
+_TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(?:ns|us|µs|ms|s)\b")
 
 
 def plain(text: str) -> str:
@@ -29,8 +29,9 @@ def plain(text: str) -> str:
 
 
 def mask(text: str) -> str:
-    """Addresses and durations replaced, so that a display is the same on every run."""
-    return _TIME.sub(r"? \1", _ADDRESS.sub("0x…", text))
+    """Addresses and durations replaced, so that a display is the same on every run; also where a
+    duration comes in another unit then."""
+    return _TIME.sub("? ms", _ADDRESS.sub("0x…", text))
 
 
 def error_name(error: BaseException) -> str:

@@ -28,13 +28,13 @@ def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> 
         words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
     if words:
         more = f" and {len(words) - 4} more" if len(words) > 4 else ""
-        spent = sum(cell.times[:-1]) / 1e6
-        compiled = f"compiled in {spent:.1f} ms" if spent else "compiled before"
+        spent = sum(cell.times[:-1])
+        compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"
         if cell.cached:
-            compiled = f"compiled earlier in {spent:.1f} ms and kept (object cache)"
+            compiled = f"compiled earlier in {_duration(spent, 1)} and kept (object cache)"
         yield (
             f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
-            f"linked in {cell.times[-1] / 1e6:.2f} ms"
+            f"linked in {_duration(cell.times[-1], 2)}"
         )
     for name, (owner, info) in change.moved.items():
         moved = program.symbol(name)
@@ -56,3 +56,9 @@ def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> 
         if other is not None and other.closed:
             what += f"; cell {owner} was compiled closed: its own uses of it may not follow"
         yield (what)
+
+
+def _duration(nanoseconds: int, places: int) -> str:
+    """Milliseconds, of one form on every run; seconds where they are thousands."""
+    value = nanoseconds / 1e6
+    return f"{value:.{places}f} ms" if value < 1000 else f"{value / 1000:.1f} s"

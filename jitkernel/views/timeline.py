@@ -6,13 +6,13 @@ that was made.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.views.svg import INK, Fill, image, label, rectangle
 from jitkernel.views.target import find
-from jitkernel.views.view import View, escape, table
+from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -28,12 +28,11 @@ STEPS = {
     "link": "the object is placed and its symbols are resolved",
     "run": "the cell's statements",
 }
-_INK, _PAPER = "#1a1a1a", "#ffffff"
-_BARS = ("#0072b2", "#d55e00")  # Okabe-Ito; what is compiled, and what runs
+_BARS = (Fill("made", "#0072b2"), Fill("run", "#d55e00", "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6"))
 
 
 def timeline(session: Session, target: int | str | None = None, picture: bool = True) -> View:
-    """Microseconds of each step of a cell, as a table and as a picture in which they follow each
+    """The time of each step of a cell, as a table and as a picture in which they follow each
     other.  Raises UsageError where nothing was measured.
 
     `picture` false leaves the picture out, where displays must not depend on times.
@@ -44,9 +43,9 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
         raise UsageError(f"no times are known of cell {cell.number}: it was not compiled here")
     rows, begin = [], 0
     for (step, what), spent in zip(STEPS.items(), times, strict=True):
-        rows.append((step, _micro(begin), _micro(spent), what))
+        rows.append((step, time_text(begin), time_text(spent), what))
         begin += spent
-    rows.append(("total", "", _micro(begin), ""))
+    rows.append(("total", "", time_text(begin), ""))
     notes = []
     if cell.cached:
         notes.append(
@@ -63,14 +62,10 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
         return view
     longest = max(range(len(times)), key=times.__getitem__)
     alt = (
-        f"{title}: {_micro(begin)} in all, the longest step is {list(STEPS)[longest]} "
-        f"with {_micro(times[longest])}."
+        f"{title}: {time_text(begin)} in all, the longest step is {list(STEPS)[longest]} "
+        f"with {time_text(times[longest])}."
     )
     return View(f"{view.text}\n\n{_strip(times)}", _picture(times, alt) + view.html)
-
-
-def _micro(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1000:.1f} us"
 
 
 def _strip(times: Sequence[int], width: int = 60) -> str:
@@ -88,26 +83,15 @@ def _strip(times: Sequence[int], width: int = 60) -> str:
 
 
 def _picture(times: Sequence[int], alt: str) -> str:
-    """Bars that follow each other; an opaque card, readable on any page."""
-    left, wide, label, high = 78, 440, 110, 24
-    full = left + wide + label
-    height = high * len(times) + 12
-    words = f'font-family="monospace" font-size="12" fill="{_INK}"'
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{full}" height="{height}"'
-        f' viewBox="0 0 {full} {height}"><rect width="{full}" height="{height}" fill="{_PAPER}"/>'
-    ]
+    """Bars that follow each other."""
+    left, wide, room, high = 70, 440, 80, 24
+    out = []
     total, begin = max(sum(times), 1), 0
     for line, (step, spent) in enumerate(zip(STEPS, times, strict=True)):
-        x, y = left + begin * wide / total, 8 + line * high
+        x, y = left + begin * wide / total, line * high
         width = max(spent * wide / total, 1.5 if spent else 0)
-        fill = _BARS[step == "run"]
-        out.append(
-            f'<text x="8" y="{y + 13}" {words}>{step}</text>'
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="16" fill="{fill}"/>'
-            f'<text x="{x + width + 5:.1f}" y="{y + 13}" {words}>{_micro(spent)}</text>'
-        )
+        out.append(label(4, y + 13, step))
+        out.append(rectangle(x, y, width, 16, _BARS[step == "run"], line=INK))
+        out.append(label(x + width + 6, y + 13, time_text(spent)))
         begin += spent
-    out.append("</svg>")
-    data = base64.b64encode("".join(out).encode()).decode()
-    return f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}"></p>'
+    return image(out, left + wide + room, high * len(times) - 8, alt, _BARS)

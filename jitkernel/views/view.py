@@ -89,7 +89,7 @@ def _table_html(
     sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
-        parts.append(f"<caption>{prose(caption)}</caption>")
+        parts.append(f'<caption style="text-align:left">{prose(caption)}</caption>')
     parts.append("<thead><tr>")
     parts += [
         f'<th scope="col"{side}>{prose(name)}</th>' for name, side in zip(names, sides, strict=True)
@@ -170,12 +170,12 @@ def size_text(count: int) -> str:
 
 def time_text(nanoseconds: float) -> str:
     """A duration for reading: `12 ns`, `1.4 us`, `22.1 ms`, `3.9 s`."""
-    units = ((1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"))
-    scale, unit = next(
-        (s, u) for limit, s, u in (*units, (float("inf"), 1e9, "s")) if nanoseconds < limit
-    )
-    value = nanoseconds / scale
-    return f"{value:.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
+    value = float(nanoseconds)
+    for unit in ("ns", "us", "ms", "s"):
+        if abs(value) < 999.5 or unit == "s":  # what would be rounded to 1000 is 1 of the next
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if value >= 999.5 else f"{value:.3g} {unit}"
 
 
 def _one_line(value: str) -> str:

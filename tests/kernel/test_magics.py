@@ -381,7 +381,7 @@ def test_explain_and_timeline(kernel: Kernel) -> None:
     text = kernel.ok("%explain @sq")
     for head in ("Source", "Machine IR", "Assembly", "Timeline"):
         assert f"== {head} ==" in text
-    assert re.search(r"^total +[\d.]+ us", kernel.ok("%timeline"), re.M)
+    assert re.search(r"^total +[\d.]+ [um]?s", kernel.ok("%timeline"), re.M)
     assert "nothing of the session is called @nothing" in kernel.fails("%explain @nothing")
 
 
