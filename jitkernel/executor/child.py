@@ -289,10 +289,10 @@ def be_plain() -> None:
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
 
 
-def tell_runtime(stack_size: int, high: int) -> None:
+def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
     """Fill in the control words that only this process knows."""
     for name in (
-        "exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
+        "fork exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
         "fopencookie fclose fdopen setvbuf stdin stdout stderr pthread_attr_init "
         "pthread_attr_setstacksize pthread_create pthread_join"
     ).split():
@@ -309,6 +309,7 @@ def tell_runtime(stack_size: int, high: int) -> None:
     put("pid", os.getpid())
     put("tid", os.getpid())  # cells run on the first thread
     put("stack_size", stack_size)
+    put("own_result", map_pages(None, result_size, 3, MAP_PRIVATE | MAP_ANONYMOUS))
     put("socket", control_socket)
     put("socket_inode", os.fstat(control_socket).st_ino)
     for fd in (0, 1, 2):
@@ -339,7 +340,7 @@ def main() -> NoReturn:
     limit(RLIMIT_CORE, 0)
     lost = open_libraries(setup["libraries"])
     be_plain()
-    tell_runtime(stack_size, high)
+    tell_runtime(stack_size, setup["result_size"], high)
     libc.on_exit(entry["jk_on_exit"], None)
     native("jk_arm")()  # an interrupt may come before the first call
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])

@@ -57,6 +57,7 @@ _CONTROL = (
     # fixed at the start
     "has_avx",
     "stack_size",  # bytes of stack a cell may use
+    "own_result",  # where thunks leave results: memory that a forked child has a copy of
     "text_start",
     "text_stop",
     "runtime_start",
@@ -85,6 +86,7 @@ _CONTROL = (
     "keep_1",
     "keep_2",
     # the library's own functions, for the runtime and for forked children
+    "libc_fork",
     "libc_exit",
     "libc__exit",
     "libc__Exit",

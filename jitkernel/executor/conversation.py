@@ -10,24 +10,22 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import struct
 import time
 from collections.abc import Callable, Sequence
 
 from jitkernel.errors import JitError
 from jitkernel.executor import procfs
+from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.records import ExecutorSettings
-from jitkernel.executor.spawn import Pipes, Spawned
+from jitkernel.executor.spawn import Pipes, Spawned, waiting
 from jitkernel.executor.waking import WAKE, Waking
 
-__all__ = ["HEAD", "HELLO", "Conversation"]
+__all__ = ["HELLO", "Conversation"]
 
 HELLO = 16  # what a process says first (child.py)
-#: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
-HEAD = struct.Struct("<8Q")
-_NOTHING = bytes(HEAD.size)
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
+_END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
 _SLOW = 1.0  # seconds more for a check whose threads do run
 _UNBORN = (1 << 64) - 1  # the thread of a check was created and did not run yet
@@ -62,8 +60,7 @@ class Conversation:
         self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.asked = False  # somebody wants, or wanted, the present call stopped
-        self._buffer, self._received = bytearray(_PIECE), 0
-        self._seq = 0
+        self._inbox = Inbox(get)
         self._began, self._due, self._looks, self._stuck = 0.0, 0.0, 0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
@@ -77,9 +74,8 @@ class Conversation:
         self._poll = select.poll()
         # The socket first: when its answer is seen, output written before it is seen too.
         self._socket = child.socket.fileno()
-        for fd in (
-            self._socket, self.pipes.stdout, self.pipes.stderr, self._wake, child.pidfd,
-        ):  # fmt: skip
+        self._poll.register(self._socket, select.POLLIN | select.POLLRDHUP)
+        for fd in (self.pipes.stdout, self.pipes.stderr, self._wake, child.pidfd):
             self._poll.register(fd, select.POLLIN)
 
     def detach(self, patience: float = 0.0) -> int:
@@ -108,15 +104,12 @@ class Conversation:
             self.pipes.drop_input()
             self._fed = False
 
-    def ask(
-        self, child: Spawned, message: bytes, seq: int, deadline: float = 0.0
-    ) -> tuple[int, ...] | None:
+    def ask(self, child: Spawned, message: bytes, deadline: float = 0.0) -> tuple[int, ...] | None:
         """Send a request and serve the streams until its answer: (op, seq, ...).
 
         None: the process has ended or has to, or was silent until `deadline` (monotonic seconds).
         """
-        self._buffer[: HEAD.size] = _NOTHING
-        self._seq = seq
+        self._inbox.expect(message)
         try:
             child.socket.send(message)
         except OSError:
@@ -128,10 +121,8 @@ class Conversation:
         wait = int(1000 * _FIRST_LOOK)
         while True:
             try:
-                # An answer stays in the buffer, so that no exception can lose it.
-                head = HEAD.unpack_from(self._buffer)
-                if head[1] == seq:
-                    return head
+                if (answer := self._inbox.answer()) is not None:
+                    return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
                     self.drain()
                     return None
@@ -152,29 +143,22 @@ class Conversation:
 
     def payload(self) -> bytes:
         """What followed the last answer's head."""
-        return bytes(self._buffer[HEAD.size : self._received])
+        return self._inbox.payload()
 
     def _answered(self) -> bool:
-        return bool(HEAD.unpack_from(self._buffer)[1] == self._seq)
+        return self._inbox.answer() is not None
 
     def _take(self, child: Spawned, events: Sequence[tuple[int, int]]) -> bool:
         """Take in what has come; True when the process has ended."""
         ended = False
-        for fd, _ in events:
+        for fd, event in events:
             if fd == self._socket:
-                try:
-                    self._received = child.socket.recv_into(self._buffer)
-                except ConnectionResetError:
-                    # Told once, before what the process said last, where it left a request unread.
-                    self._received = child.socket.recv_into(self._buffer)
-                if not self._received:
+                if self._inbox.receive(child.socket):
+                    self._heed(child)
+                elif event & _END:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)
                     self._cut = True
-                elif (op := HEAD.unpack_from(self._buffer)[0]) == HELLO:
-                    self._greet(child)
-                elif op == WAKE:
-                    self._fetch()
             elif fd == self._wake:
                 os.eventfd_read(fd)
                 if self.asked and self.stop is None:
@@ -185,6 +169,14 @@ class Conversation:
                 self.drain()  # what was written before the answer comes before it
         return ended
 
+    def _heed(self, child: Spawned) -> None:
+        """Do what a message asks for that is no answer."""
+        op = self._inbox.op
+        if op == WAKE:
+            self._fetch()
+        elif op == HELLO and not child.ready:
+            self._greet(child)
+
     def _fetch(self) -> None:
         """A thread asks for code; whoever wants to stop the cell waits until it is there."""
         try:
@@ -194,9 +186,7 @@ class Conversation:
 
     def _greet(self, child: Spawned) -> None:
         """The process says that it is ready, or why it never will be."""
-        status = HEAD.unpack_from(self._buffer)[3]
-        self._buffer[: HEAD.size] = _NOTHING
-        if status:
+        if self._inbox.status:
             self.detach(0.5)
             words = self.payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
@@ -263,7 +253,7 @@ class Conversation:
             return
         now = time.monotonic()
         grace = self.settings.interrupt_grace
-        self.stop = Interruption(self.child.pid, self._seq, self._put, grace, cause, now)
+        self.stop = Interruption(self.child.pid, self._inbox.seq, self._put, grace, cause, now)
         if self.child.ready:  # before that, a signal would end it
             self.stop.step(now)
         self._due = self.stop.due
@@ -303,8 +293,9 @@ class Conversation:
         """Hand on what has been written by now."""
         if not self.closed:
             for fd in (self.pipes.stdout, self.pipes.stderr):
-                while self._read(fd) == _PIECE:
-                    pass
+                left = waiting(fd)  # somebody may write as fast as we read
+                while left > 0 and (size := self._read(fd)):
+                    left -= size
 
     def _read(self, fd: int) -> int:
         """Hand on one piece of output; its size."""

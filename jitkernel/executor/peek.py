@@ -54,6 +54,8 @@ def peek(pid: int, top: int, generation: int) -> FaultRecord:
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
             memory.seek(sp)
             stack = memory.read(min(STACK_SIZE, top - sp))
+    except OSError:
+        raise UsageError("the process is just ending") from None
     finally:
         libc.ptrace(_DETACH, pid, None, None)
     kept = {name: registers[name] for name in _FIELDS[:15]}

@@ -16,7 +16,8 @@ from typing import Any
 from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import control
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
-from jitkernel.executor.conversation import HEAD, Conversation
+from jitkernel.executor.conversation import Conversation
+from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.peek import peek
 from jitkernel.executor.records import (
@@ -75,7 +76,6 @@ class Executor:
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started
-        self._seq = 0
         self._unwind = (0, 0)
 
     # -- its life ------------------------------------------------------------------------------
@@ -155,6 +155,7 @@ class Executor:
             "control": control_words([(r.name, r.start, r.stop) for r in regions]),
             "entry": self._entry,
             "frame": self._address + control.FRAME_AT,
+            "result_size": control.BUFFER_SIZE,
             "reaper_area": self._address + control.REAPER_AT,
             "memory_limit": self.settings.memory_limit,
             "libraries": self._services.libraries,
@@ -223,14 +224,14 @@ class Executor:
             raise JitError("the executor is running another call")
         asked = False
         for attempt in range(3):
-            self._seq = seq = self._seq + 1
+            seq = new_number()
             talk.begin()
             talk.busy = True
             if asked or self.stopping():
                 talk.interrupt()
             try:
-                message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, 0, 0)
-                answer = talk.ask(self._running(), message, seq)
+                message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, ret_size, 0)
+                answer = talk.ask(self._running(), message)
                 stop, talk.stop = talk.stop, None
                 if answer is not None and not answer[2] and not answer[4]:
                     outcome = Outcome("ok", self._result(ret_size))
@@ -295,9 +296,8 @@ class Executor:
 
     def _healthy(self) -> bool:
         """Whether the library still works for the cell's thread and for a fresh one."""
-        self._seq += 1
-        message = HEAD.pack(_CHECK, self._seq, 0, 0, 0, 0, 0, 0)
-        answer = self._talk.ask(self._running(), message, self._seq, time.monotonic() + _HEALTH)
+        message = HEAD.pack(_CHECK, new_number(), 0, 0, 0, 0, 0, 0)
+        answer = self._talk.ask(self._running(), message, time.monotonic() + _HEALTH)
         return answer is not None and not answer[3]
 
     def peek(self) -> FaultRecord:
@@ -367,29 +367,31 @@ class Executor:
         """Let them go on."""
         self._ask(_UNPARK, b"")
 
-    def _ask(self, op: int, payload: bytes) -> bytes:
-        """A rare request; one more attempt where the process turns out to be dead.  Raises OSError
-        with the process's words, Interrupted, JitError."""
+    def _ask(
+        self, op: int, payload: bytes, fits: Callable[[bytes], bool] = lambda payload: True
+    ) -> bytes:
+        """A rare request; one more attempt where the process turns out to be dead, or gives an
+        answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError.
+        """
         talk = self._talk
         if talk.busy:
             raise JitError("the executor is running a call")
         for _ in range(2):
-            self._seq += 1
             talk.busy = True
             try:
-                head = HEAD.pack(op, self._seq, 0, 0, 0, 0, 0, 0)
-                answer = talk.ask(self._running(), head + payload, self._seq)
+                head = HEAD.pack(op, new_number(), 0, 0, 0, 0, 0, 0)
+                answer = talk.ask(self._running(), head + payload)
                 stop = talk.stop
             finally:
                 talk.busy, talk.stop = False, None
-            if answer is not None:
+            if answer is not None and (answer[3] or fits(talk.payload())):
                 break
-            talk.detach(0.0 if stop else _PATIENCE)
+            talk.detach(0.0 if answer or stop else _PATIENCE)
             self.start()
             if stop is not None:  # what a library does as it is loaded would be no shorter again
                 raise Interrupted(f"interrupted; {LOST}")
         else:
-            raise JitError("the executor ended twice while it was asked")
+            raise JitError("the executor ended twice, or gave no answer that makes sense")
         if answer[3]:
             raise OSError(talk.payload().decode("utf-8", "replace"))
         return talk.payload()

@@ -21,7 +21,8 @@ from jitkernel.executor import control
 
 __all__ = ["INTERPOSED", "built_runtime", "digest", "runtime_ir"]
 
-#: What session code gets for the functions that would end the executor.
+#: What session code gets for the functions that would end the executor, and for the one whose child
+#: runs on its parent's stack: it would return from the cell there.
 INTERPOSED: Mapping[str, str] = MappingProxyType(
     {
         "exit": "jk_exit",
@@ -31,6 +32,7 @@ INTERPOSED: Mapping[str, str] = MappingProxyType(
         "pthread_exit": "jk_pthread_exit",
         "abort": "jk_abort",
         "__stack_chk_fail": "jk_stack_chk_fail",
+        "vfork": "jk_vfork",
     }
 )
 

@@ -6,11 +6,13 @@ directory, environment) is remembered here.  Start from `Services.lookup`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 from jitkernel.executor.control import PAYLOAD_SIZE
 
@@ -23,9 +25,10 @@ _KEPT = 8  # generations whose libraries' places are remembered
 
 
 class Services:
-    """Requests through `ask(op, payload)`, which answers with bytes or raises OSError."""
+    """Requests through `ask(op, payload, fits)`, which answers with bytes for which `fits` holds,
+    or raises OSError."""
 
-    def __init__(self, ask: Callable[[int, bytes], bytes], env: Mapping[str, str], cwd: str):
+    def __init__(self, ask: Callable[..., bytes], env: Mapping[str, str], cwd: str):
         self.libraries: list[str] = []
         self.env, self.cwd = dict(env), cwd
         self._ask = ask
@@ -44,7 +47,10 @@ class Services:
         """Addresses of symbols of the loaded libraries, 0 where unknown."""
         found: list[int] = []
         for part in _messages([n.encode("utf-8", "surrogateescape") for n in names]):
-            found += struct.unpack(f"<{len(part)}Q", self._ask(_LOOKUP, b"\0".join(part)))
+            size = 8 * len(part)
+            with _refused("look up names"):
+                answer = self._ask(_LOOKUP, b"\0".join(part), lambda a, size=size: len(a) == size)
+            found += struct.unpack(f"<{len(part)}Q", answer)
         return found
 
     def library(self, path: str) -> None:
@@ -57,12 +63,16 @@ class Services:
     def locate(self, addresses: Sequence[int], was: int, now: int) -> list[str]:
         """Names of places in libraries; the addresses are of generation `was`."""
         if was != now:
-            self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
+            with _refused("tell what is at an address"):
+                self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
             addresses = [self._moved(a, was, now) for a in addresses]
         found: list[str] = []
         for first in range(0, len(addresses), _MANY_PLACES):
             part = addresses[first : first + _MANY_PLACES]
-            text = self._ask(_LOCATE, b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part))
+            payload = b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part)
+            zeros = len(part) - 1
+            with _refused("tell what is at an address"):
+                text = self._ask(_LOCATE, payload, lambda a, zeros=zeros: a.count(b"\0") == zeros)
             found += text.decode("utf-8", "replace").split("\0")
         return found
 
@@ -85,6 +95,15 @@ class Services:
             if m.start <= address < m.stop and m.path in new:
                 return address - m.start + new[m.path]
         return 0
+
+
+@contextlib.contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """What a sound process does not refuse."""
+    try:
+        yield
+    except OSError as error:
+        raise JitError(f"the executor could not {what}: {error}") from None
 
 
 def _plain(text: str) -> bytes:

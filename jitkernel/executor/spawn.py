@@ -25,7 +25,7 @@ from typing import Any
 from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 
-__all__ = ["MARK", "Pipes", "Spawned"]
+__all__ = ["MARK", "Pipes", "Spawned", "waiting"]
 
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
 #: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so
@@ -53,6 +53,13 @@ os.killpg(0, 9)
 """
 
 
+def waiting(fd: int) -> int:
+    """Bytes in a pipe that nobody has read yet."""
+    word = bytearray(4)
+    fcntl.ioctl(fd, termios.FIONREAD, word)
+    return int(struct.unpack("<i", word)[0])
+
+
 class Pipes:
     """The program's standard streams, as pipes that stay while processes come and go.
 
@@ -69,18 +76,16 @@ class Pipes:
 
     def unread(self) -> int:
         """Bytes of input that nobody has read yet."""
-        word = bytearray(4)
-        fcntl.ioctl(self.stdin_read, termios.FIONREAD, word)
-        return int(struct.unpack("<i", word)[0])
+        return waiting(self.stdin_read)
 
     def drop_input(self) -> None:
         """Throw away what a finished cell left unread."""
-        if self.unread():
+        if left := self.unread():
             # A description of its own: non-blocking must not be shared with the program.
             fd = os.open(f"/proc/self/fd/{self.stdin_read}", os.O_RDONLY | os.O_NONBLOCK)
             try:
-                while os.read(fd, 1 << 16):
-                    pass
+                while left > 0 and (data := os.read(fd, 1 << 16)):
+                    left -= len(data)
             except BlockingIOError:
                 pass
             finally:

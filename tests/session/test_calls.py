@@ -296,3 +296,12 @@ def test_the_kernel_process_never_loads_llvm():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["[]", "False"], done.stderr
+
+
+def test_a_call_of_fork_shows_what_the_parent_got(s):
+    """Its child returns through the same thunk, perhaps later; nobody hears of its result."""
+    s.run("declare i32 @fork()\ndeclare i32 @vfork()")
+    for name in ("fork", "vfork") * 10:
+        assert s.run(f"@{name}()").value > 0
+    assert s.run("@fork()\n%r = call i32 @fork()").value > 0
+    s.check()

@@ -126,6 +126,12 @@ jk_quit:
     jmp qword ptr [rax + 8*rsi - 8]
 1:  ret
 
+# A child that returned from its cell on the parent's stack would leave none for the parent: POSIX
+# allows that vfork be fork.
+    .globl jk_vfork
+jk_vfork:
+    jmp qword ptr [$libc_fork]
+
 # Called by the 16-byte stub of code that is not in memory: as if the call had reached that code.
 # Whatever may hold an argument, or is the caller's, stays as it is: the general registers here, the
 # vector and floating-point state by xsave (SDM volume 1, 13.4: a 64-byte header after the legacy

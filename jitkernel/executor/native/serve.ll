@@ -110,12 +110,26 @@ try:
   %sent = icmp eq i64 %r, 64
   br i1 %sent, label %done, label %unsent
 unsent:
-  %again = icmp eq i64 %r, -4
-  br i1 %again, label %try, label %gone
+  switch i64 %r, label %gone [ i64 -4, label %try
+                               i64 -11, label %full ]
+full:
+  call void @await(i64 %socket, i64 4)
+  br label %try
 gone:
   call void @reap()
   unreachable
 done:
+  ret void
+}
+
+; A cell has made the socket one that does not wait.  events: POLLIN 1, POLLOUT 4.
+define internal void @await(i64 %fd, i64 %events) #0 {
+  %pollfd = alloca i64, align 8
+  %shifted = shl i64 %events, 32
+  %wanted = or i64 %fd, %shifted
+  store volatile i64 %wanted, ptr %pollfd
+  %p = ptrtoint ptr %pollfd to i64
+  %r = call i64 @sys(i64 7, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -127,8 +141,11 @@ loop:
   %socket = load volatile i64, ptr $socket
   %frame = ptrtoint ptr $frame to i64
   %n = call i64 @sys(i64 45, i64 %socket, i64 %frame, i64 $frame_size, i64 0, i64 0, i64 0)
-  %again = icmp eq i64 %n, -4
-  br i1 %again, label %loop, label %came
+  switch i64 %n, label %came [ i64 -4, label %loop
+                               i64 -11, label %idle ]
+idle:
+  call void @await(i64 %socket, i64 1)
+  br label %loop
 came:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %read, label %end
@@ -171,9 +188,16 @@ run:
   %args = load volatile i64, ptr %args_at
   %ret_at = getelementptr i8, ptr $frame, i64 40
   %ret = load volatile i64, ptr %ret_at
-  %stopped = call i32 @jk_enter(i64 %thunk, i64 %fn, i64 %args, i64 %ret)
+  %size_at = getelementptr i8, ptr $frame, i64 48
+  %size = load volatile i64, ptr %size_at
+  ; A forked child returns through the same thunk: what it leaves there is its own affair.
+  %own = load volatile i64, ptr $own_result
+  %stopped = call i32 @jk_enter(i64 %thunk, i64 %fn, i64 %args, i64 %own)
   %ok = icmp eq i32 %stopped, 0
-  br i1 %ok, label %answer, label %clean
+  br i1 %ok, label %hand_over, label %clean
+hand_over:
+  call void @copy(i64 %ret, i64 %own, i64 %size)
+  br label %answer
 clean:
   store volatile i64 1, ptr $record_kept
   store volatile i64 1, ptr $service
@@ -183,7 +207,7 @@ clean:
   store volatile i64 0, ptr $record_kept
   br label %answer
 answer:
-  %sick = phi i32 [ 0, %run ], [ %untidy, %clean ]
+  %sick = phi i32 [ 0, %hand_over ], [ %untidy, %clean ]
   %stopped64 = zext i32 %stopped to i64
   %sick64 = zext i32 %sick to i64
   call void @reply(i64 1, i64 %seq, i64 %stopped64, i64 %sick64)

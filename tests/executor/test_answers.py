@@ -1,0 +1,266 @@
+"""What a cell says in the executor's place is not believed; a forked child answers nobody."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from jitkernel.errors import JitError
+from jitkernel.executor import ExecutorSettings, control
+from jitkernel.executor.inbox import HEAD, Inbox, new_number
+
+from . import programs as p
+from .conftest import Lab
+from .programs import program
+
+#: Sends what is at %args (a count, then op, seq, size of each message) on every socket that there is.
+FORGE = program(
+    """  %n = load i64, ptr %args
+  %room = alloca [512 x i64]
+  %z = call ptr @memset(ptr %room, i32 0, i64 4096)
+  br label %fds
+fds:
+  %fd = phi i32 [ 3, %0 ], [ %fd1, %next ]
+  br label %messages
+messages:
+  %i = phi i64 [ 0, %fds ], [ %i1, %messages ]
+  %o = mul i64 %i, 3
+  %o1 = add i64 %o, 1
+  %o2 = add i64 %o, 2
+  %o3 = add i64 %o, 3
+  %a1 = getelementptr i64, ptr %args, i64 %o1
+  %a2 = getelementptr i64, ptr %args, i64 %o2
+  %a3 = getelementptr i64, ptr %args, i64 %o3
+  %op = load i64, ptr %a1
+  %seq = load i64, ptr %a2
+  %size = load i64, ptr %a3
+  store i64 %op, ptr %room
+  %s = getelementptr i64, ptr %room, i64 1
+  store i64 %seq, ptr %s
+  %status = getelementptr i64, ptr %room, i64 3
+  %odd = and i64 %i, 1
+  store i64 %odd, ptr %status
+  %r = call i64 @send(i32 %fd, ptr %room, i64 %size, i32 16448)
+  %i1 = add i64 %i, 1
+  %m = icmp ult i64 %i1, %n
+  br i1 %m, label %messages, label %next
+next:
+  %fd1 = add i32 %fd, 1
+  %more = icmp ult i32 %fd1, 1100
+  br i1 %more, label %fds, label %done
+done:""",
+    "declare i64 @send(i32, ptr, i64, i32)",
+)
+
+
+def forge(lab: Lab, messages: list[tuple[int, int, int]]) -> None:
+    flat = [word for message in messages for word in message]
+    outcome = lab.run(FORGE, struct.pack(f"<{1 + len(flat)}Q", len(messages), *flat))
+    assert outcome.kind == "ok" and not outcome.respawned
+
+
+KINDS = {
+    "answers of calls": [(1, q, 64) for q in range(120)],
+    "answers of other sizes": [(op, q, size) for op in (1, 3, 17) for q in range(9)
+                               for size in (8, 16, 24, 56, 63, 65, 1000, 4096)][:150],
+    "answers of look-ups": [(17, q, 72) for q in range(120)],
+    "empty messages": [(1, 0, 0)] * 100,
+    "greetings": [(16, 0, 64), (16, 0, 64), (16, 1, 200), (16, 1, 64)] * 20,
+    "requests for code": [(5, 0, 64)] * 100,
+    "odd kinds": [(op, 0, 64) for op in range(100)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_messages_are_dropped(lab: Lab, kind: str) -> None:
+    lab.executor.lookup(["puts"])
+    pid = lab.executor.pid
+    for _ in range(2):
+        forge(lab, KINDS[kind])
+        assert lab.square(9) == 81
+        assert (
+            all(lab.executor.lookup(["puts", "qsort"])) and not lab.executor.lookup(["no_such"])[0]
+        )
+        assert lab.executor.locate([0, 1]) == ["", ""]
+        lab.executor.drain()
+        lab.executor.park()
+        lab.executor.unpark()
+        assert lab.run(program("  %v = load volatile i64, ptr null")).kind == "fault"
+    assert lab.executor.pid == pid
+    lab.assert_sound()
+
+
+def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> None:
+    noted = {"done_seq": 0}
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        inbox, number = Inbox(noted.__getitem__), new_number()
+        inbox.expect(HEAD.pack(1, number, 0, 0, 0, 0, 0, 0))
+        for message in (
+            HEAD.pack(1, number, 0, 0, 0, 0, 0, 0),  # right, but the runtime knows nothing of it
+            HEAD.pack(2, number, 0, 0, 0, 0, 0, 0),
+            HEAD.pack(1, number ^ 2, 0, 0, 0, 0, 0, 0),
+            HEAD.pack(1, number, 0, 0, 0, 0, 0, 0)[:12],
+            b"",
+            os.urandom(40000),
+        ):
+            theirs.send(message)
+            assert inbox.receive(ours) == len(message)
+            assert inbox.answer() is None
+        noted["done_seq"] = number
+        theirs.send(HEAD.pack(1, number, 1, 0, 0, 0, 0, 0))
+        inbox.receive(ours)
+        assert inbox.answer() == (1, number, 1, 0, 0, 0, 0, 0)
+
+
+def test_numbers_of_requests_cannot_be_foretold() -> None:
+    numbers = [new_number() for _ in range(1000)]
+    assert len(set(numbers)) == 1000 and all(0 < n < 1 << 64 for n in numbers)
+
+
+def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
+    """Its Python part runs on memory that cells can write to."""
+    fresh.square(2)
+    ask, replies = fresh.executor._talk.payload, [b"", b"abc"]
+    fresh.executor._talk.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
+    pid = fresh.executor.pid
+    with pytest.raises(JitError, match="makes sense"):
+        fresh.executor.lookup(["puts"])
+    assert fresh.executor.pid != pid
+    assert fresh.executor.lookup(["puts"])[0] and fresh.square(2) == 4
+
+
+def test_descriptors_that_do_not_wait(lab: Lab) -> None:
+    ir = program(
+        """  br label %l
+l:
+  %fd = phi i32 [ 3, %0 ], [ %next, %l ]
+  %r = call i32 (i32, i32, ...) @fcntl(i32 %fd, i32 4, i32 2048)
+  %next = add i32 %fd, 1
+  %m = icmp ult i32 %next, 1100
+  br i1 %m, label %l, label %u
+u:""",
+        "declare i32 @fcntl(i32, i32, ...)",
+    )
+    pid = lab.executor.pid
+    outcome = lab.run(ir)
+    assert outcome.kind == "ok" and not outcome.respawned
+    time.sleep(0.05)  # it waits for the next request
+    assert lab.square(7) == 49 and lab.executor.pid == pid
+    lab.assert_sound()
+
+
+def test_output_without_end_holds_nobody_up(fresh: Lab) -> None:
+    """Threads write faster than is read: what was there when one came is what one takes."""
+    spam = program(
+        """  %r = call i32 (i32, i32, ...) @fcntl(i32 1, i32 1031, i32 1048576)
+  %id = call i64 @start(ptr @spam)""",
+        "declare i32 @fcntl(i32, i32, ...)",
+        p.THREAD,
+        """@text = global [65536 x i8] zeroinitializer
+define ptr @spam(ptr %x) {
+  br label %l
+l:
+  %w = call i64 @write(i32 1, ptr @text, i64 65536)
+  br label %l
+}""",
+    )
+    assert fresh.run(spam).kind == "ok"
+    for _ in range(3):
+        fresh.run(spam)
+    fresh.executor.on_output = lambda name, data: None
+    done = threading.Event()
+
+    def take() -> None:
+        for _ in range(200):
+            fresh.executor.drain()
+        done.set()
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    assert done.wait(30)
+    thread.join()
+    assert fresh.square(3) == 9
+
+
+RESULT_OF_FORK = """  %p = call i32 @{0}()
+  %ours = icmp ne i32 %p, 0
+  %pid = sext i32 %p to i64
+  store volatile i64 %pid, ptr %ret
+  br i1 %ours, label %parent, label %child
+child:
+  ret void
+parent:
+  %w = call i32 @waitpid(i32 %p, ptr null, i32 0)"""
+
+
+@pytest.mark.parametrize("name", ["fork", "vfork"])
+def test_a_call_that_forks_gives_the_parents_result(lab: Lab, name: str) -> None:
+    """The child writes its result after its parent did, and before the parent answers."""
+    ir = program(RESULT_OF_FORK.format(name), "declare i32 @vfork()")
+    pid = lab.executor.pid
+    for _ in range(5):
+        outcome = lab.run(ir, ret_size=8)
+        assert outcome.kind == "ok" and not outcome.respawned
+        child = struct.unpack("<q", outcome.result)[0]
+        assert child > 0 and child != pid
+    assert lab.executor.pid == pid
+    lab.assert_sound()
+
+
+def test_a_large_result(lab: Lab) -> None:
+    size = control.BUFFER_SIZE
+    ir = program(f"  %m = call ptr @memset(ptr %ret, i32 7, i64 {size})")
+    assert lab.run(ir, ret_size=size).result == b"\7" * size
+    lab.assert_sound()
+
+
+def test_control_words_of_any_value_raise_no_raw_exception() -> None:
+    """What a thread of the program may do at any moment, here at random, while calls run."""
+    chance = random.Random(5)
+    lab = Lab(interrupt_grace=0.3)
+    lab.executor.settings = ExecutorSettings(interrupt_grace=0.3, cell_timeout=0.5)
+    try:
+        lab.square(1)
+        over = threading.Event()
+
+        def scribble() -> None:
+            while not over.is_set():
+                time.sleep(chance.random() * 0.02)
+                for _ in range(chance.randrange(1, 4)):
+                    at = chance.choice(
+                        [*control.FIELDS.values(),
+                         *(control.RECORD_AT + 8 * i for i in control.RECORD.values())]
+                    )  # fmt: skip
+                    value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
+                    lab.arena.write(lab.executor._address + at, struct.pack("<Q", value))
+
+        thread = threading.Thread(target=scribble)
+        thread.start()
+        nap = program("  %s = call i32 @usleep(i32 3000)")
+        null = program("  %v = load volatile i64, ptr null")
+        at = {ir: lab.place(ir) for ir in (nap, null, p.SQUARE)}
+        end = time.monotonic() + 6
+        try:
+            while time.monotonic() < end:
+                try:
+                    outcome = lab.executor.call(at[chance.choice(list(at))], 0, bytes(8), 8)
+                    assert outcome.kind in ("ok", "fault", "exit", "stub", "interrupted", "died")
+                    lab.executor.lookup(["puts"])
+                    lab.executor.drain()
+                    lab.executor.call_many([at[nap]])
+                except JitError:
+                    pass
+        finally:
+            over.set()
+            thread.join()
+        lab.executor.respawn()
+        assert lab.square(6) == 36
+    finally:
+        lab.close()
