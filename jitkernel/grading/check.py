@@ -294,8 +294,10 @@ class _Trial:
             text = result.value_text()
         else:
             type = self._exercise.signature.result
-            unsigned = self._exercise.unsigned and isinstance(type, IntType)
-            text = str(value % (1 << type.bits) if unsigned else value)
+            if self._exercise.unsigned and isinstance(type, IntType):
+                text = str(value % (1 << type.bits))
+            else:
+                text = str(value)
         return _Answer(value, tuple(value for _, value in left), text, memory)
 
     def _place(self, pointer: Pointer) -> str:
