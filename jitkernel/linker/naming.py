@@ -166,9 +166,11 @@ def resolve(placing: Placing) -> None:
         elif symbol.state is NULL and not weak:
             symbol.state = MISSING
         if symbol.state is MISSING and symbol.kind is DATA and not placing.missing:
+            where = "define it in this cell or an earlier one, or load the library that has it"
+            if symbol.name.startswith(("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt")):
+                where = "C++'s library has it: %lib libstdc++.so.6"
             raise LinkError(
-                f"cell {placing.image.cell} reads @{symbol.name}, which nobody defines; define it "
-                "in this cell or an earlier one, or load the library that has it"
+                f"cell {placing.image.cell} reads @{symbol.name}, which nobody defines; {where}"
             )
 
 

@@ -135,7 +135,13 @@ class Definer(Relay):
     def explained(self, error: CompileError, source: str) -> CompileError:
         """LLVM's complaints with what to try."""
         hidden = self.session.hidden
-        context = Context(list(self.program.linker.symbols), hidden.locals, hidden.private)
+        symbols = self.program.linker.symbols
+
+        def type_of(name: str) -> str:
+            info = symbols[name].info if name in symbols else None
+            return info.shown if isinstance(info, Variable) else ""
+
+        context = Context(list(symbols), hidden.locals, hidden.private, type_of)
         found = [explain(d, source, context) for d in error.diagnostics]
         if isinstance(error, WorkerDied):
             return error

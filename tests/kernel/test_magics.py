@@ -323,6 +323,17 @@ def test_inspect_statements(kernel: Kernel, source: str) -> None:
     assert ("imul" in page) == ("??" in source)
 
 
+def test_a_value_is_no_magic_and_an_unknown_cell_magic_names_those_there_are(
+    kernel: Kernel,
+) -> None:
+    kernel.ok("%total = add i32 40, 2")
+    assert "%total was a value of an instruction block" in kernel.fails("%total")
+    assert "`@total = _` keeps it" in kernel.fails("%total = add i32 40, 2\n%total")
+    for name in ("c", "fortran"):
+        words = kernel.fails(f"%%{name}\nint x;")
+        assert "there are %%" in words and "%%llvm" in words and "%%kaleidoscope" in words
+
+
 def test_unknown_names_are_refused(kernel: Kernel) -> None:
     assert "nothing is called @zzz" in kernel.fails("@zzz?")
     assert "did you mean %evict?" in kernel.fails("%evcit 3")

@@ -117,7 +117,7 @@ CASES = [
     (
         body(" %x = call i32 @sq(7)", " ret i32 %x"),
         "expected type",
-        "each argument has its type in front: `(i32 7, ...)`",
+        "each argument has its type in front: `(i32 7)`",
         (2, 20),
     ),
     (

@@ -80,16 +80,26 @@ def find(name: str, form: str) -> Magic:
     if magic is None:
         if form == "cell" and (found := _language(name)):
             return found
+        there = f"; there are {', '.join(_cell_magics())}" if form == "cell" else ""
         if name in HABITS:
-            raise UsageError(f"{marks}{name} is not here: {HABITS[name]}")
+            raise UsageError(f"{marks}{name} is not here: {HABITS[name]}{there}")
         near = difflib.get_close_matches(name, BY_NAME, 1)
-        words = f"; did you mean {marks}{near[0]}?" if near else "; %help lists what there is"
+        words = f"; did you mean {marks}{near[0]}?" if near else ""
+        words = words or there or "; %help lists what there is"
         raise UsageError(f"there is no magic {marks}{name}{words}")
     if magic.form == form or magic.form == "both":
         return magic
     if form == "line":
         raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
     raise UsageError(f"%%{name} takes no cell: write %{name}")
+
+
+def _cell_magics() -> list[str]:
+    """`%%llvm` and the others, languages that were added among them."""
+    from jitkernel.languages import names
+
+    every = [m.name for m in MAGICS if m.form != "line"]
+    return [f"%%{name}" for name in dict.fromkeys([*every, *names()])]
 
 
 def named(name: str) -> Magic | None:
@@ -115,6 +125,11 @@ def run_line_magic(frontend: Frontend, name: str, line: str, within: bool = Fals
 
             frontend.page(listing("", help_text(magic)))
             return None
+    if name not in BY_NAME and name in frontend.session.hidden.locals:
+        raise UsageError(
+            f"%{name} was a value of an instruction block and ended with it. A cell shows its last "
+            f"instruction's value by itself; it is `_` in the next cell, and `@{name} = _` keeps it"
+        )
     magic = find(name.rstrip("?"), "line")
     if magic.alone and within:
         raise UsageError(f"%{name} stands alone in its cell")

@@ -126,7 +126,7 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _GLOBAL = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)')
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
-_STRING = re.compile(r'(c?)"([^"\n]*)"')
+_STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
 # What the display adds to an address of unknown origin: `ptr 0x7f12 (heap)`.
 _REMARK = re.compile(r"[ \t]*\([a-z][a-z ]*\)")
@@ -184,7 +184,7 @@ class _Parser:
         rest = self.source[self.at : self.stop].strip()
         hint = ""
         if isinstance(found, Text):
-            hint = "a quote inside a string is written \\22"
+            hint = 'a quote inside a string is written \\" or \\22'
         elif isinstance(found, SymbolRef) and rest[:1].isalnum():
             hint = f"to call it: @{found.name}(...)"
         raise self.fail(f"'{rest[:40]}' follows the expression", hint)
@@ -319,14 +319,14 @@ class _Parser:
         match = self.match(_STRING)
         if not match:
             raise self.fail(
-                "this string is never closed", "a quote inside a string is written \\22"
+                "this string is never closed", 'a quote inside a string is written \\" or \\22'
             )
         try:
-            data = unescape(match[2], c_like=not match[1])
+            data = unescape(match[2] if match[1] else match[3], c_like=not match[1])
         except ValueError as error:
             raise self.fail(
                 f"'{error}' is no escape",
-                "write two hex digits (\\0A), or \\n \\t \\r \\0 \\\\",
+                'write two hex digits (\\0A), or \\n \\t \\r \\0 \\" \\\\',
                 at,
             ) from None
         return Text(data, not match[1], type, start)

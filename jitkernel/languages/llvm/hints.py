@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from jitkernel.errors import Diagnostic
 from jitkernel.languages.llvm import floats
 from jitkernel.languages.llvm.instructions import call_declaration
+from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.languages.llvm.words import OPCODES, nearest
@@ -23,11 +24,13 @@ __all__ = ["Context", "explain", "hint"]
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the session knows: its symbols; the locals of instruction blocks that have ended and
-    the private symbols, each with its cell's number."""
+    the private symbols, each with its cell's number; the type of a variable, "" for what is none.
+    """
 
     symbols: Collection[str] = ()
     ended_locals: Mapping[str, int] = field(default_factory=dict)
     private: Mapping[str, int] = field(default_factory=dict)
+    type_of: Callable[[str], str] = lambda name: ""
 
 
 def explain(diagnostic: Diagnostic, source: str, context: Context | None = None) -> Diagnostic:
@@ -54,6 +57,8 @@ def hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
     """What to try; empty where nothing is known.  `source` is the cell."""
     text = diagnostic.source
     at = max(diagnostic.column - 1, 0)
+    if found := _miswritten(diagnostic, source, context):
+        return found
     for pattern, rule in _RULES:
         match = pattern.search(diagnostic.message)
         if match:
@@ -61,6 +66,27 @@ def hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
             if found:
                 return found
     return _strange_character(text)
+
+
+#: What LLVM says where it met another word than it expected, also at the line after it.
+_SYNTAX = re.compile(
+    r"expected |invalid operand type|constant expression type mismatch|use of undefined value '%"
+)
+_NEXT_LINE = re.compile(r"expected (?:value token|type|comma|instruction opcode|',')")
+
+
+def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
+    """What a line that is nearly IR should be; LLVM may have noticed at the next one only."""
+    if diagnostic.line < 1 or not _SYNTAX.match(diagnostic.message):
+        return ""
+    if found := repaired(diagnostic.source, source, diagnostic.line, context.type_of):
+        return found
+    begins = not diagnostic.source[: max(diagnostic.column - 1, 0)].strip()
+    if begins and _NEXT_LINE.match(diagnostic.message):
+        lines = source.split("\n")[: diagnostic.line - 1]
+        above = next((i for i in range(len(lines), 0, -1) if lines[i - 1].strip()), 0)
+        return repaired(lines[above - 1], source, above, context.type_of) if above else ""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +108,10 @@ class _Spot:
     def before(self) -> str:
         return self.text[: self.at]
 
+
+#: What a C++ compiler takes from its library: vtables and type information of the library's types.
+CXX_NAMES = ("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt", "__cxa_", "__gxx_")
+IN_LIBSTDCXX = "C++'s library has it: `%lib libstdc++.so.6` first"
 
 _TYPE_BEFORE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\s+$")
 _TYPE_ANYWHERE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\b")
@@ -149,7 +179,8 @@ def _undefined(spot: _Spot) -> str:
             )
         locals_ = {decode_name(n) for n in re.findall(r"%([-\w$.]+)", spot.source)} - {name}
         labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
-        if "label" in spot.before.rsplit(",", 1)[-1]:
+        in_phi = re.match(r"\s*%[^=]*=\s*phi\b.*,\s*$", spot.before)
+        if "label" in spot.before.rsplit(",", 1)[-1] or in_phi:
             close = nearest(name, labels)
             return f"did you mean %{close}?" if close else f"no block is labelled {name}:"
         close = nearest(name, locals_ | labels)
@@ -161,6 +192,8 @@ def _undefined(spot: _Spot) -> str:
     known = {*context.symbols, *own} - {name}
     close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
     accessed = _ACCESS.match(spot.text.strip())
+    if name.startswith(CXX_NAMES):
+        return f"{IN_LIBSTDCXX}; then `@{quote_name(name)} = external global ptr`"
     if accessed and decode_name(accessed[2]) == name:
         zero = "0" if re.fullmatch(r"i\d+", accessed[1]) else "zeroinitializer"
         declare = f"define it: @{quote_name(name)} = global {accessed[1]} {zero}"
@@ -220,7 +253,10 @@ def _expected_type(spot: _Spot) -> str:
     )
     rest = spot.rest.strip()
     if re.search(r"\bcall\b[^(]*\((?:[^()]*,)?\s*$", spot.before):
-        return f"each argument has its type in front: `(i32 {rest.split(',')[0].rstrip(')')}, ...)`"
+        more = ", ..." if "," in rest else ""
+        return (
+            f"each argument has its type in front: `(i32 {rest.split(',')[0].rstrip(')')}{more})`"
+        )
     is_value = re.match(r"[-+\d%@]|(?:true|false|null|undef|poison|zeroinitializer)\b", rest)
     if opcode and opcode[1] in OPCODES and is_value:
         type = "double" if opcode[1].startswith("f") else "i32"
@@ -293,6 +329,10 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
         ),
         (r"got type '([^']*)' but expected '([^']*)'", _string_size),
         (r"expected type", _expected_type),
+        (
+            r"function body requires at least one basic block",
+            lambda s: "an empty body is written `{ ret void }`",
+        ),
         (r"invalid redefinition of function '(.*)'", _redefinition),
         (r"redefinition of global '@(.*)'", _redefinition),
         (r"value doesn't match function result type '(.*)'", _mismatched_result),
@@ -313,7 +353,10 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
         ),
         (
             r"PHI(?:Node| node)s? (?:should have one entry|not grouped)",
-            lambda s: "phi stands first in its block and lists each predecessor once",
+            lambda s: (
+                "phi stands first in its block and has one [value, %block] for each block that "
+                "jumps there (its predecessors)"
+            ),
         ),
     )
 )

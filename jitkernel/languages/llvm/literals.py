@@ -20,6 +20,7 @@ _C_ESCAPES = {
     "0": 0,
     "\\": 92,
     "'": 39,
+    '"': 34,
 }
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{2}|.)?", re.DOTALL)
 

@@ -92,7 +92,10 @@ _BODY_FOLLOWS = re.compile(
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 _TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
-_LINE_STRING_TOKEN = re.compile(r'"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
+# In call lines and assignments `"..."` has C's escapes: \" goes on, but not in names and c"...".
+_LINE_STRING_TOKEN = re.compile(
+    r'(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]'
+)
 _BODY_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[{}]')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MOST_PROBLEMS = 10
