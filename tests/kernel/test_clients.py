@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,84 @@ def test_papermill(book: Path) -> None:
     done = run("papermill", book.name, "out.ipynb", "--no-progress-bar", cwd=book.parent)
     assert done.returncode == 0, done.stderr
     assert "i32 49" in outputs(book.parent / "out.ipynb")
+
+
+PARAMETERS = """\
+@n = global i16 1
+@x = double 0.5
+@name = ptr "nobody"  ; whom to greet
+@go = i1 false
+@list = [2 x i32] [i32 1, i32 2]
+@p = ptr @n"""
+BIG = "%v = load double, ptr @x\n%c = fcmp ogt double %v, 1.0e300"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "cells", "parameters", "shown"),
+    [
+        (
+            "jitkernel",
+            [PARAMETERS, BIG, "@n\n@puts(load @name)\n@go\n@list\n@p"],
+            "n: -300\nx: .inf\nname: 'ü\\\\\"'\ngo: true\nlist: [3, 4]\np: null\n",
+            ["i16 -300", '["i1 true"]', 'ü\\\\"', "@go = i1 true", "[i32 3, i32 4]", "ptr null"],
+        ),
+        ("jitkernel", ["@n = i64 1", "@n"], "n: 7\n", ["i64 7"]),
+        (
+            "jitkernel-kaleidoscope",
+            ["def n() 1\ndef x() 2", "n()\nx()"],
+            "n: -3\nx: 1.0e-7\n",
+            ["-3.0", "1e-07"],
+        ),
+    ],
+)
+def test_parameters_of_papermill(
+    tmp_path: Path, kernel: str, cells: list[str], parameters: str, shown: list[str]
+) -> None:
+    path = notebook(tmp_path / "book.ipynb", *cells)
+    content = json.loads(path.read_text())
+    content["cells"][0]["metadata"]["tags"] = ["parameters"]
+    content["metadata"]["kernelspec"]["name"] = kernel
+    path.write_text(json.dumps(content))
+    given = tmp_path / "given.yaml"
+    given.write_text(parameters)
+    done = run(
+        "papermill", path.name, "out.ipynb", "--no-progress-bar", "-f", given.name, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    text = outputs(tmp_path / "out.ipynb").encode().decode("unicode_escape")
+    for words in shown:
+        assert words in text, text
+
+
+def test_papermill_describes_parameters(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "book.ipynb", PARAMETERS)
+    content = json.loads(path.read_text())
+    content["cells"][0]["metadata"]["tags"] = ["parameters"]
+    path.write_text(json.dumps(content))
+    done = run("papermill", "--help-notebook", path.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "n: i16 (default 1)" in words
+    assert 'name: ptr (default "nobody") whom to greet' in words
+    assert "list: [2 x i32] (default [i32 1, i32 2])" in words
+
+
+def test_papermill_runs_what_fails_as_it_is_meant_to(tmp_path: Path) -> None:
+    for name in ("tour.ipynb", "course/01_bytes.ipynb"):
+        source, copy = ROOT / "notebooks" / name, tmp_path / Path(name).name
+        shutil.copy(source, copy)
+        if "course" in name:
+            shutil.copytree(source.parent / "exercises", tmp_path / "exercises")
+        done = run("papermill", copy.name, "out.ipynb", "--no-progress-bar", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "expected error" in outputs(tmp_path / "out.ipynb")
+
+
+def test_papermill_fails_where_nobody_meant_it(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "book.ipynb", "@no_such_function()", "@abs(-2)")
+    done = run("papermill", path.name, "out.ipynb", "--no-progress-bar", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "no_such_function" in done.stderr and "i32 2" not in outputs(tmp_path / "out.ipynb")
 
 
 def test_jupyter_run(tmp_path: Path) -> None:
