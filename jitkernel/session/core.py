@@ -24,6 +24,7 @@ from jitkernel.session.onlookers import Onlookers
 from jitkernel.session.options import CellOptions
 from jitkernel.session.places import Graves, Places
 from jitkernel.session.program import Program
+from jitkernel.session.remains import Remains
 from jitkernel.session.residency import Residency
 from jitkernel.session.result import Collector, Sink
 from jitkernel.session.results import Results
@@ -76,6 +77,7 @@ class Core:
         self._places: Places | None = None
         self._residency: Residency | None = None
         self._compaction: Compaction | None = None
+        self.remains = Remains(self)
 
     # -- parts -----------------------------------------------------------------------------------
 

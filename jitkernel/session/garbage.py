@@ -3,7 +3,8 @@
 A cell is garbage when it defines nothing any more, or when its notebook cell was run again since,
 and nothing outside the garbage refers to what it still defines; nor may a word of the data zone
 look like a pointer into it.  Most go by themselves when the last definition is replaced; what stays
-is what an earlier version's users have kept, until now.
+is what an earlier version's users have kept, until now.  Cells that have only data are garbage when
+nothing at all points to that (see remains.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from jitkernel.errors import present
 from jitkernel.session.account import pages
 from jitkernel.session.cell import Cell
 from jitkernel.session.eviction import evict
+from jitkernel.session.remains import has_only_data, unreachable
 from jitkernel.session.reverting import forget
 
 if TYPE_CHECKING:
@@ -111,7 +113,8 @@ def words_into(
 def collect(session: Core, dry_run: bool, undo: bool) -> Garbage:
     """Free what nothing can reach; see `Session.gc`."""
     program, history, arena = session.program, session.history, session.engine.arena
-    cells = find(program)
+    data = {n: c for n, c in program.cells.items() if has_only_data(c)}
+    cells = [*find(program), *unreachable(session, data)[0]]
     named = tuple(
         (c.number, tuple(s.name for s, _, _ in c.image.exports) if c.image else ()) for c in cells
     )

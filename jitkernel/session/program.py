@@ -77,6 +77,7 @@ class Program:
         self.types: dict[str, str] = {}
         self.layouts = TypeLayouts(engine, self.types)
         self.running: Image | None = None
+        self.adopted = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         # By cell: what `__dso_handle` was in it before its object was linked again.
         self.handles: dict[int, tuple[int, ...]] = {}
@@ -235,6 +236,7 @@ class Program:
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
         self.note(cell)
+        self.adopted += 1
         self.cells[cell.number] = cell
         if change.added is None:
             self._arrives(cell, change)

@@ -70,6 +70,7 @@ class Session(Core):
         stopped while it ran: definitions and what was stored stand.
         """
         with self.turn(), self.onlookers.observing():
+            self.remains.collect()
             return Runner(self, sink, options, cell_id, number).run(source, language)
 
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:

@@ -47,6 +47,10 @@ class UndoHistory:
         """What could be undone, the latest first."""
         return reversed(self._done)
 
+    def every(self) -> Iterator[Change]:
+        """What could be undone or done again."""
+        return chain(self._done, self._undone)
+
     @property
     def titles(self) -> list[str]:
         """What could be undone, the latest first."""
@@ -60,7 +64,7 @@ class UndoHistory:
     @property
     def bytes(self) -> int:
         """Bytes of old data kept."""
-        return sum(len(p) for c in chain(self._done, self._undone) for p in c.pages.values())
+        return sum(len(p) for c in self.every() for p in c.pages.values())
 
     # -- while cells run -------------------------------------------------------------------------
 
@@ -101,8 +105,7 @@ class UndoHistory:
 
     def held(self, zone: str) -> int:
         """Bytes of a zone that are kept for what is gone."""
-        every = chain(self._done, self._undone)
-        gone = {b for c in every for r in c.removed for b in r.held}
+        gone = {b for c in self.every() for r in c.removed for b in r.held}
         alive = {
             b
             for cell in self._program.cells.values()
