@@ -48,6 +48,24 @@ def test_without_callers_the_line_is_short(s):
     assert notes(s.run(CUBE, cell_id="a")) == ["@sq replaced"]
 
 
+def test_many_that_move_are_told_in_one_line(s):
+    """A module that is pasted again, of 12 functions with two users outside."""
+    module = "\n".join(f"define i32 @m{k}() {{\n  ret i32 {k}\n}}" for k in range(12))
+    first = s.run(module, cell_id="a").cell.number
+    s.run(caller("use", "m1"))
+    s.run(
+        "define i32 @both() {\n  %a = call i32 @m1()\n  %b = call i32 @m2()\n  ret i32 %b\n}",
+    )
+    r = s.run(module, cell_id="b")
+    assert notes(r) == [
+        f"12 functions moved from cell {first} to cell {r.cell.number}: @m0, @m1, @m2 and 9 more; "
+        "2 callers (3 calls) now use them"
+    ]
+    r = s.run("\n".join(f"@g{k} = global i32 {k}" for k in range(3)), cell_id="c")
+    r = s.run("\n".join(f"@g{k} = global i32 {k}" for k in range(3)), cell_id="c")
+    assert notes(r) == ["3 symbols replaced: @g0, @g1, @g2"]
+
+
 def test_another_cell_takes_a_definition(s):
     first = s.run(SQ, cell_id="a").cell.number
     user = s.run(caller("use", "one").replace("@one()", "@sq(i32 3)")).cell.number
