@@ -58,7 +58,7 @@ class Diagnostic:
 
     def render(self) -> str:
         """The sentence first, with the near name if there is one, then the line with a caret, then
-        the hint."""
+        the hint.  A note is the sentence alone: nothing is wrong at its place."""
         where = f"line {self.line}" + (f", column {self.column}" if self.column else "")
         text = f"{where}: {self.message}" if self.line else self.message
         near = _NEAR.match(self.hint)
@@ -66,14 +66,29 @@ class Diagnostic:
         if near:
             first, newline, more = text.partition("\n")
             text, hint = f"{first}; {near[1]}{newline}{more}", near[2]
-        if self.source and self.line:
-            text += f"\n  {self.source}"
-            if self.column:
-                pad = "".join("\t" if c == "\t" else " " for c in self.source[: self.column - 1])
+        if self.source and self.line and self.severity != "note":
+            source, column = _part(self.source, self.column)
+            text += f"\n  {source}"
+            if column:
+                pad = "".join("\t" if c == "\t" else " " for c in source[: column - 1])
                 text += f"\n  {pad}^"
         if hint:
             text += f"\nhint: {hint}"
         return text
+
+
+_LINE, _BEFORE = 96, 40  # columns of a line that is shown, and before its place
+
+
+def _part(source: str, column: int) -> tuple[str, int]:
+    """A line that is too long in part, and the column there."""
+    if len(source) <= _LINE:
+        return source, column
+    begin = max(0, min(column - 1 - _BEFORE, len(source) - _LINE + 1)) if column else 0
+    part = ("…" if begin else "") + source[begin:]
+    if len(part) > _LINE:
+        part = part[: _LINE - 1] + "…"
+    return part, column - begin + bool(begin) if column else 0
 
 
 #: A hint that asks for a name that is near the one written, and what it says besides.

@@ -15,7 +15,7 @@ from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
 from jitkernel.kernel.shell import ShellCommand
-from jitkernel.views.view import View, escape, prose
+from jitkernel.views.view import View, escape, preformatted, prose
 
 if TYPE_CHECKING:
     from traitlets.config import Configurable
@@ -203,7 +203,9 @@ class Frontend:
     def note(self, text: str) -> None:
         """A status line."""
         if self.setting("JITKernel.status_line"):
-            self.display(View(text, f"<small>{prose(text)}</small>"))
+            first, _, rest = text.partition("\n")
+            drawn = preformatted(escape(rest)) if rest else ""
+            self.display(View(text, f"<small>{prose(first)}</small>{drawn}"))
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
         magics.run_line_magic(self, action.name, action.rest, within=True)

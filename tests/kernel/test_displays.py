@@ -148,3 +148,17 @@ def test_sizes(value: int, text: str) -> None:
 )
 def test_times(value: float, text: str) -> None:
     assert time_text(value) == text
+
+
+@pytest.mark.parametrize("column", [1, 20, 60, 200, 399, 400])
+def test_a_long_line_is_shown_in_part_around_its_place(column: int) -> None:
+    source = "".join(f"{k:_<10}" for k in range(40))
+    sentence, part, caret = Diagnostic("what", 7, column, source).render().split("\n")
+    assert sentence == f"line 7, column {column}: what"
+    assert len(part) <= 100
+    assert part[caret.index("^")] == source[column - 1]
+
+
+def test_a_note_is_a_sentence() -> None:
+    note = Diagnostic("optnone: no pass", 22, 37, "attributes #0 = { optnone }", severity="note")
+    assert note.render() == "line 22, column 37: optnone: no pass"
