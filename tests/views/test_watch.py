@@ -34,12 +34,12 @@ def test_the_table(session):
     session.watch("g", "table", "ptr", '@"odd name"'.strip('@"'), "yes")
     view = watch(session)
     assert re.search(r"^@g +i64 7 +7 +7 +▁$", view.text, re.M)
-    assert re.search(r"^@table +\[200 x i32\] \[i32 0, .* +0 +0 +▁{24}$", view.text, re.M)
+    assert re.search(r"^@table +\[200 x i32\] zeroinitializer +0 +0 +▁{24}$", view.text, re.M)
     assert re.search(r"^@ptr +ptr @g$", view.text, re.M)
     assert re.search(r'^@"odd name" +double 0.5 +0.5 +0.5', view.text, re.M)
     assert re.search(r"^@yes +i1 true +1 +1", view.text, re.M)
     assert all(len(line) <= 100 for line in view.text.splitlines())
-    assert "192 more" in view.html and ">Watched</caption>" in view.html
+    assert "zeroinitializer" in view.html and ">Watched</caption>" in view.html
     session.unwatch()
 
 

@@ -1,7 +1,7 @@
 """Expressions of call lines and assignments, as trees: `@sq(7)`, `%pt { i32 1, i32 2 }`.
 
     [type] (int | float | true | false | null | "str" | c"str" | zeroinitializer | @sym
-           | @f(expr, ...) | load @g | {...} | [...] | <...> | _ | _5)
+           | inf | nan | @f(expr, ...) | load @g | {...} | [...] | <...> | _ | _5)
 
 Only the grammar is here; what a number may stand for is decided in `evaluate`, where the expected
 type is known.  Each node keeps the offset `at` which it stands in the cell, and the type written in
@@ -115,21 +115,25 @@ class Aggregate:
 Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggregate
 
 _FRACTION = re.compile(
-    r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?)"
+    r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
+    r"|inf|nan)"
 )
 _SPACE = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
 _NUMBER = re.compile(
     r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*"
-    r"|\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*)"
-    r"(?![\w.])"
+    r"|\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*"
+    r"|inf|nan)(?![\w.])"
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _GLOBAL = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)')
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
 _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
-# What the display adds to an address of unknown origin: `ptr 0x7f12 (heap)`.
-_REMARK = re.compile(r"[ \t]*\([a-z][a-z ]*\)")
+# What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, and to a hex form:
+# `double 0x7FF0000000000000 (inf)`.
+_REMARK = re.compile(r"[ \t]*\(-?[a-z][a-z ]*\)")
+# How it writes many zeros at the end of a string.
+_ZEROS = re.compile(r"[ \t]*\((\d{1,9}) more \\00\)")
 _TYPE_BEGINS = re.compile(
     r"%|[{\[<]|(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|label|metadata"
     r"|token|x86_amx|target)\b"
@@ -329,6 +333,9 @@ class _Parser:
                 'write two hex digits (\\0A), or \\n \\t \\r \\0 \\" \\\\',
                 at,
             ) from None
+        zeros = self.match(_ZEROS) if match[1] else None
+        if zeros:
+            data += bytes(int(zeros[1]))
         return Text(data, not match[1], type, start)
 
     def aggregate(self, type: Type | None, start: int) -> Expr:

@@ -93,7 +93,8 @@ def _round(value: Fraction, form: Format) -> int:
 
 
 def bits_of(text: str, form: Format) -> int:
-    """The bits of a number written in decimal, or in LLVM's hex form for this format.
+    """The bits of a number written in decimal, as `inf` or `nan`, or in LLVM's hex form for this
+    format.
 
     Raises ValueError with a sentence: no such number, the hex form of another format, or beyond the
     largest finite value.
@@ -102,6 +103,8 @@ def bits_of(text: str, form: Format) -> int:
     found = _HEX.match(plain)
     if found:
         return _hex_bits(found[1], found[2], found[3], form, text)
+    if plain.lstrip("+-") in ("inf", "nan"):
+        return from_number(float(plain), form)
     match = _DECIMAL.match(plain)
     if not match or not (match[2] or match[3]):
         raise ValueError(f"'{text}' is no number")
@@ -191,6 +194,14 @@ def hex_text(bits: int, form: Format) -> str:
     if form.name == "fp128":
         bits = (bits & (1 << 64) - 1) << 64 | bits >> 64
     return f"0x{form.letter}{bits:0{form.width // 4}X}"
+
+
+def remark(bits: int, form: Format) -> str:
+    """What the hex form of these bits means: `inf`, `-inf`, `nan`; empty for finite ones."""
+    if _is_finite(bits, form):
+        return ""
+    value = to_double(bits, form)
+    return "nan" if value != value else "inf" if value > 0 else "-inf"
 
 
 def shortest(bits: int, form: Format) -> str:

@@ -45,6 +45,7 @@ Describe = Callable[[int], str]
 # More elements than this are elided: the first FIRST, the last LAST, and how many lie between.
 MANY, FIRST, LAST = 64, 6, 2
 MANY_CHARACTERS = 1024
+FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
 
 
 class Pointer(int):
@@ -112,9 +113,13 @@ class TypedValue:
         return preformatted(f"{self.type} {value}")
 
 
+# As JupyterLab sets the plain text of values above and below: of the code's size, not the prose's.
+_AS_TEXT = "margin:0;padding:0 0 0 0.6em;font-size:0.93em"
+
+
 def preformatted(text: str) -> str:
-    """HTML of a value, with no more space around it than plain text has."""
-    return f'<pre style="margin:0">{html.escape(text)}</pre>'
+    """HTML of a value, of the size and with the margin that plain text has."""
+    return f'<pre style="{_AS_TEXT}">{html.escape(text)}</pre>'
 
 
 def void(layouts: Layouts) -> TypedValue:
@@ -184,6 +189,12 @@ def _format(type: Type) -> floats.Format:
     return found
 
 
+def _float_text(bits: int, form: floats.Format) -> str:
+    """As IR has it; what is not finite has only a hex form there, with what it means behind it."""
+    meant = floats.remark(bits, form)
+    return floats.shortest(bits, form) + (f" ({meant})" if meant else "")
+
+
 class _Writer:
     """Writes the parts of one value; `wide` adds the unsigned hex of negative integers."""
 
@@ -199,12 +210,14 @@ class _Writer:
                 bits = read_int(self.data, at, layout.bits)
                 if str(type) == "ppc_fp128":
                     return f"0xM{bits:032X}"
-                return floats.shortest(bits, _format(type))
+                return _float_text(bits, _format(type))
             case "pointer":
                 return self.pointer(read_int(self.data, at, layout.size * 8))
             case "struct":
                 return self.struct(type, layout, at)
         if layout.kind == "array":
+            if layout.count > FEW_ZEROS and not self.data[at : at + layout.size].strip(b"\0"):
+                return "zeroinitializer"
             if layout.elements[0] == "i8":
                 text = self.string(at, layout.count)
                 if text:
@@ -266,7 +279,7 @@ class _Writer:
                     + (
                         self.integer(raw, layout.bits)
                         if whole
-                        else floats.shortest(raw, _format(element))
+                        else _float_text(raw, _format(element))
                     )
                 )
             else:
@@ -286,8 +299,13 @@ class _Writer:
         return [*first, (note, -1), *last]
 
     def string(self, at: int, count: int) -> str:
-        """Bytes as `c"..."`; empty for long ones that are no text."""
+        """Bytes as `c"..."`, many zeros at the end as their number; empty for long ones that are
+        no text."""
         data = self.data[at : at + count]
+        zeros = count - len(data.rstrip(b"\0")) - 1  # a string's own NUL is shown
+        more = ""
+        if zeros >= FEW_ZEROS:
+            data, count, more = data[:-zeros], count - zeros, f" ({zeros} more \\00)"
         if count > MANY:
             readable = sum(32 <= b < 127 or b in (9, 10, 13) for b in data[:MANY_CHARACTERS])
             if count > MANY_CHARACTERS or readable < 0.9 * min(count, MANY_CHARACTERS):
@@ -295,7 +313,7 @@ class _Writer:
         return (
             'c"'
             + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-            + '"'
+            + f'"{more}'
         )
 
 
