@@ -153,11 +153,12 @@ def _tell_meant_errors(cell: Any) -> None:
 
 
 def _register() -> None:
-    for name, translator in (
-        ("jitkernel", LLVMTranslator), ("llvm", LLVMTranslator),
-        ("jitkernel-kaleidoscope", KaleidoscopeTranslator), ("kaleidoscope", KaleidoscopeTranslator),
-    ):  # fmt: skip
-        papermill_translators.register(name, translator)
+    for names, translator in (
+        (("jitkernel", "llvm"), LLVMTranslator),
+        (("jitkernel-kaleidoscope", "kaleidoscope"), KaleidoscopeTranslator),
+    ):
+        for name in names:
+            papermill_translators.register(name, translator)
     # Another package may have set an engine of its own: that one stays.
     if papermill_engines.get_engine(None) is NBClientEngine:
         papermill_engines.register(None, JITKernelEngine)
