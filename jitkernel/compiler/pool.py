@@ -279,6 +279,23 @@ class CompilerPool:
         self._layouts[text, named] = Layout.of(row)
         return True
 
+    def intrinsic(
+        self,
+        name: str,
+        arguments: Sequence[Sequence[str]],
+        constants: Sequence[str],
+        results: Sequence[str],
+    ) -> tuple[str, tuple[str, ...]] | str:
+        """Result and argument types of an intrinsic that is called so, see `intrinsics.signature`;
+        "unknown" where LLVM has none of that name, "signature" where it has no such form."""
+        with self._lock:
+            ask = {"do": "intrinsic", "name": name, "arguments": arguments,
+                   "constants": constants, "results": results}  # fmt: skip
+            answer, _ = self._ask(0, frame(ask, b""), f"@{name}")
+        refuse(answer)
+        found = answer["found"]
+        return found if isinstance(found, str) else (found[0], tuple(found[1]))
+
     def assembly(self, request: Request, triple: str, cpu: str = "") -> str:
         """What the module becomes on another machine, as assembly text: `triple` names it.
 

@@ -187,6 +187,13 @@ def _inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
     return inspect(header, blob)
 
 
+def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    from jitkernel.compiler.intrinsics import signature  # not needed to compile
+
+    asked = (header[key] for key in ("name", "arguments", "constants", "results"))
+    return {"found": signature(*asked)}, b""
+
+
 def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     triple, cpu, level = header["triple"], header["cpu"], header["level"]
     return {}, assembly(_text(blob), triple, cpu, level, header["first"], header["object"])
@@ -216,6 +223,7 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "release": _release,
     "layouts": _layouts,
     "inspect": _inspect,
+    "intrinsic": _intrinsic,
     "assembly": _assembly,
     "sealed": _sealed,
     "unsealed": _unsealed,

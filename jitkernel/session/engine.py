@@ -27,7 +27,13 @@ from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature
-from jitkernel.session.thunks import MAX_SCALARS, arguments_type, thunk_source, timer_source
+from jitkernel.session.thunks import (
+    MAX_SCALARS,
+    arguments_type,
+    intrinsic_source,
+    thunk_source,
+    timer_source,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -286,11 +292,27 @@ class Engine:
                     "Pass a pointer: `ptr`, or `ptr byval(T)`"
                 )
         before = ("i64", *types) if timer else types
-        arguments = self.layout(arguments_type(before)) if before else None
         source = timer_source if timer else thunk_source
-        compiled = self.pool.compile(
-            Request(source("jk_thunk", signature, types), _INTERNAL, label="a thunk")
-        )
+        return self._thunk(key, source("jk_thunk", signature, types), before, result)
+
+    def intrinsic(
+        self, name: str, result: str, arguments: tuple[tuple[str, str], ...]
+    ) -> CallTarget:
+        """The thunk that calls an intrinsic; see `intrinsic_source`."""
+        key = ("intrinsic", name, result, arguments)
+        if found := self._thunks.get(key):
+            self._thunks.move_to_end(key)
+            return found
+        types = tuple(type for type, constant in arguments if not constant)
+        layout = None if result == "void" else self.layout(result)
+        return self._thunk(key, intrinsic_source(name, result, arguments), types, layout)
+
+    def _thunk(
+        self, key: tuple[object, ...], source: str, types: tuple[str, ...], result: Layout | None
+    ) -> CallTarget:
+        """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
+        arguments = self.layout(arguments_type(types)) if types else None
+        compiled = self.pool.compile(Request(source, _INTERNAL, label="a thunk"))
         symbols = self.linker.symbols
         image = self.linker.place(
             compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"}

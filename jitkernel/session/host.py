@@ -117,6 +117,35 @@ class SessionHost:
         result = signature.function.result
         return TypedValue(result, data, self.layout)
 
+    def intrinsic(
+        self,
+        name: str,
+        arguments: Sequence[Sequence[str]],
+        constants: Sequence[str],
+        results: Sequence[str],
+    ) -> FunctionType | str:
+        """The type of an intrinsic that is called so, or why there is none."""
+        types = [[self.layout.text(parse_type(t)) for t in choices] for choices in arguments]
+        found = self._engine.pool.intrinsic(name, types, constants, results)
+        if isinstance(found, str):
+            return found
+        return FunctionType(parse_type(found[0]), tuple(map(parse_type, found[1])))
+
+    def call_intrinsic(
+        self, name: str, type: FunctionType, arguments: Sequence[TypedValue | str]
+    ) -> TypedValue:
+        """Call an intrinsic; an argument that is text is a constant."""
+        kinds = zip(type.parameters, arguments, strict=True)
+        target = self._engine.intrinsic(
+            name,
+            str(type.result),
+            tuple((str(t), a if isinstance(a, str) else "") for t, a in kinds),
+        )
+        outcome, data = self.run(target, 0, [a for a in arguments if not isinstance(a, str)])
+        if outcome.kind != "ok":
+            raise self._fail(outcome)
+        return TypedValue(type.result, data, self.layout)
+
     def entry(self, symbol: Symbol) -> int:
         """Where a function's code begins, in memory from now on."""
         self._use(symbol.image)

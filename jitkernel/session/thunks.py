@@ -7,11 +7,19 @@ and stores the result at `ret`.  Start from `thunk_source`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.session.signatures import Signature
 
-__all__ = ["MAX_SCALARS", "arguments_type", "attributes_of", "thunk_source", "timer_source"]
+__all__ = [
+    "MAX_SCALARS",
+    "arguments_type",
+    "attributes_of",
+    "intrinsic_source",
+    "thunk_source",
+    "timer_source",
+]
 
 #: By-value aggregates of more scalars take LLVM seconds to compile.
 MAX_SCALARS = 64
@@ -35,6 +43,30 @@ def thunk_source(name: str, signature: Signature, types: tuple[str, ...]) -> str
     else:
         lines += [f"  %r = {call}", f"  store {result.result} %r, ptr %ret"]
     return "\n".join([*lines, "  ret void", "}", ""])
+
+
+def intrinsic_source(name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
+    """IR of a thunk that calls an intrinsic, which has no address, with `arguments`: types, each
+    with its constant or "" where the value comes from `args`."""
+    types = [type for type, constant in arguments if not constant]
+    struct = arguments_type(tuple(types))
+    lines: list[str] = []
+    given: list[str] = []
+    for type, constant in arguments:
+        if constant:
+            given.append(f"{type} {constant}")
+            continue
+        at = len(lines) // 2
+        lines.append(f"  %p{at} = getelementptr {struct}, ptr %args, i32 0, i32 {at}")
+        lines.append(f"  %a{at} = load {type}, ptr %p{at}")
+        given.append(f"{type} %a{at}")
+    call = f"call {result} @{name}({', '.join(given)})"
+    if result == "void":
+        lines.append(f"  {call}")
+    else:
+        lines += [f"  %r = {call}", f"  store {result} %r, ptr %ret"]
+    head = "define void @jk_thunk(ptr %fn, ptr %args, ptr %ret) {"
+    return "\n".join([head, *lines, "  ret void", "}", ""])
 
 
 def timer_source(name: str, signature: Signature, types: tuple[str, ...]) -> str:

@@ -23,6 +23,13 @@ from jitkernel.languages.llvm.expressions import (
     complaint,
 )
 from jitkernel.languages.llvm.host import Host
+from jitkernel.languages.llvm.intrinsics import (
+    RESULTS,
+    constant_text,
+    is_literal,
+    literal_types,
+    types_named,
+)
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import (
     I8,
@@ -258,7 +265,37 @@ class _Evaluator:
             raise self.unknown(expr, expr.name)
         return self.host.load(variable[0], variable[1])
 
+    def intrinsic(self, expr: Call) -> TypedValue:
+        """A call of one of LLVM's own functions, whose type LLVM tells."""
+        shown = f"@{quote_name(expr.name)}"
+        named = types_named(expr.name)
+        values = [None if is_literal(a) else self.value(a, None, "") for a in expr.arguments]
+        choices = [
+            literal_types(argument, named) if value is None else [str(value.type)]
+            for argument, value in zip(expr.arguments, values, strict=True)
+        ]
+        constants = [constant_text(a) if is_literal(a) else "" for a in expr.arguments]
+        found = self.host.intrinsic(expr.name, choices, constants, [*named, *RESULTS])
+        if found == "unknown":
+            raise self.fail(expr, f"LLVM has no intrinsic {shown}", "llvm.org/docs/LangRef.html")
+        if isinstance(found, str):
+            raise self.fail(
+                expr,
+                f"{shown} has no form that takes these arguments",
+                "write their types: @llvm.ctpop.i32(i32 7)",
+            )
+        given: list[TypedValue | str] = []
+        for argument, value, type in zip(expr.arguments, values, found.parameters, strict=True):
+            if value is None:
+                value = self.value(argument, type, f"{shown} takes {type} there")
+            literal = is_literal(argument) and isinstance(type, IntType)
+            given.append(str(int(value.python)) if literal and type != IntType(1)
+                         else str(value.python).lower() if literal else value)  # fmt: skip
+        return self.host.call_intrinsic(expr.name, found, given)
+
     def call(self, expr: Call) -> TypedValue:
+        if expr.name.startswith("llvm."):
+            return self.intrinsic(expr)
         shown = f"@{quote_name(expr.name)}"
         signature = self.host.signature(expr.name)
         if signature is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from jitkernel.languages.llvm.types import FunctionType, Type
@@ -23,6 +24,21 @@ class Host(Protocol):
         """Where a function (its canonical entry) or a variable stands; None where unknown."""
 
     def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
+
+    def intrinsic(
+        self,
+        name: str,
+        arguments: Sequence[Sequence[str]],
+        constants: Sequence[str],
+        results: Sequence[str],
+    ) -> FunctionType | str:
+        """The type of an intrinsic whose arguments may have these types, best first; "unknown", or
+        "signature" where LLVM has none like that."""
+
+    def call_intrinsic(
+        self, name: str, type: FunctionType, arguments: Sequence[TypedValue | str]
+    ) -> TypedValue:
+        """Call an intrinsic; an argument that is text is a constant."""
 
     def load(self, type: Type, address: int) -> TypedValue: ...
 
