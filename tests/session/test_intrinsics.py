@@ -50,7 +50,7 @@ def test_memory_and_assignment(session: Session) -> None:
 
 
 def test_a_trap_is_a_fault(session: Session) -> None:
-    with pytest.raises(Fault, match="llvm.trap"):
+    with pytest.raises(Fault, match=r"llvm\.trap"):
         session.run("@llvm.trap()")
 
 
