@@ -95,6 +95,30 @@
     return /[-+*/%=<>!&|^~:]/.test(stream.next()) ? "operator" : null;
   }
 
+  // -- indenting ----------------------------------------------------------------------------------
+
+  // What the next line begins with, in columns; null: as many as this one. `state` is that of the
+  // cursor, `after` what stands behind it.
+  const INDENT = {
+    // By brackets, as LLVM prints; labels stand where their function does.
+    llvm(state, after) {
+      const back = /^[\])}]/.test(after) || /^(?:"[^"]*"|[-\w$.]+):/.test(after);
+      return 2 * Math.max(0, state.depth - (back ? 1 : 0));
+    },
+    kaleidoscope: (state, after) => (after || !state.opens ? null : state.column + 2),
+    python: (state, after) => (after || !state.opens ? null : state.column + 4)
+  };
+  // A line after which more follows: its last word.
+  const OPENS = { kaleidoscope: /^(?:then|else|in)$/, python: /^:$/ };
+
+  function follow(state, piece, kind) {
+    if (kind === "comment") return;
+    if (kind !== "string" && /^[[({]$/.test(piece)) state.depth += 1;
+    if (kind !== "string" && /^[\])}]$/.test(piece)) state.depth = Math.max(0, state.depth - 1);
+    const opens = OPENS[state.mode];
+    if (opens) state.opens = opens.test(piece);
+  }
+
   // -- a cell -------------------------------------------------------------------------------------
 
   const MODES = { llvm, kaleidoscope, python };
@@ -104,8 +128,9 @@
   function parser(name, comment) {
     return {
       name,
-      languageData: { commentTokens: { line: comment } },
-      startState: () => ({ mode: name, head: true, quotes: "", name: false }),
+      // What is typed alone in its line moves to its place: a closing bracket, a label.
+      languageData: { commentTokens: { line: comment }, indentOnInput: /^\s*(?:[\])}]|[-\w$.]+:)$/ },
+      startState: () => ({ mode: name, head: true, quotes: "", name: false, depth: 0, column: 0, opens: false }),
       token(stream, state) {
         if (state.head && stream.sol()) {
           const magic = stream.match(/^\s*%%(\w+)(.*)/);
@@ -120,9 +145,13 @@
           }
           if (stream.string.trim()) state.head = false;
         }
+        if (stream.sol()) state.column = stream.indentation();
         if (!state.quotes && stream.eatSpace()) return null;
-        return MODES[state.mode](stream, state);
-      }
+        const kind = MODES[state.mode](stream, state);
+        follow(state, stream.current(), kind);
+        return kind;
+      },
+      indent: (state, after) => (state.quotes ? null : INDENT[state.mode](state, after))
     };
   }
 

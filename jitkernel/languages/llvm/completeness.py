@@ -41,7 +41,8 @@ def is_complete(source: str) -> Completeness:
     if statements[0].kind is Kind.CELL_MAGIC:
         # As in IPython: a blank line ends the cell that a cell magic begins.
         ended = "\n" in statements[0].text and source.endswith("\n\n")
-        return Completeness("complete") if ended else Completeness("incomplete")
+        body = statements[0].text.partition("\n")[2]
+        return Completeness("complete") if ended else Completeness("incomplete", _inside(body))
     if last.kind is Kind.LABEL:
         return Completeness("incomplete", "  ")
     if last.kind is Kind.SHELL and source.rstrip(" \t").endswith("\\"):
@@ -53,6 +54,12 @@ def is_complete(source: str) -> Completeness:
     except CompileError:
         return Completeness("invalid")
     return Completeness("complete")
+
+
+def _inside(source: str) -> str:
+    """The indent of the next line of a body: nothing where no bracket is open."""
+    _, problems = scan(source)
+    return _indent(source) if problems and all(p.incomplete for p in problems) else ""
 
 
 def _indent(source: str) -> str:
