@@ -20,7 +20,8 @@ __all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"
 _HEAD = re.compile(
     rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
     rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>.+?)"
-    rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|Pass .* ignored) \*\*\*\n",
+    rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|"
+    rb"Pass (?P<gone>.+?) invalidated|Pass .* ignored) \*\*\*\n",
     re.M,
 )
 _RUNNING = re.compile(r" Running pass \d+ (.+?) on ")
@@ -55,6 +56,12 @@ def read_changes(log: bytes) -> list[Change]:
         if head["start"]:
             if not found:
                 found.append(Change("", "[module]", head.end(), stop))
+        elif head["gone"]:  # a pass that removed what it ran on, a loop: no text is logged
+            if b"PassManager<" in head["gone"] or b"Adaptor" in head["gone"]:
+                continue  # what ran it
+            found.append(
+                Change(head["gone"].decode("utf-8", "replace"), "", head.end(), head.end())
+            )
         elif head["title"]:
             title, unit = head["title"].decode("utf-8", "replace"), head["unit"].decode()
             same = bool(head["same"] or head["out"])

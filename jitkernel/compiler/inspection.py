@@ -48,7 +48,8 @@ class Inspection:
     """One compile, watched.
 
     `before` and `after` are the whole module, before the first pass and after the last; `object` is
-    what became of it.  `ran` counts the passes over IR that ran, with `spent` nanoseconds.
+    what became of it.  `ran` counts the passes over IR that ran, with `spent` nanoseconds, -1
+    where that could not be measured.
     `whole` says whether the text of an IR step is the module's (else the unit's alone).
     """
 

@@ -86,7 +86,8 @@ def inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]
         changed = [row for row in rows if row[3]]
         ran = [row for row in rows if row[0] and row[2] < answer["border"]]
         answer["ran"] = len(ran)
-        answer["spent"] = sum(max(row[-1], 0) for row in ran)
+        measured = [row[-1] for row in ran if row[-1] >= 0]
+        answer["spent"] = sum(measured) if measured else -1
         answer["steps"] = changed
         return answer, text
     finally:

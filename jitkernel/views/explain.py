@@ -20,10 +20,10 @@ from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.names import bare, written
 from jitkernel.views.object import object as object_view
 from jitkernel.views.parts import parts
-from jitkernel.views.passes import changed_steps, look, object_note, untouched
+from jitkernel.views.passes import changed_steps, look, object_note, spent_text, untouched
 from jitkernel.views.target import find
 from jitkernel.views.timeline import timeline
-from jitkernel.views.view import View, listing, paragraph, prose, table, time_text
+from jitkernel.views.view import View, listing, paragraph, prose, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
@@ -159,8 +159,7 @@ def _written(session: Session, number: int, only: str) -> View:
 def _passes(session: Session, number: int, seen: Inspection, symbol: str) -> View:
     steps = [s for s in changed_steps(seen, symbol) if s.lines]
     head = (
-        f"{len(steps)} of {seen.ran} passes changed it; all passes took {time_text(seen.spent)}. "
-        "Each step was verified."
+        f"{len(steps)} of {seen.ran} passes changed it; {spent_text(seen)}. Each step was verified."
         if all(s.step.verified for s in steps)
         else f"{len(steps)} of {seen.ran} passes changed it"
     )

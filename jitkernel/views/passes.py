@@ -26,7 +26,7 @@ from jitkernel.views.view import View, escape, preformatted, prose, table, time_
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["Changed", "changed_steps", "look", "object_note", "passes", "untouched"]
+__all__ = ["Changed", "changed_steps", "look", "object_note", "passes", "spent_text", "untouched"]
 
 _LINES = 200  # of a step's diff
 _STEPS = 400  # shown
@@ -121,10 +121,7 @@ def passes(
     elif symbol:
         steps = [s for s in steps if s.lines]
     shown = (written(symbol) + ", " if symbol else "") + f"cell {number}"
-    head = (
-        f"{shown}: {every} of {seen.ran} passes changed the module; "
-        f"all passes took {time_text(seen.spent)}"
-    )
+    head = f"{shown}: {every} of {seen.ran} passes changed the module; {spent_text(seen)}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
     rows = [_row(s) for s in steps]
@@ -180,6 +177,13 @@ def _no_such(only: str, seen: Inspection) -> str:
     words = f"; did you mean {near[0]}?" if near else ""
     listed = f": those were {', '.join(names)}" if names else ""
     return f"no pass called {only} changed anything{words}{listed}"
+
+
+def spent_text(seen: Inspection) -> str:
+    """How long all passes took, where the system told."""
+    if seen.spent < 0 and seen.ran:
+        return "their times could not be measured"
+    return f"all passes took {time_text(max(seen.spent, 0))}"
 
 
 def untouched(seen: Inspection, symbol: str = "") -> str:

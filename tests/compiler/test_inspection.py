@@ -118,6 +118,33 @@ def test_times_are_told_for_every_step(inspector: Inspector) -> None:
     assert 0 < sum(step.nanoseconds for step in seen.ir) <= seen.spent
 
 
+RECURSION = """
+define i64 @depth(i64 %n) {
+  %more = icmp ne i64 %n, 0
+  br i1 %more, label %go, label %done
+go:
+  %less = sub i64 %n, 1
+  %r = call i64 @depth(i64 %less)
+  %s = add i64 %r, 1
+  ret i64 %s
+done:
+  ret i64 0
+}
+"""
+
+
+def test_times_where_a_pass_removes_a_loop() -> None:
+    """LLVM logs no text for it, and its pass managers end with it."""
+    inspector = Inspector()
+    try:
+        seen = inspector.inspect(Request(RECURSION))
+    finally:
+        inspector.close()
+    assert "br " not in seen.after.partition("@depth(")[2].partition("}")[0]
+    assert all(step.nanoseconds >= 0 for step in seen.ir) and seen.spent > 0
+    assert not any("invalidated" in step.text for step in seen.steps)
+
+
 def test_one_function_among_many(inspector: Inspector, pool: CompilerPool) -> None:
     """Of a large module one function's steps alone, still with the whole module verified."""
     many = "".join(
