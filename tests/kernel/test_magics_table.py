@@ -4,6 +4,8 @@ import pytest
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
+from jitkernel.kernel.magics import MAGICS
+from jitkernel.kernel.magics.groups import grouped
 from jitkernel.kernel.magics.habits import HABITS
 from jitkernel.kernel.magics.program import targets
 from jitkernel.kernel.magics.table import help_text, parse
@@ -136,3 +138,12 @@ def test_a_cell_magic_keeps_line_numbers() -> None:
     assert call.body == "\n\n@f()\n"
     assert magics.cell_magic("%time @f()") is None
     assert magics.cell_magic("; %%time\n@f()") is None
+
+
+def test_help_lists_every_magic_once_the_most_used_first() -> None:
+    groups = grouped(MAGICS)
+    names = [magic.name for _, members in groups for magic in members]
+    assert sorted(names) == sorted(magic.name for magic in MAGICS)
+    assert groups[0][0] == "Every day" and names[0] == "cells" and "asm" in names[:5]
+    title, rest = groups[-1]
+    assert title == "The rest" and len(rest) < 10  # a new magic belongs to what it is for

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.groups import grouped
 from jitkernel.kernel.magics.table import Argument, Magic, help_text, usage
 from jitkernel.views.view import join, listing, table
 
@@ -145,16 +146,19 @@ def help(frontend: Frontend, arguments: Any) -> None:
             raise UsageError(f"no help for {topic}")
         frontend.display(view)
         return
-    rows = [(_marked(m), _first_sentence(m.help), usage(m).removeprefix("usage: ")) for m in MAGICS]
-    magics = table("Magics", ("magic", "what it does", "how"), rows)
-    frontend.display(join([magics, listing("Cells", CELLS)]))
+    tables = [
+        table(title, ("magic", "what it does", "how"), [_row(m) for m in members])
+        for title, members in grouped(MAGICS)
+    ]
+    frontend.display(join([listing("Cells", CELLS), *tables]))
 
 
 def lsmagic(frontend: Frontend, arguments: Any) -> None:
     from jitkernel.kernel.magics import MAGICS
 
-    line = "  ".join("%" + m.name for m in MAGICS if m.form != "cell")
-    cell = "  ".join("%%" + m.name for m in MAGICS if m.form != "line")
+    magics = [m for _, members in grouped(MAGICS) for m in members]
+    line = "  ".join("%" + m.name for m in magics if m.form != "cell")
+    cell = "  ".join("%%" + m.name for m in magics if m.form != "line")
     frontend.print(f"{line}\n{cell}\n%name? helps.")
 
 
@@ -163,10 +167,18 @@ def quickref(frontend: Frontend, arguments: Any) -> None:
 
     width = max(len(usage(m)) for m in MAGICS if len(usage(m)) < 60)
     lines = [CELLS, ""]
-    for magic in MAGICS:
-        how = usage(magic).removeprefix("usage: ")
-        lines.append(f"{how:<{width}}  {_first_sentence(magic.help)}")
+    for title, members in grouped(MAGICS):
+        lines += [title, ""]
+        for magic in members:
+            how = usage(magic).removeprefix("usage: ")
+            lines.append(f"{how:<{width}}  {_first_sentence(magic.help)}")
+        lines.append("")
     frontend.page(listing("jitkernel, in short", "\n".join(lines)))
+
+
+def _row(magic: Magic) -> tuple[str, str, str]:
+    how = usage(magic).removeprefix("usage: ")
+    return _marked(magic), _first_sentence(magic.help), how
 
 
 def _marked(magic: Magic) -> str:
