@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
+from jitkernel.arena.writes import Writes
 from jitkernel.errors import ArenaFull, JitError
 
 __all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
@@ -91,6 +92,7 @@ class Arena:
         self.fd = _memfd(capacity)
         self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self.view = memoryview(self._map)
+        self.writes = Writes(self)
         self.zones: dict[str, Zone] = {}
         regions = [
             Region("runtime.text", self.base, self.base + RUNTIME_TEXT, "rx"),
@@ -329,6 +331,7 @@ class Arena:
     def close(self) -> None:
         """Unmap and close the slab; extents are gone."""
         if self.fd >= 0:
+            self.writes.close()
             self.view.release()
             self._map.close()
             os.close(self.fd)

@@ -1,14 +1,18 @@
 """What a zone held when somebody last looked, and what differs since.  Start from `Mirror`.
 
-Pieces of 64 KB are compared with a copy (about 0.06 ms a megabyte); of those that differ the pages
+Pieces of 64 KB are compared with a copy (about 0.14 ms a megabyte); of those that differ the pages
 are told.  Pages that hold no memory read as zero and are not read: that would allocate them.
+
+In a large zone a piece that did not differ is protected (writes.py), and not compared again until
+somebody wrote to it: what is written again and again costs no faults, what never is no comparison.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jitkernel.arena.arena import PAGE, Arena
@@ -16,6 +20,8 @@ from jitkernel.arena.arena import PAGE, Arena
 __all__ = ["Mirror", "Seen"]
 
 _PIECE = 16 * PAGE
+_LONGEST = 64  # looks
+_LARGE = 4 << 20  # bytes from which on it pays to ask who wrote before any are compared
 _ZEROS = bytes(PAGE)
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -43,12 +49,17 @@ class Mirror:
         self.limit = limit
         self._known: dict[int, tuple[int, bytes]] = {}  # by piece: address and bytes, of what holds
         self._stop = self._zone.start  # where the zone ended at the last look
-        first = ctypes.c_char.from_buffer(arena.view)
-        self._slab = ctypes.addressof(first) - arena.base  # of this process, for an address of 0
+        self._slab = arena.writes.window
+        # Pieces that are as in `_known` unless `arena.writes` tells that they were written.
+        self._settled: set[int] = set()
+        self._looks = 0
+        self._waits: dict[int, tuple[int, int]] = {}  # by piece: until which look, for how many
+        arena.writes.join(self)
 
     def note(self, address: int, content: bytes) -> None:
         """A page was this at the last look; the bytes after `content` were zero."""
         index = address - (address - self._zone.start) % _PIECE
+        self._settled.discard(index)
         start, known = self._known.get(index, (index, b""))
         data = bytearray(known.ljust(address - start + PAGE, b"\0"))
         data[address - start : address - start + PAGE] = content.ljust(PAGE, b"\0")
@@ -65,33 +76,99 @@ class Mirror:
             return []
         found: list[Seen] = []
         stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
-        now = self._held(stop)
-        for index in known.keys() - now.keys():  # given back to the system
-            now[index] = (index, index)
+        large = stop - self._zone.start >= _LARGE
+        clean = arena.writes.clean(self._zone.start, stop, self) if large else []
+        self._slab = arena.writes.window
+        now: dict[int, tuple[int, int]] = {}
+        for start, end in self._doubtful(clean, stop):
+            now.update(self._held(start, end))
+            # what was given back to the system meanwhile
+            pieces = range(start, end, _PIECE)
+            gone = pieces if len(pieces) < len(known) else known.keys()
+            for index in [i for i in gone if start <= i < end and i in known and i not in now]:
+                now[index] = (index, index)
+        self._looks += 1
+        for index in self._settled.intersection(now):
+            if not _within(clean, index, index + _PIECE):
+                self._wait(index)
+        self._settled.difference_update(now)
+        same = []
         for index, (low, high) in sorted(now.items()):
-            start, old = known.get(index, (low, b""))
-            if start == low and len(old) == high - low and high <= before:
-                if not _memcmp(self._slab + low, old, high - low):
-                    continue
-            new = bytes(arena.view[low - arena.base : high - arena.base])
-            first = min(low, start if old else low)
-            last = max(high, start + len(old))
-            for at in range(first - first % PAGE, last, PAGE):
-                was, is_now = _page(start, old, at, before), _page(low, new, at, stop)
-                if was != is_now:
-                    found.append(Seen(at, was, is_now))
-            if new:
-                known[index] = (low, new)
-            else:
-                del known[index]
+            seen = self._compare(index, low, high, before, stop)
+            found += seen
+            if low == index and high == index + _PIECE:
+                if _within(clean, low, high):
+                    self._settled.add(index)
+                elif not seen and self._waits.get(index, (0, 0))[0] <= self._looks:
+                    same.append((low, high))
+        if large and same and arena.writes.protect(_joined(same), self):
+            for low, high in same:  # once more: it may have been written just before
+                if seen := self._compare(low, low, high, before, stop):
+                    found = sorted([*found, *seen])
+                else:
+                    self._settled.add(low)
         self._stop = stop
         return found
 
-    def _held(self, stop: int) -> dict[int, tuple[int, int]]:
-        """The pieces that hold memory, each with where that begins and ends."""
+    def _wait(self, index: int) -> None:
+        """A protected piece was written, which cost its writer a fault a page: do without for a
+        while, longer each time."""
+        wait = min(2 * self._waits.get(index, (0, 1))[1], _LONGEST)
+        self._waits[index] = (self._looks + wait, wait)
+
+    def unsettle(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Others found these clean only now: what this one knows of them may be older."""
+        first = self._zone.start
+        for start, stop in ranges:
+            pieces = range(start - (start - first) % _PIECE, stop, _PIECE)
+            if len(pieces) > len(self._settled):
+                self._settled = {index for index in self._settled if index not in pieces}
+            else:
+                self._settled.difference_update(pieces)
+
+    def _doubtful(self, clean: list[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
+        """Where to look: whole pieces, without those that are settled and clean."""
+        start, settled = self._zone.start, self._settled
+        at = start
+        for low, high in clean:
+            for index in range(low + (start - low) % _PIECE, high - _PIECE + 1, _PIECE):
+                if index in settled:
+                    if index > at:
+                        yield at, index
+                    at = index + _PIECE
+        if at < stop:
+            yield at, stop
+
+    def _compare(self, index: int, low: int, high: int, before: int, stop: int) -> list[Seen]:
+        """The pages of a piece that differ; what is now is remembered.
+
+        It holds memory from `low` to `high`; the zone ended at `before`, and ends at `stop` now.
+        """
+        arena, known = self._arena, self._known
+        start, old = known.get(index, (low, b""))
+        if start == low and len(old) == high - low and high <= before:
+            if not _memcmp(self._slab + low, old, high - low):
+                return []
+        new = bytes(arena.view[low - arena.base : high - arena.base])
+        first = min(low, start if old else low)
+        last = max(high, start + len(old))
+        found = []
+        for at in range(first - first % PAGE, last, PAGE):
+            was, is_now = _page(start, old, at, before), _page(low, new, at, stop)
+            if was != is_now:
+                found.append(Seen(at, was, is_now))
+        if new:
+            known[index] = (low, new)
+        else:
+            known.pop(index, None)
+        return found
+
+    def _held(self, begin: int, stop: int) -> dict[int, tuple[int, int]]:
+        """The pieces from `begin` to `stop` that hold memory, each with where that begins and
+        ends."""
         start = self._zone.start
         found: dict[int, tuple[int, int]] = {}
-        for at, end in self._segments(start, stop):
+        for at, end in self._segments(begin, stop):
             while at < end:
                 index = at - (at - start) % _PIECE
                 until = min(index + _PIECE, end)
@@ -112,6 +189,23 @@ class Mirror:
                 return
             at = min(os.lseek(arena.fd, data, os.SEEK_HOLE), end)
             yield arena.base + data, arena.base + at
+
+
+def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
+    """Whether one of the ordered ranges has all from `low` to `high`."""
+    at = bisect_right(ranges, (low, 1 << 64)) - 1
+    return at >= 0 and high <= ranges[at][1]
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ordered ranges, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        if found and found[-1][1] == start:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
 
 
 def _page(start: int, data: bytes, at: int, stop: int) -> bytes:

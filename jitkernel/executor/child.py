@@ -31,6 +31,9 @@ F_DUPFD_CLOEXEC = 1030
 LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
 SIG_DFL = 0
+SYS_USERFAULTFD = 323  # what follows: see arena/writes.py
+UFFDIO_API, UFFDIO_REGISTER = 0xC018AA3F, 0xC020AA00
+UFFD_API, WP_ASYNC, WP_SHMEM, MODE_WP, USER_MODE_ONLY = 0xAA, 1 << 15, 1 << 12, 2, 1
 QUERY, FIXED_ADDRESSES = 0xFFFFFFFF, 0x40000  # personality(2)
 #: glibc picks these by CPU at load time; their names are not where their code is.
 BY_CPU = (
@@ -134,6 +137,25 @@ def put(name: str, value: int) -> None:
 
 def answer(op: int, seq: int, status: int = 0, payload: bytes = b"") -> None:
     os.write(control_socket, HEAD.pack(op, seq, os.getpid(), status, 0, 0, 0, 0) + payload)
+
+
+def let_protect(span: tuple[int, int], high: int) -> None:
+    """Let the kernel process protect what is mapped there, to learn what is written; and give it
+    pages on which it sees whether this process forked: a child's writes it would not learn of."""
+    fd = libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC | USER_MODE_ONLY)
+    if fd < 0:
+        return  # not allowed, or not there: all is compared then
+    start, stop = span
+    api = ctypes.create_string_buffer(struct.pack("<3Q", UFFD_API, WP_ASYNC | WP_SHMEM, 0), 24)
+    area = ctypes.create_string_buffer(struct.pack("<4Q", start, stop - start, MODE_WP, 0), 32)
+    if libc.ioctl(fd, long(UFFDIO_API), api) == 0 == libc.ioctl(fd, long(UFFDIO_REGISTER), area):
+        keep(fd, high)
+        at = map_pages(None, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+        libc.mlock(pointer(at), ctypes.c_size_t(8192))
+        for page in (at, at + 4096):
+            ctypes.c_char.from_address(page).value = b"\1"
+        put("canaries", at)
+    os.close(fd)
 
 
 def start_lifeline(fd: int, argv: list[str], area: int) -> None:
@@ -335,6 +357,7 @@ def main() -> NoReturn:
     for name, value in setup["control"].items():
         put(name, value)
     os.close(setup["memory"])
+    let_protect(setup["protect"], high)
     control_socket = keep(first, high)
     os.close(first)
     limit(RLIMIT_CORE, 0)

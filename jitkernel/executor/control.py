@@ -124,6 +124,8 @@ _CONTROL = (
     "reaper_path",
     "reaper_argv",
     "reaper_envp",
+    # what tells of writes to the arena: two pages that only a fork changes, 0 where that is not had
+    "canaries",
 )
 
 _RECORD = (

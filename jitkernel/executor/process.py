@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import control
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
@@ -27,6 +28,7 @@ from jitkernel.executor.records import (
 )
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, control_words
+from jitkernel.executor.tracking import Tracking
 from jitkernel.executor.waking import Waking
 
 __all__ = ["Executor"]
@@ -74,6 +76,7 @@ class Executor:
         self._talk.on_output, self._talk.on_input = on_output, on_input
         self._talk.on_ready = self._ready
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
+        self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started
         self._unwind = (0, 0)
@@ -159,6 +162,7 @@ class Executor:
             "reaper_area": self._address + control.REAPER_AT,
             "memory_limit": self.settings.memory_limit,
             "libraries": self._services.libraries,
+            "protect": _span(regions),
         }
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self._services.env, self._services.cwd
@@ -178,6 +182,7 @@ class Executor:
         """End the process and all that it started."""
         self._talk.detach()
         self._talk.close()
+        self._tracking.close()
 
     def _running(self) -> Spawned:
         if self._talk.child is None:
@@ -359,6 +364,12 @@ class Executor:
             return 0
         return max(links - 2 - _OWN_THREADS, 0)
 
+    def page_table(self) -> PageTable | None:
+        """What tells which pages of the arena the program wrote; None where it cannot be told."""
+        if self.busy or self.threads:
+            return None  # what the system writes for a thread by and by it notes when it begins
+        return self._tracking.table(self.pid, self._get("canaries"))
+
     def park(self) -> None:
         """Stop the program's own threads at their next instruction of session code."""
         self._ask(_PARK, b"")
@@ -424,3 +435,9 @@ class Executor:
 
     def _get(self, name: str) -> int:
         return int(_WORD.unpack_from(self._view, self._data + control.FIELDS[name])[0])
+
+
+def _span(regions: Sequence[Any]) -> tuple[int, int]:
+    """From where to where constants and globals lie in the arena."""
+    kept = [region for region in regions if region.name in ("rodata", "data")]
+    return min(region.start for region in kept), max(region.stop for region in kept)

@@ -150,6 +150,7 @@ class Engine:
             executor.on_respawn = self._replaced
             executor.stopping = lambda: self.stopping
             executor.start()
+            self.arena.writes.runner = executor.page_table
             self._linker, self._executor = linker, executor
 
     def close(self) -> None:
