@@ -105,6 +105,7 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
     places: list[tuple[str, int] | None] = []
     needs: dict[str, tuple[int, int]] = {}
     frames: list[int] = []
+    ends = _ends(obj)
     index = -1
     for name, kind, flags, _, _, size, _, _, align, _ in obj.sections:
         index += 1
@@ -135,6 +136,8 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
             raise LinkError(
                 f"section {obj.section_name(index)}: alignment {align} is not a power of 2"
             )
+        if zone == "text" and (index, size) in ends:
+            size += 1  # a function without code: a trap is what its callers reach
         if size == 0:
             places.append((zone, 0))
             continue
@@ -144,6 +147,16 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
         needs[zone] = (offset + size, align if align > most else most)
         places.append((zone, offset))
     return Layout(places, needs, frames)
+
+
+def _ends(obj: ElfObject) -> set[tuple[int, int]]:
+    """Where symbols without a size lie: section and offset.  A function that is just
+    `unreachable` is such a one."""
+    return {
+        (section, value)
+        for _, info, _, section, value, size in obj.symbols
+        if not size and info & 15 in (c.STT_FUNC, c.STT_NOTYPE) and section
+    }
 
 
 def initialisers(

@@ -202,7 +202,7 @@ class Placing:
                     image.adopted += (block,)
 
     def copy(self) -> None:
-        """Copy the sections; what lies between two of them becomes int3 or zero."""
+        """Copy the sections; what lies between two of them, or behind code, is int3 or zero."""
         view, base, obj, starts = self.view, self.base, self.obj, self.starts
         raw, sections, arena = obj.data, obj.sections, self.bind.arena
         ends = dict(starts)
@@ -224,6 +224,8 @@ class Placing:
                 arena.zero(address, size)
             else:
                 view[address - base : address - base + size] = raw[source : source + size]
+        if (text := self.image.text) is not None:
+            view[ends["text"] - base : text.stop - base] = b"\xcc" * (text.stop - ends["text"])
         if self.pieces and self.write_data:
             for section, ranges in self.pieces.items():
                 content = obj.content(section)

@@ -184,7 +184,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
         return (
             "an illegal instruction (llvm.trap or unreachable code?)"
             if name == "SIGILL"
-            else "a trap (int3)"
+            else "a trap (int3): llvm.debugtrap, or `unreachable` was reached"
         )
     return f"{name}: {_MEANING.get(name, 'a signal')}"
 
