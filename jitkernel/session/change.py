@@ -65,7 +65,9 @@ class Change:
     what was known of its type; `infos` what a missing one was taken for before; `whys` has what
     calls of a missing one said.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
-    `added`.  `pages` are bytes of the data zone as they were before, by address.  `results` finds
+    `added`.  `pages` are bytes of the data zone as they were before, by address, `lost` ranges of
+    it that were written and of which nothing was kept; `left` are those of the change
+    that it takes back, which are as that left them.  `results` finds
     the last result before, `values` are those of cells that left.  `effects` say what the run did
     that is no part of the program.
 
@@ -88,6 +90,8 @@ class Change:
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
     pages: dict[int, bytes] = field(default_factory=dict)
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    left: list[tuple[int, int]] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     ghosts: list[Symbol] = field(default_factory=list)
     haunts: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
@@ -106,6 +110,7 @@ class Change:
             or self.moved
             or self.types
             or self.pages
+            or self.lost
         )
 
     @property
@@ -126,6 +131,11 @@ class Change:
                     piece = self.pages[at][: address + len(merged) - at]
                     merged[at - address : at - address + len(piece)] = piece
             self.pages[address] = bytes(merged)
+
+    def lose_pages(self) -> None:
+        """Keep no old bytes any more: those places are lost."""
+        self.lost += sorted((at, at + len(old)) for at, old in self.pages.items())
+        self.pages.clear()
 
 
 def title(number: int, source: str) -> str:

@@ -294,22 +294,29 @@ class Session(Core):
         cell: int | None = None,
         name: str = "",
         cascade: bool = False,
+        partial: bool = False,
     ) -> list[str]:
         """Take the last `count` runs or evictions back; a sentence for each.
 
         `cell` takes back that cell's run alone, `name` the last one that defined a symbol; later
         runs may not build on it, unless `cascade` takes those back too.  Raises UsageError, and
         EvictError with the runs that are in the way.
+
+        Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
+        what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
         with self.turn():
             if cell is not None or name:
-                return undo_one(self, cell, name.removeprefix("@"), cascade)
-            return undo(self, count)
+                return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
+            return undo(self, count, partial)
 
-    def redo(self, count: int = 1) -> list[str]:
-        """Do again what the last `count` undos took back, until something new is run."""
+    def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
+        """Do again what the last `count` undos took back, until something new is run.
+
+        `partial` as for `undo`.
+        """
         with self.turn():
-            return redo(self, count)
+            return redo(self, count, partial)
 
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
         """Free what nobody can reach: cells whose definitions have all been replaced and that

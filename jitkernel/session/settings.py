@@ -23,6 +23,9 @@ class SessionSettings:
     writes to it after each cell (else when the session closes), so that a session whose process was
     killed is there up to its last cell.
 
+    `undo_data` is how much of the data zone an undo can bring back whatever a run wrote there; four
+    times as many bytes of old values are kept for all steps together.
+
     `object_cache` keeps compiled code on disk for other sessions of this user (a kernel does; a
     library writes to nobody's home unasked).  `context` is `throwaway`, `shared` or `kept`.
     """

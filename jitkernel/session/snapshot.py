@@ -1,7 +1,8 @@
 """What the data zone held before each run.  Start from `DataShadow`.
 
 Pages are compared with a copy as of when the last run began (arena/mirror.py); only those that
-changed are kept, in the record of the run that changed them.
+changed are kept, in the record of the run that changed them.  Of data beyond the copy's limit it is
+known whether it was written (arena/marks.py), and what was there before is lost.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from mmap import PAGESIZE
 
 from jitkernel.arena import Arena
+from jitkernel.arena.marks import Marks, Range
 from jitkernel.arena.mirror import Mirror
 
 __all__ = ["CHUNK", "DataShadow"]
@@ -19,18 +21,24 @@ CHUNK = PAGESIZE
 
 
 class DataShadow:
-    """What the data zone held at the last `changes`, up to `limit` bytes of it."""
+    """What the data zone held at the last `changes`, up to `limit` bytes of it.
+
+    `lost` is the live data beyond those that was written since somebody took that.
+    """
 
     def __init__(self, arena: Arena, limit: int):
-        self._arena = arena
+        self._arena, self.limit = arena, limit
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
+        self._marks = Marks(arena, "data", limit)
+        self._lost: list[Range] = []
 
     def changes(self) -> list[tuple[int, bytes]]:
         """`(address, old bytes)` of what changed since the last call; what is now is remembered.
 
         Of pages that differ, those where something is live; freed data is filled anew.
         """
+        self._lost += self._marks.look()
         found = [seen for seen in self._mirror.look() if seen.was]
         if not found:
             return []
@@ -49,9 +57,15 @@ class DataShadow:
                 kept.append((address, was))
         return kept
 
+    def lost(self) -> list[Range]:
+        """What was written beyond the limit up to the last `changes`; told once."""
+        lost, self._lost = self._lost, []
+        return lost
+
     def forget(self) -> None:
         """Remember what is now, and report nothing."""
         self.changes()
+        self._lost.clear()
 
     def read(self, pages: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
         """What is now where those bytes were."""

@@ -9,6 +9,7 @@ from jitkernel.session.cell import cells_words
 from jitkernel.session.change import Change
 from jitkernel.session.effects import lasting
 from jitkernel.session.eviction import listed
+from jitkernel.session.losses import lost_words, refuse_losses
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -16,17 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["redo", "undo", "undo_one"]
 
 
-def undo(session: Core, count: int) -> list[str]:
+def undo(session: Core, count: int, partial: bool = False) -> list[str]:
     """Take the last `count` changes back; a sentence for each.
 
-    Raises UsageError where there are none, or fewer: nothing is taken back then.
+    Raises UsageError where there are none, or fewer, or where data could not be taken back too,
+    unless `partial`: nothing is taken back then.
     """
     history = session.history
     _enough(count, history.count(), "undo")
+    if not partial:
+        refuse_losses(session, [c for c in history if not c.is_empty][:count], "undo")
     return [_taken(session, history.latest()) for _ in range(count)]
 
 
-def undo_one(session: Core, cell: int | None, name: str, cascade: bool) -> list[str]:
+def undo_one(
+    session: Core, cell: int | None, name: str, cascade: bool, partial: bool = False
+) -> list[str]:
     """Take one change back, with those that build on it where `cascade` says so."""
     history = session.history
     change = history.find(cell) if cell is not None else history.find_name(name)
@@ -38,13 +44,18 @@ def undo_one(session: Core, cell: int | None, name: str, cascade: bool) -> list[
             "Nothing was undone. --cascade takes those back too",
             words,
         )
-    return [_taken(session, c) for c in [*(o.change for o in reversed(later)), change]]
+    changes = [*(o.change for o in reversed(later)), change]
+    if not partial:
+        refuse_losses(session, changes, "undo")
+    return [_taken(session, c) for c in changes]
 
 
-def redo(session: Core, count: int) -> list[str]:
+def redo(session: Core, count: int, partial: bool = False) -> list[str]:
     """Do the last `count` undone changes again; a sentence for each."""
     history = session.history
     _enough(count, len(history.undone), "redo")
+    if not partial:
+        refuse_losses(session, history.undone_last(count), "redo")
     said: list[str] = []
     for _ in range(count):
         change, inverse, heap = history.redo()
@@ -58,9 +69,12 @@ def redo(session: Core, count: int) -> list[str]:
 
 def _taken(session: Core, change: Change) -> str:
     left = lasting(session.program, change)
+    lost = lost_words(session, [change])
     change, inverse, heap = session.history.undo_one(change)
     _results(session, change, inverse)
     words = f"undone: {change.title}" + _into_heap(heap)
+    if lost:
+        words += f"; left as it is now: {lost}"
     if left:
         words += f"; not undone: {left}"
     return words + _destroyed(inverse)

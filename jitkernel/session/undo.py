@@ -12,6 +12,7 @@ from jitkernel.errors import UsageError
 from jitkernel.linker import Image
 from jitkernel.session.change import Change
 from jitkernel.session.dependence import Obstacle, footprint, obstacles, patch
+from jitkernel.session.losses import apart, beyond
 from jitkernel.session.program import Program
 from jitkernel.session.reverting import forget, revert
 from jitkernel.session.snapshot import DataShadow
@@ -50,6 +51,10 @@ class UndoHistory:
     def every(self) -> Iterator[Change]:
         """What could be undone or done again."""
         return chain(self._done, self._undone)
+
+    def undone_last(self, count: int) -> list[Change]:
+        """What the next `count` redos would take back."""
+        return self._undone[-count:]
 
     @property
     def titles(self) -> list[str]:
@@ -204,14 +209,19 @@ class UndoHistory:
         inverse = revert(program, change)
         inverse.remember(now)
         inverse.remember(late)
+        inverse.lost, inverse.left = change.left + shadow.lost(), change.lost
         shadow.forget()
         to.append(inverse)
         return change, inverse, heap
 
     def _note(self) -> None:
         """What data changed until now belongs to the last change, and nothing can be redone."""
-        pages = self._shadow.changes()
-        if pages:
+        pages, lost = self._shadow.changes(), self._shadow.lost()
+        if pages or lost:
             self.forget_undone()
-        if pages and self._done:
-            self._done[-1].remember(pages)
+        if self._done:
+            if pages:
+                self._done[-1].remember(pages)
+            self._done[-1].lost += apart(lost, self._done[-1])
+            for change in beyond(self._done, 4 * self._shadow.limit):
+                change.lose_pages()

@@ -93,17 +93,21 @@ def undo(frontend: Frontend, arguments: Any) -> None:
             raise UsageError(
                 f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
             )
-        said = frontend.session.undo(name=bare(what), cascade=arguments.cascade)
+        said = frontend.session.undo(
+            name=bare(what), cascade=arguments.cascade, partial=arguments.partial
+        )
     elif cell is not None:
-        said = frontend.session.undo(cell=cell, cascade=arguments.cascade)
+        said = frontend.session.undo(
+            cell=cell, cascade=arguments.cascade, partial=arguments.partial
+        )
     else:
-        said = frontend.session.undo(int(what or 1))
+        said = frontend.session.undo(int(what or 1), partial=arguments.partial)
     for sentence in said:
         frontend.print(sentence)
 
 
 def redo(frontend: Frontend, arguments: Any) -> None:
-    for sentence in frontend.session.redo(arguments.count):
+    for sentence in frontend.session.redo(arguments.count, partial=arguments.partial):
         frontend.print(sentence)
 
 
@@ -214,6 +218,7 @@ MAGICS = (
             ),
             Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
             Argument("--cascade", "the later runs that build on it too", "flag"),
+            Argument("--partial", "leave data of which too much was written as it is", "flag"),
             Argument("-l --list", "show what can be undone", "flag"),
         ),
         example="%undo --cell 5",
@@ -222,7 +227,10 @@ MAGICS = (
         "redo",
         "Do again what %undo took back, until something new is run.",
         redo,
-        (Argument("count", "how many", "?", int, 1),),
+        (
+            Argument("count", "how many", "?", int, 1),
+            Argument("--partial", "as for %undo", "flag"),
+        ),
     ),
     Magic(
         "reset",

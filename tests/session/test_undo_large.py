@@ -1,0 +1,163 @@
+"""Undo and redo where a run wrote more data than is kept: whole, or refused, or told."""
+
+from __future__ import annotations
+
+import pytest
+
+from jitkernel.arena import Arena
+from jitkernel.arena.marks import Marks
+from jitkernel.errors import UsageError
+
+MB = 1 << 20
+#: A small variable, a large one behind it, and what writes to both.
+PROGRAM = """@small = global i64 1
+@big = global [4194304 x i8] zeroinitializer
+define void @write(i64 %at, i8 %v) {
+  %p = getelementptr i8, ptr @big, i64 %at
+  store i8 %v, ptr %p
+  %s = sext i8 %v to i64
+  store i64 %s, ptr @small
+  ret void
+}
+define i64 @look(i64 %at) {
+  %p = getelementptr i8, ptr @big, i64 %at
+  %v = load i8, ptr %p
+  %r = sext i8 %v to i64
+  ret i64 %r
+}"""
+
+
+@pytest.fixture
+def large(fresh):
+    s = fresh(undo_data=MB)
+    s.run("@first = global i8 0")
+    s.run(PROGRAM)
+    return s
+
+
+def values(s, at):
+    return s["small"].value, s.call("look", at)
+
+
+def test_within_the_limit_all_comes_back(large):
+    large.run("@write(1000, 5)")
+    assert large.undo()[0].startswith("undone")
+    assert values(large, 1000) == (1, 0)
+    large.redo()
+    assert values(large, 1000) == (5, 5)
+
+
+def test_beyond_it_nothing_is_undone(large):
+    large.run("@write(1000, 5)")
+    large.run("@write(3000000, 7)")
+    with pytest.raises(UsageError, match=r"@big \(64\.0 KB of 4\.0 MB\)") as caught:
+        large.undo()
+    assert "Nothing was undone. %undo --partial" in str(caught.value)
+    assert "cell 4: @write(3000000, 7)" in str(caught.value)
+    assert values(large, 3000000) == (7, 7)
+    with pytest.raises(UsageError, match="Nothing was undone"):
+        large.undo(2)
+    assert values(large, 1000) == (7, 5)
+    with pytest.raises(UsageError, match="Nothing was undone"):
+        large.undo(cell=4)
+    assert large.history.count() == 4
+
+
+def test_partial_takes_back_what_it_can_and_says_the_rest(large):
+    large.run("@write(3000000, 7)")
+    said = large.undo(partial=True)
+    assert said == [
+        "undone: cell 3: @write(3000000, 7); left as it is now: @big (64.0 KB of 4.0 MB)"
+    ]
+    assert values(large, 3000000) == (1, 7)
+    large.redo()
+    assert values(large, 3000000) == (7, 7)
+    with pytest.raises(UsageError, match="Nothing was undone"):
+        large.undo()
+    large.undo(partial=True)
+    large.undo()
+    assert "big" not in large
+    assert large.redo() and values(large, 3000000) == (1, 7)
+
+
+def test_runs_that_only_look_are_no_matter(large):
+    large.run("@write(1000, 5)")
+    large.run("@look(3000000)")
+    large.run("%x = call i64 @look(i64 2000000)")
+    assert large.undo()[0].startswith("undone: cell 3")
+    assert values(large, 1000) == (1, 0)
+
+
+def test_data_that_a_run_brought_leaves_with_it(large):
+    large.run('@more = global [2000000 x i8] zeroinitializer\n@words = global [3 x i8] c"abc"')
+    large.run('@puts("a string beyond the limit")')
+    large.run("@n = i64 3\n@m = [3 x i64] [i64 1, i64 2, i64 3]")
+    for _ in range(3):
+        large.undo()
+    assert "more" not in large and values(large, 5) == (1, 0)
+    for _ in range(3):
+        large.redo()
+    assert large["m"].value == (1, 2, 3)
+
+
+def test_a_variable_that_is_set_again_beyond_the_limit(large):
+    large.run("@late = global i64 3")
+    large.run("@late = 4")
+    with pytest.raises(UsageError, match=r"@late \(8 bytes of 8 bytes\)"):
+        large.undo()
+    assert large["late"].value == 4
+
+
+def test_old_values_of_all_steps_have_a_limit(fresh):
+    s = fresh(undo_data=MB)
+    s.run("@all = global [900000 x i8] zeroinitializer\ndeclare ptr @memset(ptr, i32, i64)")
+    for i in range(8):
+        s.run(f"%p = call ptr @memset(ptr @all, i32 {i + 1}, i64 900000)")
+    s.history.count()
+    assert s.history.bytes <= 4 * MB
+    assert s.undo(4) and s["all"].value[:2] == (4, 4)
+    with pytest.raises(UsageError, match=r"@all \("):
+        s.undo()
+    assert s["all"].value[:2] == (4, 4)
+
+
+def test_what_is_never_touched_takes_no_memory(fresh):
+    s = fresh(undo_data=MB)
+    s.run("@huge = global [20000000 x i8] zeroinitializer")
+    before = s.arena.resident()
+    s.run(
+        "define void @poke() {\n  %p = getelementptr i8, ptr @huge, i64 15000000\n  store i8 1, ptr %p\n  ret void\n}"
+    )
+    s.run("@poke()")
+    with pytest.raises(UsageError, match="@huge"):
+        s.undo()
+    assert s.arena.resident() - before < 256 << 10
+
+
+def test_marks_tell_what_was_written():
+    arena = Arena(64 * MB)
+    try:
+        marks = Marks(arena, "data", MB)
+        one, two = arena.reserve("data", 3 * MB), arena.reserve("data", 300)
+        arena.write(one.start, bytes(3 * MB))
+        assert marks.look() == [], "new extents"
+        assert marks.look() == []
+        arena.write(one.start + 5, b"x")
+        assert marks.look() == [], "within the first megabyte"
+        arena.write(one.start + 2 * MB, b"x")
+        arena.write(two.start + 299, b"y")
+        first, second = marks.look()
+        assert first[0] <= one.start + 2 * MB < first[1] and first[1] - first[0] <= 64 << 10
+        assert second == (two.start, two.start + 300)
+        arena.write(one.start + 2 * MB, b"\0")
+        assert len(marks.look()) == 1
+        arena.free(two)
+        assert marks.look() == []
+        three = arena.reserve("data", 200)
+        arena.write(three.start, b"z")
+        assert marks.look() == []
+        arena.free(one)
+        arena.free(three)
+        assert marks.look() == [] == marks.look()
+    finally:
+        arena.close()
