@@ -20,7 +20,7 @@ import jupyter_client.session
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
 from traitlets import Any as AnyTrait
-from traitlets import Bool, DottedObjectName, Type, Unicode, default
+from traitlets import Bool, DottedObjectName, Integer, Type, Unicode, default
 from traitlets.config import Application, Config
 
 from jitkernel._version import __version__
@@ -42,6 +42,13 @@ __all__ = ["JITKernelApp"]
 
 class Session(jupyter_client.session.Session, settings.Session):
     """The growing program, and the wire to the client: both are set in the section `Session`."""
+
+    # Jupyter's own default, 65,536, would grow with every message for the life of most kernels.
+    digest_history_size = Integer(
+        1024,
+        config=True,
+        help="The maximum number of digests to remember, against messages that are sent again.",
+    )
 
 
 class SubscribedIOPubThread(IOPubThread):
