@@ -16,8 +16,7 @@ __all__ = ["FOLD", "error_content", "mask", "plain"]
 
 # No red: JupyterLab's reds are hard to read on the red of an error, in its dark theme above all.
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
-# JupyterLab breaks longer lines in the middle of words where a window is narrow.
-FOLD = 74
+FOLD = 100  # columns, as of any plain text
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{7,16}\b")
 _TIME = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)? ?(?:ns|us|µs|ms|s)\b")

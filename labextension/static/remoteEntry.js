@@ -5,6 +5,17 @@
 (function () {
   "use strict";
 
+  // Of JupyterLab's colours those that can be read in its light theme and in its dark one: those of
+  // "meta", "atom" and definitions cannot.
+  const META = "string.special";
+  const NAME = "variableName.special";
+
+  // Lines of output wrap between words in cells of these languages; JupyterLab breaks words.
+  const LANGUAGES = ["llvm", "kaleidoscope"];
+  const WRAP = LANGUAGES.map(
+    name => `.jp-CodeCell:has(.cm-content[data-language="${name}"]) .jp-RenderedText pre`
+  ).join(",") + "{word-break:normal;overflow-wrap:anywhere}";
+
   // -- LLVM IR ----------------------------------------------------------------------------------
 
   const KEYWORDS = new Set(
@@ -25,18 +36,18 @@
   function llvm(stream) {
     if (stream.match(/^;.*/)) return "comment";
     if (stream.sol() || !stream.string.slice(0, stream.start).trim()) {
-      if (stream.match(/^%%?[A-Za-z_]\w*(?![\w.$-]*\s*=)/) || stream.match(/^!(?![\w.$]+\s*=).*/)) return "meta";
+      if (stream.match(/^%%?[A-Za-z_]\w*(?![\w.$-]*\s*=)/) || stream.match(/^!(?![\w.$]+\s*=).*/)) return META;
       if (stream.match(/^(?:"[^"]*"|[-\w$.]+):/)) return "labelName";
     }
     if (stream.match(/^c?"(?:[^"\\]|\\.)*"?/)) return "string";
-    if (stream.match(/^@(?:"[^"]*"|[-\w$.]+)/)) return "variableName.definition";
+    if (stream.match(/^@(?:"[^"]*"|[-\w$.]+)/)) return NAME;
     if (stream.match(/^%(?:"[^"]*"|[-\w$.]+)/)) return "variableName";
-    if (stream.match(/^[!#$][-\w$.]+/)) return "meta";
+    if (stream.match(/^[!#$][-\w$.]+/)) return META;
     if (stream.match(/^[us]?0x[0-9A-Fa-f]+|^-?\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])/)) return "number";
     const word = stream.match(/^[A-Za-z_][\w.]*/);
     if (word) {
       if (TYPES.test(word[0])) return "variableName.standard"; // JupyterLab has no colour for types
-      if (ATOMS.test(word[0])) return "atom";
+      if (ATOMS.test(word[0])) return "keyword";
       return KEYWORDS.has(word[0]) ? "keyword" : null;
     }
     stream.next();
@@ -48,13 +59,13 @@
   const KALEIDOSCOPE = /^(def|extern|if|then|else|for|in|var|unary|binary)$/;
 
   function kaleidoscope(stream) {
-    if (stream.sol() && stream.match(/^%[A-Za-z_].*/)) return "meta";
+    if (stream.sol() && stream.match(/^%[A-Za-z_].*/)) return META;
     if (stream.match(/^#.*/)) return "comment";
     if (stream.match(/^(?:\d+(?:\.\d*)?|\.\d+)/)) return "number";
     const word = stream.match(/^[A-Za-z]\w*/);
     if (word) {
       if (KALEIDOSCOPE.test(word[0])) return "keyword";
-      return stream.match(/^\s*\(/, false) ? "variableName.definition" : "variableName";
+      return stream.match(/^\s*\(/, false) ? NAME : "variableName";
     }
     return /[-!$%&*+/:<=>?@^|~]/.test(stream.next()) ? "operator" : null;
   }
@@ -82,15 +93,15 @@
       return "string";
     }
     if (stream.match(/^[rbfuRBFU]{0,2}(?:"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)/)) return "string";
-    if (stream.match(/^@[\w.]+/)) return "meta";
+    if (stream.match(/^@[\w.]+/)) return META;
     if (stream.match(/^(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)/)) return "number";
     const word = stream.match(/^[A-Za-z_]\w*/);
     if (word) {
       const after = state.name;
       state.name = word[0] === "def" || word[0] === "class";
-      if (/^(True|False|None)$/.test(word[0])) return "atom";
+      if (/^(True|False|None)$/.test(word[0])) return "keyword";
       if (PYTHON.has(word[0])) return "keyword";
-      return after ? "variableName.definition" : "variableName";
+      return after ? NAME : "variableName";
     }
     return /[-+*/%=<>!&|^~:]/.test(stream.next()) ? "operator" : null;
   }
@@ -141,7 +152,7 @@
               state.mode = mode;
               state.head = false;
             }
-            return "meta";
+            return META;
           }
           if (stream.string.trim()) state.head = false;
         }
@@ -170,6 +181,9 @@
       autoStart: true,
       requires: [IEditorLanguageRegistry],
       activate: (app, languages) => {
+        const style = document.createElement("style");
+        style.textContent = WRAP;
+        document.head.append(style);
         const add = (name, displayName, extension, comment) =>
           languages.addLanguage({
             name,

@@ -116,7 +116,7 @@ def test_sentences_of_an_error_are_folded_between_words() -> None:
     lines = plain(content["traceback"][0]).split("\n")
     assert content["evalue"] == said
     assert drawn in lines and "9" * 120 in lines
-    assert all(len(line) <= 74 for line in lines[:-2])
+    assert all(len(line) <= 100 for line in lines[:-2])
     assert " ".join(lines[:-2]).split() == f"JitError: {said}".split()
 
 

@@ -87,6 +87,68 @@ def test_the_colours_follow_what_is_typed(page: Any) -> None:
     )
 
 
+# JupyterLab's own colours of numbers and comments are a little fainter than 4.5.
+FAINT = """()=>{
+  const rgb = c => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const luminance = c => { const [r, g, b] = rgb(c).map(v =>
+    v <= 10.31475 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b };
+  return [...document.querySelectorAll('.jp-CodeCell .cm-editor')].flatMap(editor => {
+    const behind = luminance(getComputedStyle(editor.closest('.jp-InputArea-editor'))
+      .backgroundColor);
+    return [...editor.querySelectorAll('.cm-line span')]
+      .filter(e => getComputedStyle(e).fontStyle !== 'italic')
+      .map(e => { const [low, high] = [behind, luminance(getComputedStyle(e).color)]
+        .sort((a, b) => a - b); return [e.textContent, (high + 0.05) / (low + 0.05)] })
+      .filter(([, contrast]) => contrast < 4.2) })
+}"""
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_colours_can_be_read_in_both_themes(lab: Lab, theme: str) -> None:
+    page = lab.notebook(
+        "jitkernel",
+        [
+            '%asm @f\nentry:\n!0 = !{i1 true, ptr null}\n@f("text") #0\ndefine double @g(i32 %x)',
+            "%%kaleidoscope\ndef fib(x)\n  if x < y then z else fib(x-1)",
+            "%%python\n@cached\ndef f(x):\n    return None + 'text'",
+        ],
+    )
+    page.evaluate(
+        "theme=>window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
+    )
+    page.wait_for_function("theme=>document.body.dataset.jpThemeName===theme", arg=theme)
+    page.wait_for_function("()=>document.querySelectorAll('.jp-CodeCell .cm-line span').length>20")
+    page.wait_for_timeout(500)
+    assert page.evaluate(FAINT) == []
+    page.close()
+
+
+def test_lines_of_output_wrap_between_words(lab: Lab) -> None:
+    """On a narrow screen an error is wider than its place: no word of it is on two lines."""
+    page = lab.notebook("jitkernel", ["%passes @nothing --only some thing that is not there " * 3])
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.evaluate("()=>{window.jupyterapp.commands.execute('notebook:run-all-cells')}")
+    page.wait_for_selector(".jp-OutputArea-output pre", timeout=60_000)
+    broken = page.evaluate(
+        """()=>[...document.querySelectorAll('.jp-OutputArea-output pre')].flatMap(pre => {
+          const walker = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT), found = [];
+          let lines = new Set();
+          while (walker.nextNode()) for (const m of walker.currentNode.data.matchAll(/[\\w%@.]+/g)) {
+            const range = document.createRange();
+            range.setStart(walker.currentNode, m.index);
+            range.setEnd(walker.currentNode, m.index + m[0].length);
+            const tops = new Set([...range.getClientRects()].map(r => Math.round(r.top)));
+            tops.forEach(top => lines.add(top));
+            if (tops.size > 1) found.push(m[0]);
+          }
+          return lines.size > 1 ? found : ['nothing was wrapped'];
+        })"""
+    )
+    assert broken == []
+    page.close()
+
+
 def test_a_notebook_of_the_second_tile(lab: Lab) -> None:
     page = lab.notebook("jitkernel-kaleidoscope", ["def f(x) x", "%%llvm\ndefine void @g()"])
     page.wait_for_function("()=>document.querySelectorAll('.jp-CodeCell .cm-line span').length>3")
