@@ -296,21 +296,30 @@ class CompilerPool:
         found = answer["found"]
         return found if isinstance(found, str) else (found[0], tuple(found[1]))
 
-    def assembly(self, request: Request, triple: str, cpu: str = "") -> str:
+    def assembly(self, request: Request, triple: str, cpu: str = "", syntax: str = "intel") -> str:
         """What the module becomes on another machine, as assembly text: `triple` names it.
 
-        Of the request's options the level counts.  Raises CompileError.
+        Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
+        Raises CompileError.
         """
-        return self._foreign(request, triple, cpu, False).decode("utf-8", "replace")
+        return self._foreign(request, triple, cpu, False, syntax).decode("utf-8", "replace")
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
         return self._foreign(request, triple, cpu, True)
 
-    def _foreign(self, request: Request, triple: str, cpu: str, as_object: bool) -> bytes:
+    def _foreign(
+        self, request: Request, triple: str, cpu: str, as_object: bool, syntax: str = "att"
+    ) -> bytes:
         level = request.options.opt_level
         return self._about(
-            "assembly", request, triple=triple, cpu=cpu, level=level, object=as_object
+            "assembly",
+            request,
+            triple=triple,
+            cpu=cpu,
+            level=level,
+            object=as_object,
+            syntax=syntax,
         )[1]
 
     def sealed(self, request: Request, keep: str, called: str) -> bytes:

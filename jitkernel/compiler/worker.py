@@ -196,7 +196,8 @@ def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], byt
 
 def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     triple, cpu, level = header["triple"], header["cpu"], header["level"]
-    return {}, assembly(_text(blob), triple, cpu, level, header["first"], header["object"])
+    first, as_object, syntax = header["first"], header["object"], header["syntax"]
+    return {}, assembly(_text(blob), triple, cpu, level, first, as_object, syntax)
 
 
 def _sealed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:

@@ -101,7 +101,7 @@ def _sides(
             for n in levels
         ]
     else:
-        found = [elsewhere(session, request, name, cell, m, cpu) for m in machines]
+        found = [elsewhere(session, request, name, cell, m, cpu, syntax) for m in machines]
     return found if len(found) == 2 else [placed(session, name, syntax), *found]
 
 

@@ -116,7 +116,9 @@ def cpu_of(target: str, cpu: str = "") -> str:
     return cpu or ("sifive-u74" if triple_of(target).startswith("riscv64") else "")
 
 
-def code_for(session: Session, request: Request, target: str, cpu: str = "") -> ForeignCode:
+def code_for(
+    session: Session, request: Request, target: str, cpu: str = "", syntax: str = "intel"
+) -> ForeignCode:
     """A module's assembly on another machine, with lines where they can be told.
 
     Raises CompileError where LLVM has no such machine.
@@ -127,9 +129,11 @@ def code_for(session: Session, request: Request, target: str, cpu: str = "") -> 
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
-    text = session.engine.pool.assembly(replace(request, source=source), triple_of(target), cpu)
+    text = session.engine.pool.assembly(
+        replace(request, source=source), triple_of(target), cpu, syntax
+    )
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
-        text = session.engine.pool.assembly(request, triple_of(target), cpu)
+        text = session.engine.pool.assembly(request, triple_of(target), cpu, syntax)
     return ForeignCode(text)
 
 
@@ -139,10 +143,12 @@ def foreign(
     machine: str,
     cpu: str = "",
     level: int | None = None,
+    syntax: str = "intel",
 ) -> View:
     """A function or a cell as it would be on `machine`: a short name of `TARGETS`, or a triple.
 
-    Raises UsageError for a cell without IR, CompileError for a machine that LLVM has not.
+    `syntax` is `intel` or `att`, and of x86 alone.  Raises UsageError for a cell without IR,
+    CompileError for a machine that LLVM has not.
     """
     from dataclasses import replace
 
@@ -154,12 +160,19 @@ def foreign(
         raise UsageError(f"cell {cell.number} has no IR of its own")
     if level is not None:
         request = replace(request, options=replace(request.options, opt_level=level))
-    code = code_for(session, request, machine, cpu)
+    code = code_for(session, request, machine, cpu, syntax)
     only = bare(target) if isinstance(target, str) else ""
     return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")
 
 
-def unplaced(session: Session, source: str, machine: str, cpu: str = "", level: int = 2) -> View:
+def unplaced(
+    session: Session,
+    source: str,
+    machine: str,
+    cpu: str = "",
+    level: int = 2,
+    syntax: str = "intel",
+) -> View:
     """IR text as it would be on `machine`, without becoming a cell: nothing is placed or run.
 
     Functions of the session that it uses are declared for it.  Raises CompileError.
@@ -182,7 +195,7 @@ def unplaced(session: Session, source: str, machine: str, cpu: str = "", level: 
     request = Request(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )
-    code = code_for(session, request, machine, cpu)
+    code = code_for(session, request, machine, cpu, syntax)
     return _view(code, machine, cpu, "", source, "this cell")
 
 

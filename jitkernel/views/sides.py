@@ -106,10 +106,10 @@ def compiled(
 
 
 def elsewhere(
-    session: Session, request: Request, name: str, cell: int, machine: str, cpu: str
+    session: Session, request: Request, name: str, cell: int, machine: str, cpu: str, syntax: str
 ) -> Side:
     """A function as it would be on another machine."""
-    code = code_for(session, request, machine, cpu)
+    code = code_for(session, request, machine, cpu, syntax)
     if name not in code.functions:
         raise UsageError(f"{written(name)} has no machine code on {machine}")
     size = 0

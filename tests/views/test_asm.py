@@ -110,7 +110,8 @@ def test_all_bytes_of_long_instructions_are_there() -> None:
         ("aarch64", "", "bl      puts"),
         ("riscv64", "", "call    puts"),
         ("riscv64", "sifive-u74", "sifive-u74"),
-        ("x86_64", "", "callq"),
+        ("x86_64", "", "ret"),
+        ("i686", "", "dword ptr [e"),
         ("s390x-unknown-linux-gnu", "", "brasl"),
         ("nvptx64", "", ".func"),
     ],
@@ -126,6 +127,16 @@ def test_other_machines_for_reading(session: Session, machine: str, cpu: str, wo
         body = view.text.split("\n\n")[0].splitlines()[1:]
         assert int(count[1]) == sum(not line.endswith(":") for line in body)
     assert_complete(view, cut=machine == "nvptx64")
+
+
+def test_x86_is_written_as_here(session: Session) -> None:
+    """Intel's syntax beside Intel's; AT&T's where that is asked for, and as often as one likes."""
+    for _ in range(2):
+        assert re.search(r"\bcall    puts", foreign(session, "loop", "x86_64").text)
+        assert re.search(r"\bcallq   puts", foreign(session, "loop", "x86_64", syntax="att").text)
+    # A module's own assembly is AT&T's: all is, then.
+    own = 'module asm "own: movl %eax, %ebx"\ndefine i32 @h() {\n  ret i32 7\n}'
+    assert "movl    $7, %eax" in unplaced(session, own, "x86_64").text
 
 
 def test_a_machine_that_llvm_has_not(session: Session) -> None:

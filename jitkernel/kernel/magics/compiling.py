@@ -31,20 +31,20 @@ def asm(frontend: Frontend, arguments: Any) -> None:
 
     session, body = frontend.session, getattr(arguments, "body", None)
     level = None if arguments.O is None else int(arguments.O)
+    syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
+    syntax = syntax or frontend.setting("JITKernel.asm_syntax")
     if body is not None:
         if arguments.what:
             raise UsageError("%%asm takes the cell below it; for what is defined: %asm")
         level = session.settings.opt_level if level is None else level
         machine = arguments.target or "x86_64"
-        frontend.display(unplaced(session, body, machine, arguments.cpu or "", level))
+        frontend.display(unplaced(session, body, machine, arguments.cpu or "", level, syntax))
         return
     if not arguments.target and (arguments.cpu or level is not None):
         raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")
-    syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
-    syntax = syntax or frontend.setting("JITKernel.asm_syntax")
     for target in targets([arguments.what]) if arguments.what else [None]:
         if arguments.target:
-            shown = foreign(session, target, arguments.target, arguments.cpu or "", level)
+            shown = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
         else:
             shown = view(session, target, syntax=syntax, lines=not arguments.no_lines)
         frontend.display(shown)
