@@ -19,7 +19,7 @@ from jitkernel.grading.exercise import Exercise, find_exercise
 from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
 from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.reference import linked
-from jitkernel.grading.rules import apply_rule
+from jitkernel.grading.rules import apply_rule, in_words
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.languages.llvm.types import IntType
 from jitkernel.languages.llvm.values import Pointer
@@ -85,7 +85,7 @@ def check(
                 trial.close()
         findings = [apply_rule(session, rule, name) for rule in exercise.rules]
     broken = [
-        f"{written(name)}: {finding.found}, but the exercise asks for: {rule}"
+        f"{written(name)}: {finding.found}, but the exercise asks for: {in_words(rule)}"
         for rule, finding in zip(exercise.rules, findings, strict=True)
         if not finding.holds
     ]

@@ -20,7 +20,7 @@ from jitkernel.views.names import written
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["RULES", "Finding", "apply_rule", "read_rule"]
+__all__ = ["RULES", "Finding", "apply_rule", "in_words", "read_rule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,12 @@ RULES = (
 _OPCODE = re.compile(r"(no|some)\s+([a-z]+)(\s+as written)?$")
 _MOST = re.compile(r"at most (\d+) (IR instructions|instructions|bytes)$")
 
+_PLACES = {
+    "instructions": "machine instructions",
+    "IR instructions": "IR instructions after optimisation",
+    "bytes": "bytes of machine code",
+}
+
 _Rule = Callable[["Session", str], Finding]
 
 
@@ -54,6 +60,16 @@ def read_rule(text: str) -> _Rule:
     if text == "direct calls":
         return _direct_calls
     raise UsageError(f"must: {text!r} is no rule; there are: {'; '.join(RULES)}")
+
+
+def in_words(text: str) -> str:
+    """What a rule asks for, for a reader: where it looks, too."""
+    if match := _OPCODE.match(text):
+        where = "in the IR as you wrote it" if match[3] else "in the IR after optimisation"
+        return f"{match[1]} {match[2]} {where}"
+    if match := _MOST.match(text):
+        return f"at most {match[1]} {_PLACES[match[2]]}"
+    return text
 
 
 def apply_rule(session: Session, text: str, name: str) -> Finding:

@@ -128,7 +128,7 @@ def _told(
 def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
     """A call of what nobody defines, or of what has another type than its caller knew."""
     if symbol is not None and " was compiled" in symbol.why:
-        return TypeMismatch, f"{symbol.why}; run it again", {}
+        return TypeMismatch, f"{symbol.why}: run the cell again", {}
     name = symbol.name if symbol is not None else "?"
     why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
     return UndefinedSymbol, f"call of @{name}{why}", {"symbol": name}
@@ -138,7 +138,7 @@ def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
     """The same of variables."""
     why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
     if any(" was compiled" in s.why for s in gone):
-        return TypeMismatch, f"{why}; run it again", {}
+        return TypeMismatch, f"{why}: run the cell again", {}
     names = ", ".join("@" + s.name for s in gone)
     return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 

@@ -59,7 +59,10 @@ def retype(
     elif isinstance(was, Variable):
         ghost.kind = SymbolKind.DATA
     ghost.info = was
-    ghost.why = f"@{symbol.name} was {was} when this cell was compiled; it is another type now"
+    ghost.why = (
+        f"this cell was compiled when @{symbol.name} was {was}; it has another type now, and the "
+        "cell would use it wrongly"
+    )
     users = symbol.users or {}
     moving = [i for i in users if i is not new and i is not symbol.image and i.cell]
     if ghost.kind is SymbolKind.FUNCTION and symbol.stub:

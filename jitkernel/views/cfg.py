@@ -97,7 +97,10 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
         on = ", ".join(to[index]) or lines[-1]
         rows.append((f"%{label}", len(lines), marks, on, ", ".join(come[index])))
     columns = ("block", "#instructions", "kind", "goes to", "comes from")
-    shown = table(title, columns, rows, f"{said}.")
+    loops = " A loop edge, marked (back), leads to the block that its loop begins with." * bool(
+        back
+    )
+    shown = table(title, columns, rows, f"{said}.{loops}")
     start = labels.index(around) if around else 0
     near = None if depth is None and not around else _NEAR if depth is None else depth
     image, drawn = draw_flow(flow, arrows, headers, (start, near), f"{title}: {said}")

@@ -120,14 +120,14 @@ def test_empty_cells(kernel: Kernel, source: str) -> None:
     ("source", "words"),
     [
         ("\x00\x01\x02", "line 1, column 1: character U+0000 is not text; nothing was read"),
-        ("@" * 5000, "is no statement"),
-        ("(" * 3000, "is no statement"),
+        ("@" * 5000, "cannot be understood"),
+        ("(" * 3000, "cannot be understood"),
         ("define", "line 1, column 7: expected type"),
-        ("%", "'%' is no statement"),
-        ("@", "'@' is no statement"),
-        ("?", "'?' is no statement"),
-        ("%%", "'%%' is no statement"),
-        ("\ud7ff \U0001f600", "is no statement"),
+        ("%", "'%' cannot be understood"),
+        ("@", "'@' cannot be understood"),
+        ("?", "'?' cannot be understood"),
+        ("%%", "'%%' cannot be understood"),
+        ("\ud7ff \U0001f600", "cannot be understood"),
         ("!", None),  # an empty command
     ],
 )

@@ -311,7 +311,7 @@ def test_retyping_leaves_callers_that_raise_until_they_are_run_again(s):
     assert s.call("sq", 1 << 20) == 1 << 40
     with pytest.raises(TypeMismatch) as caught:
         s.call("u", 3)
-    assert "@sq was i32 (i32)" in str(caught.value) and "run it again" in str(caught.value)
+    assert "@sq was i32 (i32)" in str(caught.value) and "run the cell again" in str(caught.value)
     s.run(
         "define i32 @u(i32 %x) {\n  %w = zext i32 %x to i64\n  %r = call i64 @sq(i64 %w)\n"
         "  %t = trunc i64 %r to i32\n  ret i32 %t\n}",
@@ -596,5 +596,5 @@ def test_the_rest_of_the_cell_that_defined_a_name_uses_it_too(s):
     with pytest.raises(TypeMismatch, match=r"cell \d+ uses it as it is"):
         s.run(T64)
     s.run(T64, options=RETYPE)
-    with pytest.raises(TypeMismatch, match="run it again"):
+    with pytest.raises(TypeMismatch, match="run the cell again"):
         s.call("u")

@@ -119,7 +119,7 @@ def test_users_of_the_old_type_raise_again_after_redo(s):
     s.undo()
     assert s.call("use") == 1
     s.redo()
-    with pytest.raises(Exception, match="another type now"):
+    with pytest.raises(Exception, match="has another type now"):
         s.call("use")
     assert s.call("f", 1) == 7
     s.undo()
@@ -424,5 +424,5 @@ def test_a_cell_with_a_stand_in_comes_back_with_it_alone(s):
     s.check()
     s.run("define i32 @t() {\n  ret i32 7\n}")
     assert s.call("g") == 7
-    with pytest.raises(TypeMismatch, match="run it again"):
+    with pytest.raises(TypeMismatch, match="run the cell again"):
         s.call("f")

@@ -1,4 +1,4 @@
-"""What a line that is no statement was perhaps meant to be.  Start from `nearest_form`."""
+"""What a line that cannot be understood was perhaps meant to be.  Start from `nearest_form`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PRINT = frozenset(("print", "println", "echo"))
 
 
 def nearest_form(line: str) -> tuple[str, str]:
-    """For a line that begins no statement: what is wrong, and the nearest form that would do."""
+    """For a line that is no instruction: what is wrong, and the nearest form that would do."""
     line = line.strip()
     shown = line if len(line) <= 60 else line[:57] + "..."
     head = line[:1]
     if line in _HELP:
-        return f"'{shown}' is no statement", "%help lists what there is"
+        return f"'{shown}' cannot be understood", "%help lists what there is"
     if line.startswith(("//", "/*", "#")):
-        return f"'{shown}' is no statement", "comments start with ;"
+        return f"'{shown}' cannot be understood", "comments start with ;"
     if head == "%":
         return _percent(line, shown)
     if head == "@":
@@ -41,67 +41,70 @@ def nearest_form(line: str) -> tuple[str, str]:
         return f"'{head}' closes nothing", ""
     if not line.isascii() and not head.isascii():
         return (
-            f"'{shown}' is no statement",
+            f"'{shown}' cannot be understood",
             'names with other characters than letters, digits and $._- are quoted: @"é"',
         )
     call = _CALL.match(line)
     if call and call[1] in _PRINT:
-        return f"'{shown}' is no statement", f"did you mean `@puts{shown[len(call[1]) :]}`?"
+        return f"'{shown}' cannot be understood", f"did you mean `@puts{shown[len(call[1]) :]}`?"
     if call and call[1] not in OPCODES:
-        return f"'{shown}' is no statement", f"did you mean `@{shown}`?"
+        return f"'{shown}' cannot be understood", f"did you mean `@{shown}`?"
     if _OTHER_LANGUAGE.match(line) and not _SET.match(line):
         return (
-            f"'{shown}' is no statement",
+            f"'{shown}' cannot be understood",
             "this cell holds LLVM IR; functions begin with `define`",
         )
     setting = _SET.match(line)
     if setting:
         if setting[2] in OPCODES or setting[2] == "type":
-            return f"'{shown}' is no statement", f"did you mean `%{shown}`?"
+            return f"'{shown}' cannot be understood", f"did you mean `%{shown}`?"
         value = line[setting.end() :].strip()
         typed = f" A new one needs its type: `@{setting[1]} = i64 {value}`"
         return (
-            f"'{shown}' is no statement",
+            f"'{shown}' cannot be understood",
             f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}",
         )
     if line.startswith("load @"):
-        return f"'{shown}' is no statement", f"did you mean `{line[5:]}`?"
+        return f"'{shown}' cannot be understood", f"did you mean `{line[5:]}`?"
     if sum := _SUM.fullmatch(line):
         write = f"%x = {_OPERATORS[sum[2]]} i64 {sum[1]}, {sum[3]}"
-        return f"'{shown}' is no statement", f"an instruction does that: `{write}`"
+        return f"'{shown}' cannot be understood", f"an instruction does that: `{write}`"
     if _VALUE.match(line):
         typed = f"i64 {shown}" if _WHOLE.fullmatch(line) else shown
-        return f"'{shown}' is a value, not a statement", f"to keep it: `@name = {typed}`"
+        return (
+            f"'{shown}' is only a value: nothing is done with it",
+            f"to keep it: `@name = {typed}`",
+        )
     word = _WORD.match(line)
     if word:
         close = nearest(word[0], OPCODES | ENTITY_WORDS, 0.7)
         if close:
             return (
-                f"'{word[0]}' begins no statement",
+                f"'{word[0]}' is no instruction",
                 f"did you mean `{close}{line[word.end() :][:40]}`?",
             )
         if word.end() == len(line):
-            return f"'{shown}' is no statement", f"did you mean `@{shown}` or `%{shown}`?"
+            return f"'{shown}' cannot be understood", f"did you mean `@{shown}` or `%{shown}`?"
         return (
-            f"'{word[0]}' begins no statement",
-            "a statement is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
+            f"'{word[0]}' is no instruction",
+            "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
         )
     return (
-        f"'{shown}' is no statement",
-        "a statement is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
+        f"'{shown}' cannot be understood",
+        "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
     )
 
 
 def _percent(line: str, shown: str) -> tuple[str, str]:
     if line == "%%":
-        return f"'{shown}' is no statement", "a cell magic is `%%name`; %lsmagic lists them"
+        return f"'{shown}' cannot be understood", "a cell magic is `%%name`; %lsmagic lists them"
     if line.startswith("%%"):
         return (
             f"'{shown}' stands below other statements",
             "a cell magic is the first statement of its cell",
         )
     return (
-        f"'{shown}' is no statement",
+        f"'{shown}' cannot be understood",
         "a line magic is `%name`, an instruction `%name = opcode ...`",
     )
 
@@ -110,16 +113,16 @@ def _at(line: str, shown: str) -> tuple[str, str]:
     match = re.match(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)', line)
     if not match:
         return (
-            f"'{shown}' is no statement",
+            f"'{shown}' cannot be understood",
             'a name is letters, digits and $._-, or quoted: @"any text"',
         )
     name, rest = match[0], line[match.end() :].strip()
     first = rest.split()[0] if rest.split() else ""
     if first in VARIABLE_WORDS:
-        return f"'{shown}' is no statement", f"did you mean `{name} = {rest[:40]}`?"
+        return f"'{shown}' cannot be understood", f"did you mean `{name} = {rest[:40]}`?"
     if rest.startswith("=="):
-        return f"'{shown}' is no statement", "an assignment is `@name = value`"
+        return f"'{shown}' cannot be understood", "an assignment is `@name = value`"
     return (
-        f"'{shown}' is no statement",
+        f"'{shown}' cannot be understood",
         f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it",
     )
