@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
@@ -88,7 +88,10 @@ class Arena:
         self.capacity = capacity
         self.base = base or random.SystemRandom().randrange(LOWEST, HIGHEST - capacity + 1, PAGE)
         self.trim_size = max(trim_size, PAGE)
-        self._retained: list[Extent] | None = None
+        #: Asked when something is freed: whether threads of the program run, which may use it yet.
+        self.in_use: Callable[[], bool] | None = None
+        # What was freed and is kept as it is, and what will free it; None: nothing is kept.
+        self._retained: dict[Extent, Callable[[Extent], object]] | None = None
         self.fd = _memfd(capacity)
         self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self.view = memoryview(self._map)
@@ -142,7 +145,9 @@ class Arena:
 
     def reserve_at(self, zone: str, start: int, size: int) -> Extent:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
-        z = self.zones[zone]
+        z, extent = self.zones[zone], Extent(zone, start, size)
+        if self._retained is not None and self._retained.pop(extent, None) is not None:
+            return extent  # who freed it wants it back, as it is
         if not z.list.take_at(start, size):
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
@@ -195,13 +200,11 @@ class Arena:
     def free(self, extent: Extent) -> tuple[int, int]:
         """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
 
-        Raises KeyError when it is not live.  Text is only noted while `retain_text` is in force.
+        Raises KeyError when it is not live.  It is only noted while threads may use it: see
+        `retain`.
         """
         z = self.zones[extent.zone]
-        if self._retained is not None and extent.zone == "text":
-            if extent.start not in z.list.live:
-                raise KeyError(extent.start)
-            self._retained.append(extent)
+        if extent.zone != "unwind" and self.hold(extent, self.free):
             return extent.start, extent.start
         start, stop = z.list.give(extent.start)
         own_stop = extent.start + (
@@ -216,19 +219,38 @@ class Arena:
             self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
         return start, stop
 
-    def retain_text(self, retain: bool) -> None:
-        """Keep text that is freed as it is, for threads that may still run it; or no longer."""
+    def retain(self, retain: bool) -> None:
+        """Keep what is freed as it is, for threads that may still run it, read it or write to it;
+        or no longer."""
         if retain:
             if self._retained is None:
-                self._retained = []
+                self._retained = {}
         elif self._retained is not None:
             kept, self._retained = self._retained, None
-            for extent in kept:
-                self.free(extent)
+            before, self.in_use = self.in_use, None
+            try:
+                for extent, give in kept.items():
+                    give(extent)
+            finally:
+                self.in_use = before
+
+    def hold(self, extent: Extent, give: Callable[[Extent], object]) -> bool:
+        """Whether an extent that nobody needs any more is kept all the same, until `give` frees it.
+
+        Raises KeyError when it is not live.
+        """
+        if self._retained is None and self.in_use is not None and self.in_use():
+            self._retained = {}
+        if self._retained is None:
+            return False
+        if extent.start not in self.zones[extent.zone].list.live or extent in self._retained:
+            raise KeyError(extent.start)
+        self._retained[extent] = give
+        return True
 
     @property
     def retained(self) -> tuple[Extent, ...]:
-        """Text that was freed and is kept as it is all the same: see `retain_text`."""
+        """What was freed and is kept as it is all the same: see `retain`."""
         return tuple(self._retained or ())
 
     def trim(self) -> int:

@@ -174,8 +174,10 @@ def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     put("reaper_envp", table + 8 * (len(words) - 1))
     size = 64 << 10
     stack = map_pages(None, size, 3, MAP_PRIVATE | MAP_ANONYMOUS)
-    if native("jk_lifeline", pointer, long)(stack + size, fd) < 0:
+    thread = native("jk_lifeline", pointer, long)(stack + size, fd)
+    if thread < 0:
         fail("the lifeline thread cannot be started")
+    put("lifeline_tid", thread)
 
 
 def guarded_stack(size: int) -> int:

@@ -42,6 +42,7 @@ _CONTROL = (
     # who runs
     "pid",
     "tid",  # of the thread that runs cells
+    "lifeline_tid",  # of the thread that watches for the kernel process's end
     "running",  # 1 while a thunk runs
     "service",  # 1 while the runtime itself runs under `jk_enter`: flushing, checking
     "seq",  # number of the request being served
@@ -49,6 +50,8 @@ _CONTROL = (
     "interrupt_seq",
     "force_seq",  # from now on even where library frames are below
     "text_locked",  # a futex: 1 while the text zone is not executable
+    "parked",  # 1 while the signals of the thread that runs cells are held back
+    "park_mask",  # what was blocked before
     # what `jk_enter` saves
     "saved_rsp",
     "saved_mask",

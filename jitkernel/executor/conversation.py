@@ -17,12 +17,14 @@ from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption
+from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
 from jitkernel.executor.waking import WAKE, Waking
 
-__all__ = ["HELLO", "Conversation"]
+__all__ = ["HELLO", "OWN_THREADS", "Conversation"]
 
+OWN_THREADS = 2  # of the process: the one that runs cells, the one that watches for the end
 HELLO = 16  # what a process says first (child.py)
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
@@ -255,6 +257,8 @@ class Conversation:
         grace = self.settings.interrupt_grace
         self.stop = Interruption(self.child.pid, self._inbox.seq, self._put, grace, cause, now)
         if self.child.ready:  # before that, a signal would end it
+            if procfs.thread_count(self.child.pid) > OWN_THREADS:
+                unblock_faults(self.child.pid, self._get("lifeline_tid"))
             self.stop.step(now)
         self._due = self.stop.due
 

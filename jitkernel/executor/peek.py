@@ -1,4 +1,5 @@
-"""The registers and the stack of a cell that runs, which goes on afterwards.  Start from `peek`.
+"""The registers and the stack of a cell that runs, and the signals that a thread blocks; it goes on
+afterwards.  Start from `peek` and `unblock_faults`.
 
 The kernel process holds the executor's thread for some 100 microseconds as a debugger would
 (`ptrace`, "seize" and "interrupt"), reads what it needs and lets it go.  System calls that were
@@ -7,17 +8,22 @@ waiting go on waiting.  Source: ptrace(2), PTRACE_SEIZE; struct user_regs_struct
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.control import STACK_SIZE
-from jitkernel.executor.procfs import regions
+from jitkernel.executor.procfs import regions, threads_that_block
 from jitkernel.executor.records import FaultRecord
 
-__all__ = ["peek"]
+__all__ = ["peek", "unblock_faults"]
 
 _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
+_GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
+#: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, as bits of a signal mask.
+FAULTS = sum(1 << (n - 1) for n in (4, 5, 7, 8, 11))
 _WALL = 0x4000_0000
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
@@ -26,38 +32,75 @@ _FIELDS = (
 )  # fmt: skip
 
 
+def unblock_faults(pid: int, spared: int) -> None:
+    """Let every thread of a process get the signals of faults, but for its first and `spared`.
+
+    The runtime stops threads by a fault, and the system ends a process of which a thread blocks the
+    signal of its own fault.  Libraries start such threads (timer_create with SIGEV_THREAD).  What a
+    thread starts blocks what the thread does, so it is looked again until none is found.  Where the
+    system does not let us, threads stay as they are.
+    """
+    for _ in range(10):
+        blocked = [t for t in threads_that_block(pid, FAULTS) if t not in (pid, spared)]
+        for thread in blocked:
+            mask = ctypes.c_uint64()
+            at = ctypes.addressof(mask)
+            try:
+                with _stopped(thread) as ptrace:
+                    if ptrace(_GETSIGMASK, thread, 8, at) == 0:
+                        mask.value &= ~FAULTS
+                        ptrace(_SETSIGMASK, thread, 8, at)
+            except UsageError:
+                continue  # it has ended, or we may not
+        if not blocked:
+            break
+
+
+@contextlib.contextmanager
+def _stopped(thread: int) -> Iterator[Callable[..., int]]:
+    """While it lasts, a thread stands still; gives ptrace.  Raises UsageError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.restype = ctypes.c_long
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    if libc.ptrace(_SEIZE, thread, None, None) < 0:
+        why = os.strerror(ctypes.get_errno())
+        raise UsageError(f"this system does not let us look into a process that runs: {why}")
+    try:
+        libc.ptrace(_INTERRUPT, thread, None, None)
+        # Where it has ended instead, its status is for whoever started it.
+        try:
+            event = os.waitid(os.P_PID, thread, os.WSTOPPED | os.WEXITED | os.WNOWAIT | _WALL)
+        except ChildProcessError:
+            event = None
+        if event is None or event.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
+            raise UsageError("the process is just ending")
+        _, status = os.waitpid(thread, _WALL)
+        if not os.WIFSTOPPED(status):
+            raise UsageError("the process is just ending")
+        yield libc.ptrace
+    finally:
+        libc.ptrace(_DETACH, thread, None, None)
+
+
 def peek(pid: int, top: int, generation: int) -> FaultRecord:
     """Where the first thread of a process is now; `top` is where the cell's frames begin.
 
     Raises UsageError where the system lets nobody look, or the thread is just ending.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.restype = ctypes.c_long
-    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
     words = (ctypes.c_uint64 * len(_FIELDS))()
-    if libc.ptrace(_SEIZE, pid, None, None) < 0:
-        why = os.strerror(ctypes.get_errno())
-        raise UsageError(f"this system does not let us look into a process that runs: {why}")
-    try:
-        libc.ptrace(_INTERRUPT, pid, None, None)
-        # Where it has ended instead, its status is for whoever started it.
-        event = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        if event is None or event.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
-            raise UsageError("the process is just ending")
-        _, status = os.waitpid(pid, _WALL)
-        if not os.WIFSTOPPED(status) or libc.ptrace(_GETREGS, pid, None, ctypes.addressof(words)):
+    with _stopped(pid) as ptrace:
+        if ptrace(_GETREGS, pid, None, ctypes.addressof(words)):
             raise UsageError("the process is just ending")
         registers = dict(zip(_FIELDS, map(int, words), strict=True))
         sp = registers["rsp"]
         if not sp < top:  # not where cells run: the end of what is mapped there
             top = next((r.stop for r in regions(pid) if r.start <= sp < r.stop), sp)
-        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            memory.seek(sp)
-            stack = memory.read(min(STACK_SIZE, top - sp))
-    except OSError:
-        raise UsageError("the process is just ending") from None
-    finally:
-        libc.ptrace(_DETACH, pid, None, None)
+        try:
+            with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+                memory.seek(sp)
+                stack = memory.read(min(STACK_SIZE, top - sp))
+        except OSError:
+            raise UsageError("the process is just ending") from None
     kept = {name: registers[name] for name in _FIELDS[:15]}
     return FaultRecord(
         pc=registers["rip"],

@@ -15,12 +15,12 @@ from typing import Any
 
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
-from jitkernel.executor import control
+from jitkernel.executor import control, procfs
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
-from jitkernel.executor.conversation import Conversation
+from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
-from jitkernel.executor.peek import peek
+from jitkernel.executor.peek import peek, unblock_faults
 from jitkernel.executor.records import (
     ExecutorSettings,
     FaultRecord,
@@ -35,8 +35,9 @@ __all__ = ["Executor"]
 
 _CALL, _CHECK, _PARK, _UNPARK = 1, 2, 3, 4  # served by the native loop (native/serve.ll)
 _WORD = struct.Struct("<Q")
-_OWN_THREADS = 2  # the one that runs cells, the one that watches for the end
 _HEALTH = 0.1  # seconds for a check to be answered
+#: The runtime's own handlers (native/enter.ll), and two of the C library's: 32, 33 and 62.
+_OUR_SIGNALS = sum(1 << (n - 1) for n in (4, 5, 6, 7, 8, 11, 32, 33, 62))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
@@ -80,6 +81,7 @@ class Executor:
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started
         self._unwind = (0, 0)
+        self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Executor:
         talk = self._talk
         if talk.busy:
             raise JitError("the executor is running another call")
-        asked = False
+        asked, self._handled = False, None
         for attempt in range(3):
             seq = new_number()
             talk.begin()
@@ -324,6 +326,7 @@ class Executor:
 
     def library(self, path: str) -> None:
         """Load a shared library for all to see; raises OSError with the loader's words."""
+        self._handled = None
         self._services.library(path)
         self._services.note(self.generation, self.pid)
 
@@ -356,13 +359,7 @@ class Executor:
     @property
     def threads(self) -> int:
         """How many threads the program has running of its own."""
-        pid = self.pid
-        try:
-            # A folder's link count is two and one for each folder in it: one a thread.
-            links = os.stat(f"/proc/{pid}/task").st_nlink if pid else 0
-        except OSError:
-            return 0
-        return max(links - 2 - _OWN_THREADS, 0)
+        return max(procfs.thread_count(self.pid) - OWN_THREADS, 0)
 
     def page_table(self) -> PageTable | None:
         """What tells which pages of the arena the program wrote; None where it cannot be told."""
@@ -370,16 +367,30 @@ class Executor:
             return None  # what the system writes for a thread by and by it notes when it begins
         return self._tracking.table(self.pid, self._get("canaries"))
 
-    def park(self) -> None:
-        """Stop the program's own threads at their next instruction of session code."""
-        self._ask(_PARK, b"")
+    @property
+    def handles_signals(self) -> bool:
+        """Whether the program may have handlers of its own for signals."""
+        if self._handled is None:
+            self._handled = bool(procfs.handled(self.pid) & ~_OUR_SIGNALS)
+        return self._handled
+
+    def park(self, threads: bool = True) -> None:
+        """Hold the program's signals back; stop its own threads, where it has some, at their next
+        instruction of session code."""
+        if threads:
+            unblock_faults(self.pid, self._get("lifeline_tid"))
+        self._ask(_PARK, b"", argument=int(threads))
 
     def unpark(self) -> None:
-        """Let them go on."""
+        """Let signals and threads go on."""
         self._ask(_UNPARK, b"")
 
     def _ask(
-        self, op: int, payload: bytes, fits: Callable[[bytes], bool] = lambda payload: True
+        self,
+        op: int,
+        payload: bytes,
+        fits: Callable[[bytes], bool] = lambda payload: True,
+        argument: int = 0,
     ) -> bytes:
         """A rare request; one more attempt where the process turns out to be dead, or gives an
         answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError.
@@ -390,7 +401,7 @@ class Executor:
         for _ in range(2):
             talk.busy = True
             try:
-                head = HEAD.pack(op, new_number(), 0, 0, 0, 0, 0, 0)
+                head = HEAD.pack(op, new_number(), argument, 0, 0, 0, 0, 0)
                 answer = talk.ask(self._running(), head + payload)
                 stop = talk.stop
             finally:

@@ -16,10 +16,13 @@ __all__ = [
     "Region",
     "asleep",
     "family",
+    "handled",
     "libraries",
     "marked",
     "regions",
     "session_members",
+    "thread_count",
+    "threads_that_block",
     "waits_for_input",
 ]
 
@@ -116,6 +119,32 @@ def marked(mark: str, since: int) -> tuple[list[int], bool]:
 def asleep(pid: int, *threads: int) -> bool:
     """Whether the first thread of the process and some others sleep; 0 stands for no thread."""
     return all(_stat(pid, f"/task/{t}")[:1] == ["S"] for t in (pid, *threads) if t)
+
+
+def handled(pid: int) -> int:
+    """The signals that a process has handlers for, bit n - 1 for signal n."""
+    return _signals(f"/proc/{pid}/status", "SigCgt:")
+
+
+def thread_count(pid: int) -> int:
+    """How many threads a process has; 0 where there is none."""
+    try:
+        # A folder's link count is two and one for each folder in it: one a thread.
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2 if pid else 0
+    except OSError:
+        return 0
+
+
+def threads_that_block(pid: int, signals: int) -> list[int]:
+    """The threads of a process that block some of these."""
+    tasks = f"/proc/{pid}/task"
+    return [int(t) for t in _names(tasks) if _signals(f"{tasks}/{t}/status", "SigBlk:") & signals]
+
+
+def _signals(path: str, field: str) -> int:
+    """A set of signals in a status file, 0 where there is none."""
+    _, _, rest = _text(path).partition(field)
+    return int(rest.split(None, 1)[0], 16) if rest else 0
 
 
 def first_thread_ended(pid: int) -> bool:

@@ -85,7 +85,9 @@ class UnwindRegion:
         return extent
 
     def free(self, extent: Extent) -> None:
-        """Take an image's records away."""
+        """Take an image's records away; not while threads may be in what they are about."""
+        if self._arena.hold(extent, self.free):
+            return
         self._clear(extent.start, extent.size)
         after = self._zone.list.hole_at(extent.stop)
         if after is not None:

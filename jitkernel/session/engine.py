@@ -75,6 +75,7 @@ class Engine:
     ):
         self.settings = settings
         self.arena = Arena(settings.capacity, settings.base)
+        self.arena.in_use = self._in_use
         try:
             self.pool = CompilerPool(
                 workers=settings.workers, spare=settings.spare,
@@ -95,7 +96,7 @@ class Engine:
         self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
-        self._parked = False
+        self._writing = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.on_end: Callable[[], None] | None = None  # after each run
@@ -231,25 +232,31 @@ class Engine:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """While session code is written: no thread of the program's runs any.
+        """While session code is written: no thread of the program's and no handler of its signals
+        runs any.
 
-        Text that is freed while such threads live stays as it is until they have ended.
+        What is freed while such threads live stays as it is until they have ended.
         """
-        executor = self.executor
-        threads = 0 if self._parked else executor.threads
-        if not threads:
-            if not self._parked:
-                self.arena.retain_text(False)
+        if self._writing:
             yield
             return
-        self.arena.retain_text(True)
-        executor.park()
-        self._parked = True
+        executor, arena = self.executor, self.arena
+        threads = executor.threads > 0
+        parked = threads or executor.handles_signals
+        if parked:
+            executor.park(threads)
+        self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
         try:
+            arena.retain(threads)
             yield
         finally:
-            self._parked = False
-            executor.unpark()
+            self._writing, arena.in_use = False, self._in_use
+            if parked:
+                executor.unpark()
+
+    def _in_use(self) -> bool:
+        """Whether threads of the program run, which may use what is freed."""
+        return self._executor is not None and self._executor.threads > 0
 
     def _replaced(self) -> None:
         """The executor was found dead before a call, which goes on in another one."""

@@ -36,6 +36,9 @@ def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
     undo = session.history.held(zone)
     if undo:
         lines.append(f"  kept so that undo can bring it back: {undo} bytes")
+    kept = sum(extent.size for extent in session.arena.retained if extent.zone == zone)
+    if kept:
+        lines.append(f"  kept until the threads that the program has started end: {kept} bytes")
     lines.append(
         "Nothing was placed. %evict CELL takes cells out"
         + (" (undo keeps their data for a while; %reset forgets it)" if zone == "data" else "")

@@ -216,7 +216,7 @@ class Residency:
             if found is None or cell is None:
                 raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
             if cell.state is CellState.HIBERNATED:
-                self._engine.arena.retain_text(not alone)
+                self._engine.arena.retain(not alone)
                 self._relink(cell, alone)
                 self._engine.tell_unwind()
                 self.woken += 1

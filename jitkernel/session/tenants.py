@@ -26,7 +26,7 @@ STATES = {
     "entry": "canonical entries, stubs, GOT slots, shared unwind records",
     "thunk": "thunks, through which functions are called",
     "undo": "kept so that undo can bring it back",
-    "retained": "freed, but threads that run may still be in it",
+    "retained": "freed, but threads that run may still use it",
     "free": "holes: what was there is gone, poison fills them",
 }
 

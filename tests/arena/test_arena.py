@@ -161,12 +161,40 @@ def test_large_freed_data_goes_back_at_once_and_text_by_trim(arena):
 def test_retained_text_stays_until_nobody_can_run_it(arena):
     e = arena.reserve("text", 20)
     arena.write(e.start, b"x" * 20)
-    arena.retain_text(True)
+    arena.retain(True)
     arena.free(e)
     assert arena.read(e.start, 20) == b"x" * 20 and arena.usage()["text"]["used"] == 20
     arena.check()
-    arena.retain_text(False)
+    arena.retain(False)
     assert arena.read(e.start, 20) == b"\xcc" * 20 and arena.usage()["text"]["used"] == 0
+    arena.check()
+
+
+@pytest.mark.parametrize("zone", ["text", "rodata", "data"])
+def test_what_is_freed_stays_while_it_is_in_use(arena, zone):
+    threads = [1]
+    arena.in_use = lambda: bool(threads)
+    e, other = arena.reserve(zone, 40), arena.reserve(zone, 20_000)
+    arena.write(e.start, b"x" * 40)
+    arena.free(e)
+    arena.free(other)
+    assert arena.retained == (e, other)
+    with pytest.raises(KeyError):  # once is enough
+        arena.free(e)
+    assert arena.reserve(zone, 40).start != e.start
+    arena.write(e.start, b"y" * 40)  # as a thread does
+    arena.check()
+    assert arena.reserve_at(zone, e.start, 40) == e, "it may be taken back as it is"
+    assert arena.read(e.start, 40) == b"y" * 40 and arena.retained == (other,)
+    arena.free(e)
+    threads.clear()
+    arena.free(arena.reserve(zone, 16))
+    assert len(arena.retained) == 3, "whether they are gone is not for whoever frees to say"
+    arena.retain(False)
+    assert arena.retained == () and arena.usage()[zone]["used"] == 40
+    assert arena.read(e.start, 40) == bytes([0xCC if zone == "text" else 0xDD]) * 40
+    arena.free(arena.reserve(zone, 16))
+    assert arena.retained == ()
     arena.check()
 
 

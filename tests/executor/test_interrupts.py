@@ -394,3 +394,35 @@ def test_parked_threads_run_no_session_code(fresh: Lab) -> None:
     assert fresh.square(3) == 9
     fresh.executor.respawn()
     assert fresh.square(3) == 9 and fresh.executor.threads == 0
+
+
+DEAF = program(
+    """  %s = alloca [16 x i64]
+  %o = alloca [16 x i64]
+  %f = call i32 @sigfillset(ptr %s)
+  %r = call i32 @sigprocmask(i32 0, ptr %s, ptr %o)
+  %id = call i64 @start(ptr @spinner)
+  %b = call i32 @sigprocmask(i32 2, ptr %o, ptr null)""",
+    p.THREAD,
+    p.SPIN_THREAD,
+)
+
+
+@timed
+def test_threads_that_block_every_signal_are_parked_and_do_not_keep_a_cell(fresh: Lab) -> None:
+    """The system ends a process whose thread blocks the signal of its own fault."""
+    fresh.run(p.KEEP)
+    assert fresh.run(DEAF).kind == "ok"
+    pid = fresh.executor.pid
+    at = fresh.linker.symbols["spins"].address
+    for _ in range(5):
+        fresh.executor.park()
+        before = fresh.arena.read(at, 8)
+        time.sleep(0.01)
+        assert fresh.arena.read(at, 8) == before
+        fresh.executor.unpark()
+    assert interrupted(fresh, ENDLESS["sleep"][0], 0.5).kind == "interrupted"
+    assert fresh.run(DEAF).kind == "ok"
+    assert interrupted(fresh, ENDLESS["poll"][0], 0.5).kind == "interrupted"
+    assert fresh.executor.pid == pid and fresh.executor.threads == 2
+    fresh.assert_sound()

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import ArenaFull
 
 WORKER = """@stop = global i32 0
 @count = global i64 0
@@ -142,3 +143,106 @@ def test_text_that_is_closed_and_nobody_holds_is_opened(s):
     assert s.call("shut") == 7
     assert s.call("elsewhere") == 7
     assert s.call("shut") == 7
+
+
+#: A thread that counts in a variable, reads a constant and walks its own stack, all of its cell.
+OWN = """@n = internal global i64 0
+@step = internal constant [4 x i64] [i64 1, i64 1, i64 1, i64 1]
+@frames = external global i64
+@wish = external global i32
+declare i32 @count(ptr, ptr)
+declare i64 @_Unwind_Backtrace(ptr, ptr)
+define internal void @once(ptr %p) noinline {
+  %v = load volatile i64, ptr @n
+  %i = and i64 %v, 3
+  %a = getelementptr i64, ptr @step, i64 %i
+  %s = load volatile i64, ptr %a
+  %w = add i64 %v, %s
+  store volatile i64 %w, ptr @n
+  %r = call i32 @usleep(i32 1000)
+  %q = load volatile i32, ptr @wish
+  %c = icmp eq i32 %q, 1
+  br i1 %c, label %walk, label %done
+walk:
+  store volatile i32 0, ptr @wish
+  %k = alloca i64
+  store i64 0, ptr %k
+  %u = call i64 @_Unwind_Backtrace(ptr @count, ptr %k)
+  %f = load i64, ptr %k
+  store volatile i64 %f, ptr @frames
+  br label %done
+done:
+  ret void
+}
+define internal ptr @worker(ptr %p) {
+  br label %l
+l:
+  call void @once(ptr %p)
+  br label %l
+}
+declare i32 @usleep(i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+define i32 @start() {
+  %t = alloca i64
+  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @worker, ptr null)
+  ret i32 %r
+}"""
+COUNT = """@frames = global i64 0
+@wish = global i32 0
+define i32 @count(ptr %context, ptr %k) {
+  %v = load i64, ptr %k
+  %w = add i64 %v, 1
+  store i64 %w, ptr %k
+  ret i32 0
+}"""
+
+
+def frames(s: Session) -> int:
+    """How many frames the thread finds on its stack."""
+    s.run("@frames = i64 0\n@wish = i32 1")
+    deadline = time.monotonic() + 20
+    while not s["frames"].value and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return int(s["frames"].value)
+
+
+def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
+    s = session
+    s.run(COUNT)
+    s.run(OWN, cell_id="a")
+    s.run("@start()")
+    seen = frames(s)
+    assert seen >= 3
+    s.run("define i32 @start() {\n  ret i32 0\n}", cell_id="a")  # run again, without the thread
+    for i in range(25):  # past what undo keeps
+        s.run(f"@k = i64 {i}")
+    kept = {zone: sum(e.size for e in s.arena.retained if e.zone == zone) for zone in s.arena.zones}
+    assert all(kept.values()), kept
+    s.check()
+    for i in range(40):
+        s.run(
+            f"@mine{i} = internal global i64 0\n@fix{i} = internal constant [4 x i64] "
+            f"[i64 {i}, i64 {i}, i64 {i}, i64 {i}]\n"
+            f"define i64 @get{i}() {{\n  %v = load volatile i64, ptr @mine{i}\n"
+            f"  %w = load volatile i64, ptr @fix{i}\n  %r = add i64 %v, %w\n  ret i64 %r\n}}"
+        )
+    assert frames(s) == seen, "an exception would still find its way"
+    assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
+    s.check()
+    s.engine.executor.respawn()  # as good as the thread's end
+    before = s.engine.arena.usage()["data"]["used"]
+    s.run("@k = i64 99")
+    s.run("define i32 @another() {\n  ret i32 0\n}")
+    assert s.arena.retained == () and s.engine.arena.usage()["data"]["used"] < before
+    assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
+
+
+def test_a_full_zone_says_what_threads_keep(fresh):
+    s = fresh(capacity=8 << 20, undo_depth=0)
+    s.run(COUNT)
+    s.run(OWN + "\n@large = global [1000000 x i8] zeroinitializer", cell_id="a")
+    s.run("@start()")
+    s.run("define i32 @start() {\n  ret i32 0\n}", cell_id="a")
+    with pytest.raises(ArenaFull, match="until the threads that the program has started end: "):
+        s.run("@larger = global [3000000 x i8] zeroinitializer")
+    s.check()

@@ -17,6 +17,31 @@ define internal void @handle(i64 %signal, i64 %handler) #0 {
   ret void
 }
 
+; A handler of the program's runs session code on whatever thread its signal meets.  It must not
+; while that code is written, nor while that thread has a turn (wake.ll) that the handler may want.
+
+; Block these signals too; which were blocked before.
+define internal i64 @hold_signals(i64 %more) #0 {
+  %set = alloca i64, align 8
+  %old = alloca i64, align 8
+  store volatile i64 %more, ptr %set
+  store volatile i64 0, ptr %old
+  %s = ptrtoint ptr %set to i64
+  %o = ptrtoint ptr %old to i64
+  %r = call i64 @sys(i64 14, i64 0, i64 %s, i64 %o, i64 8, i64 0, i64 0)
+  %was = load volatile i64, ptr %old
+  ret i64 %was
+}
+
+; Block these and no others.
+define internal void @block_signals(i64 %mask) #0 {
+  %set = alloca i64, align 8
+  store volatile i64 %mask, ptr %set
+  %s = ptrtoint ptr %set to i64
+  %r = call i64 @sys(i64 14, i64 2, i64 %s, i64 0, i64 8, i64 0, i64 0)
+  ret void
+}
+
 ; What every entry renews, whatever the last cell did to signals.
 define dso_local void @jk_arm() #0 {
   %h = ptrtoint ptr @jk_handler to i64

@@ -175,9 +175,11 @@ call:
   %current = icmp eq i64 %generation, %seen
   br i1 %current, label %run, label %renew
 renew:
+  %mask = call i64 @hold_signals(i64 u0xDFFFFFFFFFFFFB07)
   call void @take_turn()
   call void @renew_unwind()
   call void @end_turn()
+  call void @block_signals(i64 %mask)
   br label %run
 run:
   %thunk_at = getelementptr i8, ptr $frame, i64 16
@@ -214,11 +216,36 @@ answer:
   br label %loop
 
 park:
+  %parked = load volatile i64, ptr $parked
+  %already = icmp ne i64 %parked, 0
+  br i1 %already, label %held, label %hold
+hold:
+  %before = call i64 @hold_signals(i64 -1)
+  store volatile i64 %before, ptr $park_mask
+  store volatile i64 1, ptr $parked
+  br label %held
+held:
+  %threads_at = getelementptr i8, ptr $frame, i64 16
+  %threads = load volatile i64, ptr %threads_at
+  %any = icmp ne i64 %threads, 0
+  br i1 %any, label %close, label %parked_all
+close:
   call void @lock_text()
+  br label %parked_all
+parked_all:
   call void @reply(i64 3, i64 %seq, i64 0, i64 0)
   br label %loop
 unpark:
   call void @unlock_text()
+  %was = load volatile i64, ptr $parked
+  %free = icmp eq i64 %was, 0
+  br i1 %free, label %let_go, label %let_signals
+let_signals:
+  store volatile i64 0, ptr $parked
+  %back = load volatile i64, ptr $park_mask
+  call void @block_signals(i64 %back)
+  br label %let_go
+let_go:
   call void @reply(i64 4, i64 %seq, i64 0, i64 0)
   br label %loop
 
