@@ -77,8 +77,10 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     command.set_defaults(call=run)
 
-    command = commands.add_parser("console", help="the kernel in this terminal")
-    command.add_argument("rest", nargs=argparse.REMAINDER, help="options of jupyter console")
+    command = commands.add_parser(
+        "console", help="the kernel in this terminal",
+        description="The kernel in this terminal. Other options are those of jupyter console.",
+    )  # fmt: skip
     command.set_defaults(call=console)
 
     command = commands.add_parser("doctor", help="what this machine offers and what is missing")
@@ -93,7 +95,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; its exit status."""
-    arguments = parser().parse_args(argv)
+    root = parser()
+    # (argparse.REMAINDER takes no option that comes first.)
+    arguments, rest = root.parse_known_args(argv)
+    arguments.rest = rest
+    if rest and arguments.call is not console:
+        root.error(f"unrecognized arguments: {' '.join(rest)}")
     if arguments.call in (run, console, tour):
         from jitkernel._platform import platform_message
 

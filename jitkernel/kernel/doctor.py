@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from jitkernel._platform import platform_message
@@ -195,6 +196,13 @@ def check_kernelspec() -> Finding:
     return Finding("ok", f"Jupyter sees the kernel ({spec.resource_dir})")
 
 
+def _lab_remedy() -> str:
+    """In a source tree `make lab` does it, in the environment that the other targets use."""
+    tree = Path(__file__).resolve().parents[2]
+    here = (tree / "Makefile").is_file() and Path(sys.prefix).resolve() == tree / ".venv"
+    return f"{'make lab' if here else 'pip install jupyterlab'}, or: jitkernel console"
+
+
 def check_lab() -> Finding:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -204,7 +212,7 @@ def check_lab() -> Finding:
         return Finding(
             "note",
             "JupyterLab is not in this environment",
-            "pip install 'jitkernel[lab]', or: jitkernel console",
+            _lab_remedy(),
         )
 
 

@@ -153,6 +153,19 @@ def _run_notebook(path: Path, session: str) -> int:
     return 0
 
 
+_SOCKET = 107 - len("/kernel-4194304-ipc-5")  # bytes that unix(7) leaves for the folder's name
+
+
+def _own_transport(arguments: list[str]) -> list[str]:
+    """Sockets in a folder of the user's, which no other user reaches, where nobody chose others:
+    over TCP the kernel would have to warn of them."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    chosen = any(a.startswith(("--existing", "--transport", "--ip", "--ssh")) for a in arguments)
+    fits = len(os.fsencode(jupyter_runtime_dir())) <= _SOCKET
+    return ["--transport=ipc"] if fits and not chosen else []
+
+
 def console(arguments: list[str]) -> int:
     """Replace this process by `jupyter console` with our kernel."""
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -169,5 +182,6 @@ def console(arguments: list[str]) -> int:
     except NoSuchKernel:
         print("Jupyter does not see the kernel yet: jitkernel install --user", file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "jupyter_console", "--kernel", NAME, *arguments]
+    command = [sys.executable, "-m", "jupyter_console", "--kernel", NAME]
+    command += [*_own_transport(arguments), *arguments]
     os.execv(sys.executable, command)

@@ -27,6 +27,8 @@ from jitkernel.kernel.client import (
 
 __all__ = ["tour"]
 
+MASKED = "Times and addresses differ each time: `?` and `0x…` stand for them here."
+
 
 def advice() -> str:
     """What to try next, by the command as it can be typed here."""
@@ -36,19 +38,21 @@ def advice() -> str:
     name = str(command) if near.startswith("..") else near
     if found and Path(found) == command:
         name = "jitkernel"
-    rows = (
-        ("make lab", "the same notebook in JupyterLab"),
+    rows = [
         (f"{name} console", "the kernel in this terminal"),
         (f"{name} doctor", "what this machine offers"),
-        ("HOW_IT_WORKS.md", "one cell, from keystroke to value"),
-    )
+    ]
+    if notebook_path().parent.name == "notebooks":  # a source tree
+        rows.insert(0, ("make lab", "the same notebook in JupyterLab"))
+        rows.append(("HOW_IT_WORKS.md", "one cell, from keystroke to value"))
     width = max(len(what) for what, _ in rows)
     return "\n".join(["Try next:", *(f"  {what:<{width}}  {why}" for what, why in rows)])
 
 
 def notebook_path() -> Path:
-    """The tour, in the source tree."""
-    return Path(__file__).resolve().parents[2] / "notebooks" / "tour.ipynb"
+    """The tour, in the source tree; an installed package has a copy beside this module."""
+    tree = Path(__file__).resolve().parents[2] / "notebooks" / "tour.ipynb"
+    return tree if tree.is_file() else Path(__file__).with_name("tour.ipynb")
 
 
 def tour(path: Path | None = None, update: bool = False, out: TextIO | None = None) -> int:
@@ -64,7 +68,8 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     cells = code_cells(notebook)
     expected = unexpected = 0
     with running_kernel(path.parent, ("--deterministic",)) as client:
-        print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out, flush=True)
+        print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out)
+        print(MASKED + "\n", file=out, flush=True)
         for cell in cells:
             reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
             count = reply.get("execution_count")

@@ -187,6 +187,16 @@ def test_jupyter_console(tmp_path: Path) -> None:
     assert "i32 42" in done.stdout
 
 
+def test_our_console_takes_its_options_and_starts_without_a_warning(tmp_path: Path) -> None:
+    done = run(
+        "jitkernel", "console", "--simple-prompt",
+        cwd=tmp_path, stdin=None, input='@puts("in a console")\nexit\n',
+    )  # fmt: skip
+    assert "in a console" in done.stdout, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr
+    assert run("jitkernel", "doctor", "--no-such-option", cwd=tmp_path).returncode == 2
+
+
 # -- our own command line --------------------------------------------------------------------
 
 
@@ -249,6 +259,8 @@ def test_doctor(tmp_path: Path) -> None:
     ):
         assert words in done.stdout
     assert "missing" not in done.stdout
+    # No remedy names a package of this name elsewhere.
+    assert "pip install 'jitkernel" not in done.stdout
 
 
 def test_install_with_a_prefix(tmp_path: Path) -> None:

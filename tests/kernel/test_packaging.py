@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -55,6 +56,19 @@ def test_every_source_file_is_in_it(wheel: zipfile.ZipFile) -> None:
         pytest.skip("not a git checkout")
     missing = {n for n in tracked if (ROOT / n).exists()} - set(wheel.namelist())
     assert not missing
+
+
+def test_the_tour_is_in_it(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """An installed package runs it as a source tree does, and names nothing that is not there."""
+    wheel.extractall(tmp_path, [n for n in wheel.namelist() if n.startswith("jitkernel/")])
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "jitkernel", "tour"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 unexpected" in done.stdout
+    assert "make lab" not in done.stdout and "HOW_IT_WORKS.md" not in done.stdout
 
 
 def test_the_command_and_the_lexer_are_declared(wheel: zipfile.ZipFile) -> None:
