@@ -308,6 +308,8 @@ def test_history(kernel: Kernel, tmp_path: Path) -> None:
 def test_help(kernel: Kernel) -> None:
     assert "%evict" in kernel.ok("%help")
     assert "--cascade" in kernel.ok("%help evict")
+    assert "closes a loop" in kernel.ok("%help back edge")
+    assert "no help for zzz" in kernel.fails("%help zzz")
     assert "%%writefile" in kernel.ok("%lsmagic")
     assert "%timeit" in kernel.page("%quickref")
     for source in ("%evict?", "?%evict", "%evict??"):

@@ -5,6 +5,7 @@ import pytest
 from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.magics import MAGICS
+from jitkernel.kernel.magics.glossary import explained
 from jitkernel.kernel.magics.groups import grouped
 from jitkernel.kernel.magics.habits import HABITS
 from jitkernel.kernel.magics.program import targets
@@ -147,3 +148,21 @@ def test_help_lists_every_magic_once_the_most_used_first() -> None:
     assert groups[0][0] == "Every day" and names[0] == "cells" and "asm" in names[:5]
     title, rest = groups[-1]
     assert title == "The rest" and len(rest) < 10  # a new magic belongs to what it is for
+
+
+@pytest.mark.parametrize(
+    ("word", "begins"),
+    [
+        ("predecessors", "predecessor: "),
+        ("Boolean", "boolean: "),
+        ("back edges", "back edge: "),
+        ("little endian", "little-endian: "),
+        ("SSA", "ssa: "),
+        ("unwind tables", "unwind table: "),
+        ("pipelnie", "pipeline: "),
+        ("passes", "pass: "),
+    ],
+)
+def test_words_are_explained(word: str, begins: str) -> None:
+    assert explained(word).startswith(begins)
+    assert explained("zzz") == ""

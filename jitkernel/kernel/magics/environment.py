@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.glossary import WORDS, explained
 from jitkernel.kernel.magics.groups import grouped
 from jitkernel.kernel.magics.table import Argument, Magic, help_text, usage
-from jitkernel.views.view import join, listing, table
+from jitkernel.views.view import View, join, listing, paragraph, table
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -142,6 +144,8 @@ def help(frontend: Frontend, arguments: Any) -> None:
     if topic:
         magic = BY_NAME.get(topic.lstrip("%"))
         view = listing("", help_text(magic)) if magic else inspect_name(frontend, topic, 0)
+        if view is None and (words := explained(topic)):
+            view = _wrapped(words)
         if view is None:
             raise UsageError(f"no help for {topic}")
         frontend.display(view)
@@ -150,7 +154,8 @@ def help(frontend: Frontend, arguments: Any) -> None:
         table(title, ("magic", "what it does", "how"), [_row(m) for m in members])
         for title, members in grouped(MAGICS)
     ]
-    frontend.display(join([listing("Cells", CELLS), *tables]))
+    glossary = _wrapped(f"%help WORD says what a word means: {', '.join(WORDS)}.")
+    frontend.display(join([listing("Cells", CELLS), *tables, glossary]))
 
 
 def lsmagic(frontend: Frontend, arguments: Any) -> None:
@@ -174,6 +179,10 @@ def quickref(frontend: Frontend, arguments: Any) -> None:
             lines.append(f"{how:<{width}}  {_first_sentence(magic.help)}")
         lines.append("")
     frontend.page(listing("jitkernel, in short", "\n".join(lines)))
+
+
+def _wrapped(text: str) -> View:
+    return View(textwrap.fill(text, 100), paragraph(text).html)
 
 
 def _row(magic: Magic) -> tuple[str, str, str]:
@@ -238,9 +247,9 @@ MAGICS = (
     ),
     Magic(
         "help",
-        "What there is, or help on one magic or name.",
+        "What there is, or help on one magic, a name, or a word such as predecessor.",
         help,
-        (Argument("topic", "a magic or a name", "?", completes="magic"),),
+        (Argument("topic", "a magic, a name, a word", "rest", completes="magic"),),
     ),
     Magic("lsmagic", "The names of all magics.", lsmagic),
     Magic("quickref", "One page of everything.", quickref),
