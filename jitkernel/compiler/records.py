@@ -160,8 +160,9 @@ class CallInfo:
 class Summary:
     """What a module offers and asks for.
 
-    `types` maps the name of each identified struct that a signature or a variable mentions, at any
-    depth, to its body: `{"pt": "{ i32, %inner }"}` (names without `%`, as LLVM prints bodies).
+    `types` maps each named type that the text defines, or that a signature or a variable mentions,
+    at any depth, to its body: `{"pt": "{ i32, %inner }"}` (names without `%`, as LLVM prints
+    bodies).
     """
 
     functions: tuple[FunctionInfo, ...] = ()

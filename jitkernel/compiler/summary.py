@@ -16,7 +16,7 @@ from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.prepare import Alias
 from jitkernel.compiler.renamed import Names
 from jitkernel.compiler.signature import abi_features, headers, may_matter
-from jitkernel.compiler.text import NAME, plain_name
+from jitkernel.compiler.text import NAME, plain_name, type_at
 
 __all__ = ["summarise"]
 
@@ -40,6 +40,8 @@ LINKAGES = {
 _EXTERNAL, _WEAK = 0, 5
 
 _STRUCT = re.compile("%(" + NAME + ")")
+_DEFINED = re.compile(r'"[^"]*"|;[^\n]*|%(' + NAME + r")\s*=\s*type\b\s*")
+_STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
 _UNNAMED = re.compile(r'%"type (0x[0-9a-f]+)"')
 _VARIABLE = re.compile(r"^[ \t]*@(" + NAME + r")\s*=([^@\n]*?)\b(global|constant)\b(?!\s*=)", re.M)
 
@@ -79,6 +81,8 @@ def summarise(
         for row in variables:
             row[3] = names.written(row[3])
     types = _types(module, functions, variables, names) if mentions else {}
+    if "type" in source:
+        _add_defined(module, source, types, names)
     calls: list[list[Any]] = []
     if "call" in source or "invoke" in source:
         calls = _calls(module, source, functions, types, first_line, names)
@@ -174,6 +178,20 @@ def _types(
                 types[name] = body = _body(module, name, names)
                 waiting.append(body)
     return types
+
+
+def _add_defined(module: int, source: str, types: dict[str, str], names: Names) -> None:
+    """Add the named types that the text defines, whatever mentions them."""
+    for match in _DEFINED.finditer(source):
+        if match[1] is None:  # a string or a comment
+            continue
+        name = plain_name(match[1])
+        if name in types:
+            continue
+        if _STRUCT_BODY.match(source, match.end()):
+            types[name] = _body(module, name, names)
+        elif body := type_at(source, match.end()):  # another name for what is no struct
+            types[name] = " ".join(body.split())
 
 
 def _body(module: int, name: str, names: Names) -> str:

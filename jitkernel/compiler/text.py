@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NAME", "closing", "leading_type", "plain_name", "split_at_commas", "squeeze"]
+__all__ = ["NAME", "closing", "leading_type", "plain_name", "split_at_commas", "squeeze", "type_at"]
 
 NAME = r'(?:"[^"\n]*"|[-\w$.]+)'
 
@@ -59,16 +59,18 @@ def split_at_commas(text: str) -> list[str]:
 
 def leading_type(text: str) -> str:
     """The type that `text` (an argument: type, attributes, value) begins with; "" if none."""
-    if text[:1] in ("{", "[", "<"):
-        end = closing(text, 0)
-        return text[:end] if end > 0 else ""
-    match = _PLAIN_TYPE.match(text)
-    if not match:
+    return type_at(text, 0)
+
+
+def type_at(text: str, start: int) -> str:
+    """The type that stands at an offset of a text; "" if none."""
+    if text[start : start + 1] in ("{", "[", "<"):
+        end = closing(text, start)
+    elif match := _PLAIN_TYPE.match(text, start):
+        end = closing(text, match.end() - 1) if match[0] == "target(" else match.end()
+    else:
         return ""
-    if match[0] == "target(":
-        end = closing(text, match.end() - 1)
-        return text[:end] if end > 0 else ""
-    return match[0]
+    return text[start:end] if end > 0 else ""
 
 
 def squeeze(text: str) -> str:

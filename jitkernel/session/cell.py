@@ -33,7 +33,8 @@ class Cell:
     nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  Where
     the object was `cached`, found in the object cache, all but the link's were spent earlier.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
-    takes from libraries, `extras` are variables that its statements made (name, address, bytes,
+    takes from libraries, `types` are the named types that it mentions,
+    `extras` are variables that its statements made (name, address, bytes,
     where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
     `kept` whether its code is to stay in memory, `stays` why it has to (None: not looked at yet).
     Source and object are in the store.
@@ -53,6 +54,7 @@ class Cell:
         "stays",
         "strings",
         "times",
+        "types",
         "used",
     )
 
@@ -66,6 +68,7 @@ class Cell:
         self._extras: Sequence[tuple[str, int, int, Block]] = ()
         self.libraries: tuple[tuple[str, Signature], ...] = ()
         self.times: tuple[int, ...] = ()
+        self.types: tuple[str, ...] = ()
         self.cached = False
         self.ran = 0
         self.used = 0

@@ -26,6 +26,7 @@ from jitkernel.session.change import Change
 from jitkernel.session.declare import declaration
 from jitkernel.session.faults import error_of
 from jitkernel.session.host import host_of
+from jitkernel.session.named_types import defined_types
 from jitkernel.session.options import CellOptions, options_for, row, stored_options
 from jitkernel.session.relay import Relay
 from jitkernel.session.relinking import replace as replace_object
@@ -33,7 +34,7 @@ from jitkernel.session.result import Collector, Sink
 from jitkernel.session.signatures import Variable
 from jitkernel.session.snapshot import far_words
 from jitkernel.session.source_lines import line_finder
-from jitkernel.session.status import status_lines
+from jitkernel.session.status import status_lines, type_line
 from jitkernel.session.stopped import stopped
 from jitkernel.session.store import Record
 
@@ -159,7 +160,7 @@ class Definer(Relay):
         try:
             image = program.place(
                 cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
-                aligned=_alignments(request.source),
+                aligned=_alignments(request.source), types=defined_types(request.source),
             )  # fmt: skip
             linked = time.perf_counter_ns() - began
             program.let_go(change, self.session.finish)
@@ -245,8 +246,10 @@ class Definer(Relay):
         if image is not None:
             for text in status_lines(self.program, self.cell, image, self.change):
                 self.note(text)
-            for note in self.change.notes:
-                self.note(note)
+        elif self.change.types:
+            self.note(type_line(self.program, self.cell, self.change))
+        for note in self.change.notes:
+            self.note(note)
 
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""

@@ -120,6 +120,9 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
         return "is the same notebook cell, run again"
     for name in first.types.keys() & other.types.keys():
         return f"defines %{name} again"
+    for cell in other.arrived if first.types else ():
+        for name in sorted(first.types.keys() & cell.types):
+            return f"uses %{name}"
     new = _introduced(program, first)
     for cell in other.arrived if new else ():
         for name in sorted(_uses(program, cell) & new):

@@ -126,6 +126,7 @@ def evict(
             for symbol in cell.exports:
                 symbol.why = f"cell {cell.number}, which defined it, was evicted"
             program.remove(cell, CellState.EVICTED, owned, change)
+    program.forget_types(going, change)
     return going
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from sys import intern
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
-from jitkernel.languages.llvm.types import type_names
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
@@ -20,7 +20,9 @@ from jitkernel.session.ghosts import Exchange, ghosts_of
 from jitkernel.session.ghosts import retype as give_ghost
 from jitkernel.session.layouts import TypeLayouts
 from jitkernel.session.libraries import LibraryNames
+from jitkernel.session.named_types import TypeUses
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
+from jitkernel.session.status import shortened
 from jitkernel.session.store import Store
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Program:
         self.running: Image | None = None
         self.adopted = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
+        self.type_uses = TypeUses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
         self.handles: dict[int, tuple[int, ...]] = {}
         # What cells declared and did not use: the object does not mention it.
@@ -111,8 +114,12 @@ class Program:
         keep_data: bool = False,
         retype: Sequence[str] = (),
         aligned: Mapping[str, int] | None = None,
+        types: frozenset[str] = frozenset(),
     ) -> Image:
-        """Link a compiled cell in and move what it redefines; raises with nothing changed."""
+        """Link a compiled cell in and move what it redefines; raises with nothing changed.
+
+        `types` are the named types that the cell's own text defines.
+        """
         linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
         old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         kinds, weak, known = _read(summary)
@@ -151,6 +158,8 @@ class Program:
         self._arrives(cell, change)
         cell.libraries = self._taken_from_libraries(summary)
         self.libraries.add(cell)
+        cell.types = tuple(map(intern, summary.types))
+        self.type_uses.add(cell)
         with Exchange(linker) as exchange:
             for name in retype:
                 if name in before:
@@ -162,12 +171,14 @@ class Program:
             if other is not None and other is not cell:
                 self._retire(other, cell, old, owned.get(number, frozenset()), change)
         if not image.exports and image.text is None and not image.blocks:
-            # Declarations alone: they are remembered, and nothing is in memory.
+            # Declarations alone: they are remembered, and nothing is in memory but a cell of types.
             linker.unlink(image)
-            del self.cells[cell.number]
             self.libraries.drop(cell)
-            cell.image = None
-        elif cell.cell_id:
+            cell.image, cell.libraries = None, ()
+            if not types:
+                del self.cells[cell.number]
+                self.type_uses.drop(cell)
+        if cell.cell_id and cell.number in self.cells:
             self.name(cell.cell_id, cell.number)
         return image
 
@@ -307,27 +318,37 @@ class Program:
             with self.writing():
                 for cell, owned in leaving:
                     self.remove(cell, CellState.SUPERSEDED, owned, change)
+            # The notebook cell was run again without them; who is superseded otherwise still
+            # stands in the notebook with its types.
+            self.forget_types([c for c, _ in leaving if c.number == change.replaced], change)
 
     def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
-        new = {n: body for n, body in types.items() if self.types.get(n) != body}
+        new = {
+            n: body
+            for n, body in types.items()
+            if (was := self.types.get(n)) != body and (was is None or body != "opaque")
+        }
         users: dict[str, list[int]] = {}
         if new.keys() & self.types.keys():
             for other in self.cells.values():
-                if other is not cell:
-                    for name in self._mentioned(other) & new.keys():
+                if other is not cell and other.image is not None:
+                    for name in new.keys() & other.types:
                         users.setdefault(name, []).append(other.number)
         for name, body in new.items():
             was = change.types[name] = self.types.get(name)
             self.types[name] = body
             if was is not None and (cells := users.get(name)):
                 change.notes.append(
-                    f"%{name} was {was} and is {body} now; {cells_words(cells)} "
+                    f"%{name} was {shortened(was)} and is {shortened(body)} now; "
+                    f"{cells_words(cells)} "
                     f"{'was' if len(cells) == 1 else 'were'} built with the old one"
                 )
 
-    def _mentioned(self, cell: Cell) -> set[str]:
-        shown = (s.info.shown for s in cell.exports if s.info is not None)
-        return {name for text in shown if "%" in text for name in type_names(text)}
+    def forget_types(self, gone: Iterable[Cell], change: Change) -> None:
+        """Forget the named types of cells that left, those that no cell mentions any more."""
+        for name in self.type_uses.unused(gone):
+            if name in self.types:
+                change.types.setdefault(name, self.types.pop(name))
 
     # -- leaving -------------------------------------------------------------------------------
 
@@ -366,6 +387,7 @@ class Program:
         cell.state = state
         self.cells.pop(cell.number, None)
         self.libraries.drop(cell)
+        self.type_uses.drop(cell)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             change.ids.setdefault(cell.cell_id, cell.number)
             self.name(cell.cell_id, 0)

@@ -78,6 +78,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         program.cells[cell.number] = cell
         program.note(cell)
         program.libraries.add(cell)
+        program.type_uses.add(cell)
         if not removed.linked:
             continue
         record = program.store.get(cell.number)

@@ -149,7 +149,7 @@ class Runner(Definer):
         self.session.history.keep(self.change)
         self.session.hidden.add(plan, self.cell.number)
         self.result.cell = self.cell
-        if self.change.moved or self.change.notes:
+        if self.change.moved or self.change.notes or self.change.types:
             self.say_status()
         began = perf_counter_ns()
         try:

@@ -16,7 +16,7 @@ from jitkernel.session.signatures import Signature
 if TYPE_CHECKING:
     from jitkernel.session.program import Program
 
-__all__ = ["status_lines"]
+__all__ = ["shortened", "status_lines", "type_line"]
 
 _MANY = 3  # symbols from one cell that are told in one line
 
@@ -110,3 +110,16 @@ def _duration(nanoseconds: int, places: int) -> str:
     """Milliseconds, of one form on every run; seconds where they are thousands."""
     value = nanoseconds / 1e6
     return f"{value:.{places}f} ms" if value < 1000 else f"{value / 1000:.1f} s"
+
+
+def type_line(program: Program, cell: Cell, change: Change) -> str:
+    """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
+    names = [name for name in change.types if name in program.types]
+    shown = [f"%{quote_name(name)} {shortened(program.types[name])}" for name in names[:4]]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"cell {cell.number}: {'; '.join(shown)}{more}"
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """A type's text, its middle left out where it is long."""
+    return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.views.names import bare, written
 from jitkernel.views.residency import last_use
 from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
+    from jitkernel.session.cell import Cell
     from jitkernel.session.symbol_table import Symbol
 
 __all__ = ["cells", "symbol_names", "symbols"]
@@ -28,7 +30,7 @@ def cells(session: Session) -> View:
             (
                 cell.number,
                 cell.state.value,
-                " ".join(written(n) for n in cell.names) or "(statements)",
+                _defines(cell),
                 sizes.get("text", 0) or "",
                 (sizes.get("rodata", 0) + sizes.get("unwind", 0)) or "",
                 sizes.get("data", 0) or "",
@@ -39,6 +41,13 @@ def cells(session: Session) -> View:
     note = _count(len(every), "cell", "cells") if every else "No cells yet."
     columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "used")
     return table("Cells (bytes per zone)", columns, rows, note)
+
+
+def _defines(cell: Cell) -> str:
+    """What a cell defines: its symbols, or the types that it has alone."""
+    if cell.image is None and cell.types:
+        return " ".join("%" + quote_name(n) for n in cell.types)
+    return " ".join(written(n) for n in cell.names) or "(statements)"
 
 
 def symbols(session: Session, pattern: str | None = None, everything: bool = False) -> View:

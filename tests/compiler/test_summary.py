@@ -74,7 +74,7 @@ def test_variables(pool: CompilerPool, source: str, facts: tuple[object, ...]) -
     assert info.defined == ("external global" not in source)
 
 
-def test_structs_that_signatures_mention(pool: CompilerPool) -> None:
+def test_types_that_the_text_defines(pool: CompilerPool) -> None:
     source = (
         "%a = type { i32, %b }\n%b = type <{ i8, ptr }>\n%unused = type { i64 }\n"
         '%"x y" = type { %z }\n%z = type opaque\n'
@@ -85,6 +85,9 @@ def test_structs_that_signatures_mention(pool: CompilerPool) -> None:
         "a": "{ i32, %b }",
         "b": "<{ i8, ptr }>",
         "c d": "{ i16 }",
+        "unused": "{ i64 }",
+        "x y": "{ %z }",
+        "z": "opaque",
     }
 
 

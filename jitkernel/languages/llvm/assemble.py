@@ -214,13 +214,22 @@ def declarations(
 
 
 def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
-    """One line that defines the session's types which a text mentions, and what those mention."""
+    """One line that defines the session's types which a text mentions, and what those mention:
+    those first, as LLVM wants it of names for what is no struct."""
+    if not named_types:
+        return ""
+
+    def mentions(text: str) -> list[str]:
+        return sorted(type_names(text) & named_types.keys() - own.keys(), reverse=True)
+
     found: dict[str, str] = {}
-    todo = sorted(type_names(text) & named_types.keys() - own.keys()) if named_types else []
+    seen: set[str] = set()
+    todo = mentions(text)
     while todo:
-        name = todo.pop()
-        if name in found or name in own:
-            continue
-        found[name] = named_types[name]
-        todo.extend(type_names(named_types[name]) & named_types.keys())
-    return " ".join(f"%{quote_name(name)} = type {body}" for name, body in sorted(found.items()))
+        name = todo[-1]
+        if name not in seen:
+            seen.add(name)
+            todo += [n for n in mentions(named_types[name]) if n not in seen]
+        else:
+            found.setdefault(todo.pop(), named_types[name])
+    return " ".join(f"%{quote_name(name)} = type {body}" for name, body in found.items())

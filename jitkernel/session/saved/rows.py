@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -150,6 +151,7 @@ def cell_row(
         ],
         program.handles.get(cell.number, ()),
         None if image is None else _image(program, image, arena, numbers, pieces),
+        cell.types,
     ]
     return cell.number, _dump(body), b"".join(pieces)
 
@@ -191,7 +193,8 @@ def read_cell(
     blocks: Blocks,
 ) -> Cell:
     """A cell as it was, filed with the program; its code is written to where it was."""
-    cell_id, options, state, strings, extras, libraries, times, handles, image = row
+    # Files of before have no types.
+    cell_id, options, state, strings, extras, libraries, times, handles, image, *types = row
     cell = Cell(number, cell_id, options)
     cell.state = CellState(state)
     cell.times, cell.ran, cell.used, cell.kept = tuple(times[0]), times[1], times[2], bool(times[3])
@@ -209,6 +212,8 @@ def read_cell(
         found = [(name, info_of(info)) for name, info in libraries]
         cell.libraries = tuple([(n, s) for n, s in found if isinstance(s, Signature)])
         program.libraries.add(cell)
+    cell.types = tuple(map(intern, *types)) if types else ()
+    program.type_uses.add(cell)
     if handles:
         program.handles[number] = tuple(handles)
     if cell_id is not None and all(times[4:5]):  # where it is not said, the last one of several

@@ -1,0 +1,179 @@
+"""Named types are part of the program: whoever defines them, whatever mentions them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session, views
+from jitkernel.errors import CompileError, EvictError
+
+PT = "%pt = type { i32, i32 }"
+SECOND = (
+    "define ptr @second(ptr %p) {\n  %q = getelementptr %pt, ptr %p, i32 0, i32 1\n  ret ptr %q\n}"
+)
+
+
+@pytest.fixture
+def s() -> Iterator[Session]:
+    with Session(spare=False, opt_level=0) as session:
+        yield session
+
+
+def knows(s: Session, name: str = "pt") -> bool:
+    """Whether the type is known, to the session and to a cell that uses it."""
+    use = f"%p = alloca %{name}\n%i = ptrtoint ptr %p to i64\n%z = and i64 %i, 0"
+    try:
+        s.run(use)
+    except CompileError:
+        assert name not in s.types
+        return False
+    assert name in s.types
+    return True
+
+
+def test_a_cell_of_types_alone(s: Session) -> None:
+    result = s.run(PT)
+    assert result.notes == ["cell 1: %pt { i32, i32 }"]
+    assert s.types == {"pt": "{ i32, i32 }"}
+    s.run(SECOND)
+    assert s.call("second", 0) == 4
+    assert "%pt" in views.cells(s).text
+
+
+@pytest.mark.parametrize("options", ["throwaway", "shared", "kept"])
+def test_a_type_of_a_body_alone(options: str) -> None:
+    with Session(spare=False, context=options) as s:
+        s.run(f"%px = type {{ i64 }}\n%pw = type {{ i32, %px }}\n{PT}\n{SECOND}")
+        assert s.types == {"px": "{ i64 }", "pw": "{ i32, %px }", "pt": "{ i32, i32 }"}
+        assert knows(s) and knows(s, "pw")
+
+
+def test_names_of_what_is_no_struct(s: Session) -> None:
+    s.run(
+        '%a = type [4 x i16]  ; four\n%z = type { %a }\n%"of b" = type <2 x float>\n%o = type opaque'
+    )
+    assert s.types["a"] == "[4 x i16]" and s.types["of b"] == "<2 x float>"
+    assert s.types["o"] == "opaque" and s.types["z"] == "{ [4 x i16] }"
+    s.run('@g = global %a zeroinitializer\n@h = global { %"of b", %z } zeroinitializer')
+    assert s.run("@g").text.startswith("[4 x i16]")
+
+
+def test_names_in_strings_and_comments_are_none(s: Session) -> None:
+    s.run('@t = global [14 x i8] c"%no = type i32"\n; %nor = type i32\n@u = global i32 1')
+    assert s.types == {}
+
+
+def test_undo_and_redo(s: Session) -> None:
+    s.run(PT)
+    s.undo()
+    assert s.types == {} and not knows(s)
+    s.run(PT)
+    s.run("%pt = type { i64, i64 }")
+    assert s.types["pt"] == "{ i64, i64 }"
+    s.undo()
+    assert s.types["pt"] == "{ i32, i32 }"
+    s.redo()
+    assert s.types["pt"] == "{ i64, i64 }"
+    s.undo(2)
+    assert s.types == {}
+    s.redo(2)
+    s.run(SECOND)
+    assert s.call("second", 0) == 8
+
+
+def test_a_type_leaves_with_the_last_cell_that_mentions_it(s: Session) -> None:
+    s.run(PT)
+    s.run(SECOND)
+    s.evict(1)
+    assert knows(s)  # the second cell has it
+    s.evict("second")
+    assert s.types == {}
+    s.undo()
+    assert s.types == {"pt": "{ i32, i32 }"} and s.call("second", 0) == 4
+    s.redo()
+    assert s.types == {}
+    s.undo(2)
+    assert [c.number for c in s.cells][:2] == [1, 2] and knows(s)
+    s.check()
+
+
+def test_taken_back_from_the_middle(s: Session) -> None:
+    s.run(PT)
+    s.run("@other = global i32 1")
+    s.run(SECOND)
+    with pytest.raises(EvictError, match="uses %pt"):
+        s.undo(cell=1)
+    s.undo(cell=1, cascade=True)
+    assert s.types == {} and "second" not in s and "other" in s
+
+
+def test_the_notebook_cell_run_again(s: Session) -> None:
+    s.run(PT, cell_id="a")
+    s.run(PT, cell_id="a")
+    assert [c.number for c in s.cells] == [2] and knows(s)
+    s.run("%pu = type { i8 }", cell_id="a")
+    assert s.types == {"pu": "{ i8 }"}
+    s.run("@g = global i32 1", cell_id="a")
+    assert s.types == {}
+    s.undo()
+    assert s.types == {"pu": "{ i8 }"}
+    s.run("%x = add i32 1, 2", cell_id="a")
+    assert s.types == {}
+    s.undo()
+    assert s.types == {"pu": "{ i8 }"}
+    s.run(PT + "\n" + SECOND, cell_id="b")
+    s.run(SECOND.replace("second", "third"), cell_id="c")
+    s.run("@h = global i32 1", cell_id="b")
+    assert knows(s)  # @third has it
+
+
+def test_who_was_built_with_the_old_one_is_named(s: Session) -> None:
+    s.run(PT)
+    s.run(SECOND)
+    result = s.run("%pt = type { i8, i64 }")
+    assert result.notes == [
+        "cell 3: %pt { i8, i64 }",
+        "%pt was { i32, i32 } and is { i8, i64 } now; cell 2 was built with the old one",
+    ]
+
+
+def test_an_opaque_one_does_not_take_the_body_away(s: Session) -> None:
+    s.run(PT)
+    s.run("%pt = type opaque\n@p = global ptr null")
+    assert s.types["pt"] == "{ i32, i32 }"
+
+
+def test_saved_and_restored(s: Session, tmp_path: Path) -> None:
+    s.run(PT, cell_id="a")
+    s.run(SECOND)
+    s.run("%gone = type { i8 }")
+    s.undo()
+    s.save(str(tmp_path / "t.jks"))
+    with Session.restore(str(tmp_path / "t.jks"), spare=False) as back:
+        assert back.types == {"pt": "{ i32, i32 }"} and knows(back)
+        assert [c.number for c in back.cells][:2] == [1, 2]
+        back.evict(1)
+        back.evict("second")
+        assert back.types == {}
+        back.check()
+
+
+def test_reset(s: Session) -> None:
+    s.run(PT)
+    s.reset()
+    assert s.types == {} and s.cells == []
+
+
+def test_cycles_of_fresh_types_leave_nothing(s: Session) -> None:
+    for i in range(40):
+        s.run(f"%t{i} = type {{ i32, [{i} x i8] }}")
+        s.run(
+            f"define void @f(ptr %p) {{\n  %q = getelementptr %t{i}, ptr %p, i32 0\n  ret void\n}}"
+        )
+        s.evict(s.cells[0].number)
+        s.evict("f")
+    s.gc(undo=True)
+    assert s.types == {} and not s.program.type_uses._count
