@@ -148,9 +148,15 @@ def notes(
             continue  # the author wrote it
         told.add(name)
         pass_, why = _who(name, again)
+        if not why and "mustprogress" in source:
+            why = "a loop that never ends and does nothing is undefined (mustprogress)"
         why = own.what if own else why or "what it does is undefined"
         who = f"{pass_} ({level})" if pass_ else level
-        gives = f"@{head[1]} returns {empty[name]}" if empty[name] else f"@{head[1]} has no end"
+        gives = (
+            f"@{head[1]} returns {empty[name]}"
+            if empty[name]
+            else f"@{head[1]} is left without a return"
+        )
         at = own.at if own else head.start()
         yield at, Diagnostic(f"{gives}: {why}, and {who} removed the rest", severity="warning")
     for finding in findings:

@@ -56,6 +56,14 @@ def test_a_function_of_which_nothing_is_left(
     assert message.endswith(" (-O2) removed the rest")
 
 
+def test_a_function_without_a_return(pool: CompilerPool) -> None:
+    ((_, words),) = said(pool, function("  store i32 1, ptr null\n  ret void", "void @f()"))
+    assert words.startswith("@f is left without a return: a store through a null pointer is undef")
+    endless = function("  br label %l\nl:\n  br label %l", "void @f() mustprogress")
+    assert "a loop that never ends and does nothing" in said(pool, endless)[0][1]
+    assert said(pool, endless.replace("mustprogress", "")) == []
+
+
 def test_the_pass_is_the_one_that_did_it(pool: CompilerPool) -> None:
     source = function("  %r = sdiv i32 %x, 0\n  ret i32 %r")
     for name in ("instcombine", "early-cse"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from jitkernel import Session
-from jitkernel.errors import CompileError
+from jitkernel.errors import CompileError, LinkError
 from jitkernel.languages.llvm.miswritten import repaired
 
 BLOCKS = "a:\n  ret i32 1\nb:\n  ret i32 2"
@@ -89,6 +89,11 @@ def test_other_hints(session: Session, cell: str, hint: str) -> None:
     with pytest.raises(CompileError) as caught:
         session.run(cell)
     assert hint in caught.value.diagnostics[0].hint
+
+
+def test_what_the_library_of_cxx_has(session: Session) -> None:
+    with pytest.raises(LinkError, match=r"reads @_ZTIi, which nobody defines; .*%lib libstdc\+\+"):
+        session.run("@_ZTIi = external constant ptr\n@y = global ptr @_ZTIi")
 
 
 def test_the_hint_for_a_global_can_be_typed(session: Session) -> None:
