@@ -32,6 +32,8 @@ ROWS: tuple[Row, ...] = (
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),
     Row("start-kernel", "Start-up, kernel", "startup:kernel"),
+    Row("rest", "Memory of a kernel at rest", "rest:at_rest"),
+    Row("data", "Live data beside each cell", "data:beside_data"),
     Row("cache", "Object cache: compiled before, in another session", "cache:warm_and_cold"),
     Row("cache-hit", "Object cache: one look-up", "cache:look_up"),
     Row("cache-start", "Object cache: start of a session", "cache:start"),

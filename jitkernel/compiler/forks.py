@@ -14,6 +14,8 @@ import signal
 import socket
 from collections.abc import Callable
 
+from jitkernel.compiler.resting import give_back
+
 __all__ = ["next_socket"]
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
@@ -28,16 +30,18 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
     `warm_up` is run once, before the first fork unless that one has a request waiting already.
     Where no process can be forked this one serves the socket itself, and is a zygote no more.
     """
-    warm = False
+    warm = resting = False
     while True:
-        if not warm and not select.select([control], [], [], _IDLE)[0]:
-            warm = _warm(warm_up)
+        if not resting and not select.select([control], [], [], _IDLE)[0]:
+            warm = warm or _warm(warm_up)
+            resting = bool(give_back())
         message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message:
             os._exit(0)
         served, words = descriptors
         if not warm and not select.select([served], [], [], 0)[0]:
             warm = _warm(warm_up)
+        resting = False
         gc.collect()
         gc.freeze()
         try:

@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import struct
+from collections.abc import Callable
 from time import monotonic, perf_counter_ns
 from typing import Any
 
@@ -43,9 +44,12 @@ class Inbox:
     Works on a socket that blocks (then `timeout` must be None) and on one that does not.
     """
 
-    __slots__ = ("_data", "_poll", "_rest", "_sock")
+    __slots__ = ("_data", "_poll", "_rest", "_sock", "idle", "on_idle")
 
     def __init__(self, sock: socket.socket):
+        #: called when a wait without an end has taken `idle` seconds
+        self.on_idle: Callable[[], object] | None = None
+        self.idle = 0.0
         self._sock = sock
         self._data = b""
         self._rest = 0  # the time until which it sleeps at once
@@ -94,6 +98,8 @@ class Inbox:
             left = deadline - monotonic()
             if not self._poll.poll(max(0.0, left) * 1000):
                 raise TimeoutError
+        elif self.on_idle is not None and not self._poll.poll(self.idle * 1000):
+            self.on_idle()
         return self._sock.recv(size)
 
     def _more(self, data: bytes, wanted: int, deadline: float | None) -> bytes:

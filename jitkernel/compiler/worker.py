@@ -38,7 +38,7 @@ import traceback  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, bitcode, heap, pipeline  # noqa: E402
+from jitkernel.compiler import binding, bitcode, heap, pipeline, resting  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
@@ -69,6 +69,7 @@ def main() -> None:
     sock.sendall(frame({"ready": os.getpid()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = Inbox(sock)
+    inbox.idle, inbox.on_idle = resting.IDLE, resting.give_back
     if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
     _take_words()

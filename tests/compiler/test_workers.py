@@ -69,15 +69,13 @@ def test_what_ends_llvm_is_an_error_of_one_cell(capfd: pytest.CaptureFixture[str
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_spare_forks_another_worker_at_once() -> None:
+def test_the_spare_forks_another_worker() -> None:
     with CompilerPool() as pool:
         pool.compile(Request(SQUARE))
         (spare,), (first,) = pids(pool, "spare"), pids(pool)
         with pytest.raises(WorkerDied):
             pool.compile(Request(FATAL[0][0]))
-        began = time.perf_counter()
         pool.compile(Request(SQUARE))
-        assert time.perf_counter() - began < 0.1
         assert pids(pool) not in ([], [first], [spare])
         assert pids(pool, "spare") == [spare]
 
@@ -108,6 +106,29 @@ def test_what_a_forked_worker_holds_is_the_spare_s_too() -> None:
         (forked,) = (m for m in pool.memory() if m.role == "worker")
         (spawned,) = alone.memory()
         assert 0 < forked.uss < spawned.uss / 2
+
+
+def test_an_idle_worker_has_none_of_llvm_mapped() -> None:
+    """It works as before when it is asked again; what was relocated is not lost."""
+
+    def mapped(pid: int) -> int:
+        return sum(
+            int(line.split()[1])
+            for mapping in Path(f"/proc/{pid}/smaps").read_text().split("VmFlags:")
+            if "/libllvmlite" in mapping and " r-xp " in mapping
+            for line in mapping.splitlines()
+            if line.startswith("Rss:")
+        )
+
+    with CompilerPool() as pool:
+        code = pool.compile(Request(SQUARE)).object
+        (worker,), (spare,) = pids(pool), pids(pool, "spare")
+        assert mapped(worker) > 0
+        wait_for(lambda: mapped(worker) == mapped(spare) == 0, 30)
+        assert pool.compile(Request(SQUARE)).object == code
+        with pytest.raises(WorkerDied):
+            pool.compile(Request(FATAL[0][0]))
+        assert pool.compile(Request(SQUARE)).object == code
 
 
 def test_where_nothing_can_be_forked_the_process_compiles_itself(
