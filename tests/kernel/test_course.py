@@ -28,6 +28,36 @@ LESSONS = sorted(p.name for p in COURSE.glob("*.ipynb") if p.name != "index.ipyn
 SOLUTIONS = sorted(p.name for p in (COURSE / "solutions").glob("*.ipynb"))
 
 
+#: What the text around a cell says of its output: a piece of the cell, a pattern in what it shows;
+#: one that begins with `!` is not in it.
+CLAIMS = {
+    "01_bytes": [("%arena", r"text +rodata +unwind +data")],
+    "02_calls": [("%stack", r"256 frames, innermost first")],
+    "03_passes": [
+        ("%passes @f", r"1\. sroa.*- +%a = alloca.*2\. early-cse.*- +%1 = add i32 %x, 0"),
+        ("%passes @f", r"4\. instcombine.*- +%1 = mul i32 %x, 8.*\+ +%1 = shl i32 %x, 4"),
+        ("%passes @absolute", r"sroa.*globalopt.*simplifycfg.*instcombine.*tailcallelim"),
+        ("%passes @absolute", r"3\. simplifycfg.*\+ +%r\.0 = select.*4\. .*\+.*llvm\.abs"),
+        ("%ir @only_instcombine", r"!alloca"),
+        ("%ir @sum_instcombine", r"%s = alloca"),
+        ("%ir @polynomial --opt", r"after the last pass.*%kk = mul i64 %k, %k(?!.*phi)"),
+        ("@bigger(2147483647)", r"i1 true.*i1 false"),
+        ("%check average", r"@average\(1, 4294967295\): expected 2147483648, got 0"),
+    ],
+    "04_selection": [("%mir @crowd", r"4 spills \(stores\) and 4 reloads")],
+    "05_linking": [("%object @next_sq", r"weak.*@calls-0x4 +relaxed to lea.*@sq-0x4 +direct")],
+    "06_redefinition": [("%bytes = load", r'c"\\E9')],
+    "07_crashes": [
+        ("@ratio(1, 0)", r"integer division by zero"),
+        ("%restore lesson.jks", r"1 word in globals"),
+    ],
+    "09_language": [
+        ("%passes @poly", r"2\. early-cse.*\+ +%\.6 = fadd double 3\.0+e\+00, %x"),
+        ("1 > 2 | 3", r"Out: 1\.0"),
+    ],
+}
+
+
 def _maker() -> Any:
     spec = importlib.util.spec_from_file_location("make_course", ROOT / "tools" / "make_course.py")
     assert spec is not None and spec.loader is not None
@@ -55,7 +85,12 @@ def run(path: Path) -> list[tuple[dict[str, Any], dict[str, Any], list[str]]]:
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_runs_and_fails_only_where_it_means_to(course: Path, name: str) -> None:
+    claims = CLAIMS.get(name.removesuffix(".ipynb"), [])
     for cell, reply, shown in run(course / name):
+        for piece, pattern in claims:
+            if piece in cell["source"]:
+                found = re.search(pattern.removeprefix("!"), "\n".join(shown), re.S)
+                assert bool(found) != pattern.startswith("!"), (pattern, shown)
         tags = cell["metadata"].get("tags", [])
         expected = "error" if "raises-exception" in tags else "ok"
         assert reply["status"] == expected, (cell["source"], shown)
@@ -97,6 +132,9 @@ def test_the_notebooks_are_what_their_source_makes(tmp_path: Path) -> None:
 def test_every_lesson_has_its_parts() -> None:
     for name in LESSONS:
         book = json.loads((COURSE / name).read_text())
+        sources = [c["source"] for c in book["cells"] if c["cell_type"] == "code"]
+        for piece, _ in CLAIMS.get(name.removesuffix(".ipynb"), []):
+            assert any(piece in source for source in sources), (name, piece)
         first = book["cells"][0]["source"]
         assert "minutes" in first and "You will be able to" in first and "Before it" in first
         text = "\n".join(c["source"] for c in book["cells"])
