@@ -8,6 +8,7 @@ Start from `Frontend.execute`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.errors import Interrupted, UsageError
@@ -15,6 +16,7 @@ from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
 from jitkernel.kernel.shell import ShellCommand
+from jitkernel.languages.llvm.values import preformatted as value_html
 from jitkernel.views.view import View, escape, preformatted, prose
 
 if TYPE_CHECKING:
@@ -195,9 +197,9 @@ class Frontend:
     def shown(self, label: str, text: str, html: str = "") -> None:
         """A value that is not the cell's last one."""
         shown = f"{label} = {text}" if label else text
-        if html and label:
-            opening = html[: html.index(">") + 1]
-            html = f"{opening}{escape(label)} = {html.removeprefix(opening)}"
+        if html:
+            value = unescape(html[html.index(">") + 1 :].removesuffix("</pre>"))
+            html = value_html(f"{label} = {value}" if label else value, result=False)
         self.display(View(shown, html))
 
     def note(self, text: str) -> None:

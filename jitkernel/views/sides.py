@@ -122,8 +122,20 @@ def elsewhere(
         )
     except (LinkError, StopIteration, struct.error):
         pass  # an object of another kind than the reader knows: its size stays unknown
-    rows = tuple((line, " ".join(text.split()), c) for line, text, c in code.functions[name])
+
+    def known(called: str) -> bool:
+        return called in code.functions or session.program.symbol(called) is not None
+
+    rows = tuple((line, _named(text.split(), known), c) for line, text, c in code.functions[name])
     return Side(f"{written(name)} on {machine}", name, cell, rows, size, False)
+
+
+def _named(words: Sequence[str], known: Callable[[str], bool]) -> str:
+    """An instruction elsewhere, with the name that a call leads to as it is written here."""
+    name = words[-1].removesuffix("@PLT")
+    if len(words) == 2 and words[0].startswith(("call", "j", "b", "tail")) and known(name):
+        words = [words[0], written(name)]
+    return " ".join(words)
 
 
 def _line(table: Sequence[tuple[int, int]], address: int) -> int:

@@ -39,7 +39,7 @@ def cells(session: Session) -> View:
             )
         )
     note = _count(len(every), "cell", "cells") if every else "No cells yet."
-    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "used")
+    columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "#used")
     return table("Cells (bytes per zone)", columns, rows, note)
 
 

@@ -143,10 +143,13 @@ def prose(text: str) -> str:
     html = escape(text)
     if "$" in text or "\\" in text:
         html = _FORMULA.sub(r"<code>\g<0></code>", html)
+    if "[-" in text:
+        html = _OPTION.sub(r'<span style="white-space:nowrap">\g<0></span>', html)
     return _LONG.sub(r"\g<0><wbr>", html)
 
 
 _FORMULA = re.compile(r"\S*(?:\$|\\[\[(])[^\s,]*")
+_OPTION = re.compile(r"\[--?[^\[\]<>]{1,60}\]")  # which a page would break behind its hyphens
 # Every so many letters of a word, but never within `&lt;` or a tag.
 _LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
 

@@ -33,12 +33,16 @@
   const ATOMS = /^(true|false|null|undef|poison|none|zeroinitializer)$/;
   const TYPES = /^(i\d+|half|bfloat|float|double|fp128|x86_fp80|ppc_fp128|x86_amx|ptr|void|label|metadata|token|opaque|vscale)$/;
 
+  const MAGIC = /^\s*%[A-Za-z_]\w*(?![\w.$-]*\s*=)/;
+
   function llvm(stream) {
     if (stream.match(/^;.*/)) return "comment";
     if (stream.sol() || !stream.string.slice(0, stream.start).trim()) {
       if (stream.match(/^%%?[A-Za-z_]\w*(?![\w.$-]*\s*=)/) || stream.match(/^!(?![\w.$]+\s*=).*/)) return META;
       if (stream.match(/^(?:"[^"]*"|[-\w$.]+):/)) return "labelName";
     }
+    // The words of a line magic are none of IR: `--target`.
+    if (MAGIC.test(stream.string) && stream.match(/^-{0,2}[A-Za-z][\w-]*/)) return null;
     if (stream.match(/^c?"(?:[^"\\]|\\.)*"?/)) return "string";
     if (stream.match(/^@(?:"[^"]*"|[-\w$.]+)/)) return NAME;
     if (stream.match(/^%(?:"[^"]*"|[-\w$.]+)/)) return "variableName";
@@ -133,6 +137,7 @@
   // -- a cell -------------------------------------------------------------------------------------
 
   const MODES = { llvm, kaleidoscope, python };
+  const BODIES = { pass: "python" }; // what stands below a magic of another name
   const FILES = { ll: "llvm", ks: "kaleidoscope", py: "python" };
 
   // The parser of a notebook's language; lines that begin with %% may choose another one.
@@ -147,7 +152,7 @@
           const magic = stream.match(/^\s*%%(\w+)(.*)/);
           if (magic) {
             const file = /^(?:writefile)\b/.test(magic[1]) && /\.(\w+)\s*$/.exec(magic[2]);
-            const mode = file ? FILES[file[1]] : magic[1];
+            const mode = file ? FILES[file[1]] : BODIES[magic[1]] || magic[1];
             if (Object.hasOwn(MODES, mode)) {
               state.mode = mode;
               state.head = false;

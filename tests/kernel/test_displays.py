@@ -162,3 +162,8 @@ def test_a_long_line_is_shown_in_part_around_its_place(column: int) -> None:
 def test_a_note_is_a_sentence() -> None:
     note = Diagnostic("optnone: no pass", 22, 37, "attributes #0 = { optnone }", severity="note")
     assert note.render() == "line 22, column 37: optnone: no pass"
+
+
+def test_options_are_not_broken_behind_their_hyphens() -> None:
+    assert prose("[--force]").startswith('<span style="white-space:nowrap">[--force]</span>')
+    assert prose("x [2 x i8] --force") == "x [2 x i8] --force"

@@ -18,6 +18,8 @@ CELLS = [
     "%%writefile lang.py\nimport re",
     "def f(x) x",
     "%%unknown\ndefine void @h()",
+    "%asm @f --target riscv64",
+    "%%pass p\ndef f(text):\n    return text",
 ]
 
 
@@ -74,6 +76,8 @@ def test_first_lines(page: Any) -> None:
     assert words(page, 6)["import"] == keyword  # a file, by its ending
     assert words(page, 7).get("def") != keyword  # no word of IR
     assert words(page, 8)["define"] == keyword  # the notebook's own language
+    assert words(page, 9).get("target") != keyword  # an option of a magic
+    assert words(page, 10)["return"] == keyword
 
 
 def test_the_colours_follow_what_is_typed(page: Any) -> None:

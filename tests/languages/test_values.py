@@ -11,7 +11,7 @@ from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.types import VOID, IntType
 from jitkernel.languages.llvm.values import Pointer, void
 
-PRE = '<pre style="margin:0;padding:0 0 0 0.6em;font-size:0.93em">'
+PRE = '<pre style="margin:0;padding:6px 0 0 0.6em;font-size:0.93em">'
 
 
 def read(text, host):

@@ -91,6 +91,7 @@ def test_how_it_is_against_another_level_and_another_machine(session: Session) -
     assert int(size) == 4 * int(instructions)  # AArch64's are four bytes each
     view = compare(session, "@sum", machines=["aarch64", "riscv64"])
     assert "mul" in view.text and "__muldi3" not in view.text
+    assert "b @pass" in view.text and re.search(r"(?:call|tail|j) @pass", view.text)
     assert_complete(view)
 
 

@@ -113,13 +113,12 @@ class TypedValue:
         return preformatted(f"{self.type} {value}")
 
 
-# As JupyterLab sets the plain text of values above and below: of the code's size, not the prose's.
-_AS_TEXT = "margin:0;padding:0 0 0 0.6em;font-size:0.93em"
-
-
-def preformatted(text: str) -> str:
-    """HTML of a value, of the size and with the margin that plain text has."""
-    return f'<pre style="{_AS_TEXT}">{html.escape(text)}</pre>'
+def preformatted(text: str, result: bool = True) -> str:
+    """HTML of a value, of the size and with the margins that JupyterLab gives plain text above and
+    below: that of a cell's result stands lower than that of other values."""
+    top = "6px" if result else "0"
+    style = f"margin:0;padding:{top} 0 0 0.6em;font-size:0.93em"
+    return f'<pre style="{style}">{html.escape(text)}</pre>'
 
 
 def void(layouts: Layouts) -> TypedValue:
