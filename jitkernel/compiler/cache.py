@@ -13,7 +13,6 @@ when it closes, or half a second later.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from jitkernel.compiler.cache_files import CacheFiles, cache_home
 from jitkernel.compiler.identity import fingerprint, sources_digest
 from jitkernel.compiler.records import Compiled, Identity, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import LENGTHS, frame
+from jitkernel.files import private_folder
 
 __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
@@ -56,7 +56,7 @@ def open_cache(size: int, packages: str) -> ObjectCache | None:
     if not home or size <= 0:
         return None
     try:
-        os.makedirs(home, mode=0o700, exist_ok=True)
+        private_folder(home)
         return ObjectCache(f"{home}/objects-{SCHEMA}", size, packages)
     except OSError:
         return None

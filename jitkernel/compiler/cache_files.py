@@ -12,10 +12,13 @@ The least recently used entries go first; the time of a file's last use is its m
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import count
+
+from jitkernel.files import LIMIT, private_folder
 
 __all__ = ["CacheFiles", "cache_home"]
 
@@ -60,7 +63,7 @@ class CacheFiles:
         #: by shard: when it was changed as it was counted, entries, bytes
         self._counted: dict[str, tuple[int, int, int]] = {}
         self._room: dict[str, int] = {}  # bytes that may be written before a shard is swept again
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        private_folder(folder)
         status = os.stat(folder)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise PermissionError(f"{folder}: others can write there, and code is read from it")
@@ -72,11 +75,15 @@ class CacheFiles:
         """An entry's bytes, or None.  One that is damaged is removed."""
         path = self._path(name)
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            # What is no file does not keep us waiting; it is found damaged, as one too large is.
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
+            _remove_odd(path)
             return None
         try:
-            data = os.read(file, _CHUNK)
+            status = os.fstat(file)
+            fits = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT
+            data = os.read(file, _CHUNK) if fits else b""
             if len(data) == _CHUNK:
                 parts = [data]
                 while part := os.read(file, 1 << 20):
@@ -123,7 +130,7 @@ class CacheFiles:
         try:
             return os.open(path, flags, 0o600)
         except FileNotFoundError:  # the first of its shard, or somebody emptied the cache
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            private_folder(folder)
             return os.open(path, flags, 0o600)
 
     def touch(self, names: Iterable[str]) -> None:
@@ -200,6 +207,15 @@ def _sum(name: str, content: bytes) -> bytes:
     digest = sha256(name.encode())
     digest.update(content)
     return digest.digest()
+
+
+def _remove_odd(path: str) -> None:
+    """Make room where an entry is to be: what cannot be opened stays for ever, or is no entry."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            os.unlink(path)
+    except OSError:
+        pass
 
 
 def _remove(path: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 from jitkernel.executor.control import PAYLOAD_SIZE
+from jitkernel.files import refuse_irregular
 
 __all__ = ["Services"]
 
@@ -54,8 +55,11 @@ class Services:
         return found
 
     def library(self, path: str) -> None:
-        """Load a shared library for all to see; raises OSError with the loader's words."""
+        """Load a shared library for all to see; raises OSError with the loader's words, and
+        UsageError for what is no file: the loader would wait for one who writes to a pipe."""
         path = os.path.abspath(path) if "/" in path else path
+        if "/" in path:
+            refuse_irregular(path)
         self._ask(_LIBRARY, _plain(path))
         if path not in self.libraries:
             self.libraries.append(path)

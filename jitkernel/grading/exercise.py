@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError
+from jitkernel.files import read_text, write_text
 from jitkernel.grading.inputs import Kind, kinds_of
 from jitkernel.grading.rules import read_rule
 from jitkernel.languages.llvm import assemble, parse_cell
@@ -91,14 +92,14 @@ class Exercise:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
         fields = asdict(self) | {"reference": base64.b64encode(self.reference).decode()}
-        path.write_text(json.dumps(fields, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(str(path), json.dumps(fields, indent=1, ensure_ascii=False) + "\n")
         return path
 
     @staticmethod
     def read(path: Path) -> Exercise:
         """The inverse of `write`.  Raises UsageError for a file that is no exercise."""
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields = json.loads(read_text(str(path)))
             found = Exercise(**fields)
             return replace(
                 found,

@@ -10,6 +10,9 @@ import sqlite3
 import threading
 from pathlib import Path
 
+from jitkernel.errors import UsageError
+from jitkernel.files import create_private, private_folder
+
 __all__ = ["Entry", "History"]
 
 # (session, line, source) or, when outputs are asked for, (session, line, (source, output))
@@ -41,9 +44,10 @@ class History:
         database = None
         if self._path is not None:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_folder(str(self._path.parent))
+                create_private(str(self._path))
                 database = self._prepare(str(self._path))
-            except (OSError, sqlite3.Error):
+            except (OSError, sqlite3.Error, UsageError):
                 database = None  # read-only home or a damaged file: this session only
         if database is None:
             database = self._prepare(":memory:")

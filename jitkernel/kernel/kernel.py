@@ -20,6 +20,7 @@ from traitlets import Instance
 
 from jitkernel._version import __version__
 from jitkernel.errors import Interrupted, JitError
+from jitkernel.files import read_text
 from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.frontend import Frontend
@@ -234,8 +235,7 @@ class JITKernel(JITKernelSettings, Kernel):
         self._started_files = True
         self._greet()
         for name in self.startup_files:
-            with open(name, encoding="utf-8") as file:
-                self.frontend.execute(file.read())
+            self.frontend.execute(read_text(name, "JITKernel.startup_files: "))
 
     def _greet(self) -> None:
         """What a session that was there before has, and the last one's offer; once."""

@@ -15,6 +15,7 @@ from glob import escape, glob
 from hashlib import blake2b
 
 from jitkernel.errors import UsageError
+from jitkernel.files import private_folder
 
 __all__ = ["last_session", "offer", "prepare"]
 
@@ -44,7 +45,7 @@ def prepare() -> str:
 
     Another kernel of the same notebook that still runs keeps its file.
     """
-    os.makedirs(_folder(), mode=0o700, exist_ok=True)
+    private_folder(_folder())
     path = _name() + ".jks"
     left = [path, *glob(f"{escape(_name())}-[0-9]*.jks")]
     for found in sorted(filter(os.path.exists, left), key=_written, reverse=True):

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.files import refuse_irregular
 from jitkernel.languages.language import Language
 
 if TYPE_CHECKING:
@@ -90,10 +91,12 @@ def load_file(path: str) -> Language:
     """Run a Python file and add the language that it names `LANGUAGE`.  Raises UsageError."""
     from pathlib import Path
 
+    if refuse_irregular(path) is None:
+        raise UsageError(f"there is no Python file {path}")
     file = Path(path)
     spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"there is no Python file {path}")
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     try:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.files import create_private
 from jitkernel.session.saved.tables import (
     PARTS,
     UNREADABLE,
@@ -24,7 +25,9 @@ from jitkernel.session.saved.tables import (
     connect,
     create,
     identify,
+    reading,
     refusal,
+    refuse_odd,
     transaction,
     upgrade,
 )
@@ -71,12 +74,9 @@ class Store:
             if copy_of:
                 _copy(copy_of, self.path)
                 new = False
-            elif path and os.path.exists(path) and os.path.getsize(path):
-                new = False
-            if path:
-                folder = os.path.dirname(path)
-                if folder and not os.path.isdir(folder):
-                    raise UsageError(f"the session's file {path} cannot be made: no such folder")
+            elif path:
+                _prepare(path)
+                new = not os.path.getsize(path)
             self._db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
             try:
                 self._settle(self.name, new)
@@ -130,17 +130,21 @@ class Store:
 
     @property
     def saved(self) -> bool:
-        """Whether a session can come back from it."""
-        return self._db.execute("select 1 from facts where id = 'session'").fetchone() is not None
+        """Whether a session can come back from it.  Raises Damaged."""
+        with reading(self.name):
+            query = "select 1 from facts where id = 'session'"
+            return self._db.execute(query).fetchone() is not None
 
     def numbers(self) -> list[int]:
-        """The cells it has records of, ascending."""
+        """The cells it has records of, ascending.  Raises Damaged."""
         self.flush()
-        return [n for (n,) in self._db.execute("select number from records order by number")]
+        with reading(self.name):
+            return [n for (n,) in self._db.execute("select number from records order by number")]
 
     def clear_state(self) -> None:
         """Forget all but the records: of a copy whose session lives on elsewhere."""
-        self.tables.clear(PARTS)
+        with reading(self.name):
+            self.tables.clear(PARTS)
 
     def rows(self, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         """The rows of some cells as they are in the file."""
@@ -266,10 +270,22 @@ def _temporary() -> str:
     return path
 
 
+def _prepare(path: str) -> None:
+    """Make sure that a session's file is there, empty where it is new, and its owner's alone."""
+    refuse_odd(path)
+    try:
+        create_private(path)
+    except OSError as error:
+        folder = os.path.dirname(path)
+        words = "no such folder" if folder and not os.path.isdir(folder) else error.strerror
+        raise UsageError(f"the session's file {path} cannot be made: {words}") from None
+
+
 def _copy(source: str, target: str) -> None:
     """A copy of one moment of a session's file, whatever is written to it meanwhile."""
     with contextlib.closing(connect(source)) as there:
         identify(there, source)
+        _prepare(target)
         with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as here:
             there.backup(here)
             here.execute("pragma journal_mode = delete")

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Compiled, Request, Summary
-from jitkernel.errors import ArenaFull, CompileError, Diagnostic, LinkError, UsageError
+from jitkernel.errors import ArenaFull, CompileError, Diagnostic, LinkError
+from jitkernel.files import read_bytes
 from jitkernel.languages.llvm import Plan, parse_cell
 from jitkernel.session.change import title
 from jitkernel.session.definer import Definer
@@ -34,8 +35,10 @@ def compile_only(
     return request, compiled, runner.program.linker.sizes(compiled.object), runner.options
 
 
-def place_only(runner: Definer, source: str, request: Request, compiled: Compiled) -> Result:
-    """Place what was compiled before, as a cell."""
+def place_only(
+    runner: Definer, source: str, request: Request, compiled: Compiled, construct: bool = True
+) -> Result:
+    """Place what was compiled before, as a cell; without `construct` its constructors never run."""
     before, runner.session.sink = runner.session.sink, runner
     try:
         runner.session.number = runner.cell.number
@@ -44,7 +47,10 @@ def place_only(runner: Definer, source: str, request: Request, compiled: Compile
         )
         runner.place(request, compiled, source)
         try:
-            runner.construct()
+            if construct:
+                runner.construct()
+            else:
+                runner.leave_unconstructed()
         except BaseException:
             runner.session.history.cancel(runner.change)
             raise
@@ -67,11 +73,7 @@ def place_object(runner: Definer, path: str, data: bytes) -> Result:
 
 def place_file(definer: Definer, path: str) -> Result:
     """Place the object that is in a file; see `Session.link`."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+    data = read_bytes(path)
     if data.startswith(b"!<arch>\n"):
         raise LinkError(
             f"{path} is an archive, and archives are not supported yet; extract its "

@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.files import write_text
 from jitkernel.kernel.magics.glossary import WORDS, explained
 from jitkernel.kernel.magics.groups import grouped
 from jitkernel.kernel.magics.table import Argument, Magic, help_text, usage
@@ -93,8 +94,9 @@ def cd(frontend: Frontend, arguments: Any) -> None:
     path = os.path.expanduser(arguments.folder or "~")
     try:
         os.chdir(path)
-    except OSError as error:
-        raise UsageError(f"%cd: {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or error
+        raise UsageError(f"%cd: {path}: {words}") from None
     here = os.getcwd()
     frontend.session.chdir(here)
     frontend.print(here)
@@ -122,12 +124,8 @@ def env(frontend: Frontend, arguments: Any) -> None:
 def writefile(frontend: Frontend, arguments: Any) -> None:
     path = os.path.expanduser(arguments.file)
     body = arguments.body.lstrip("\n")
-    there = os.path.exists(path)
-    try:
-        with open(path, "a" if arguments.append else "w", encoding="utf-8") as file:
-            file.write(body if body.endswith("\n") else body + "\n")
-    except OSError as error:
-        raise UsageError(f"%%writefile: {path}: {error.strerror}") from None
+    text = body if body.endswith("\n") else body + "\n"
+    there = write_text(path, text, "%%writefile: ", append=arguments.append)
     word = "appended to" if arguments.append else "overwrote" if there else "wrote"
     frontend.print(f"{word} {path}")
 

@@ -4,7 +4,10 @@ Every row carries a checksum of its table, its key and its content.  The one row
 each table, how many rows there are and the sum of their checksums: so that a row that was lost,
 doubled or put back from yesterday shows as well as a flipped bit, and a change of one row costs
 no more than that row.  This is against damage, not against forgery: a session's file is a program,
-and who may write it decides what the session runs.
+with machine code, pointers and constructors that have run.  Who wrote it decides what its functions
+do when they are called, what its destructors do when a cell goes, and what the words are that
+globals begin with.  Bringing it back runs none of that; only the libraries that it names would run
+code when they are loaded, so they are not, unless the user trusts the file (`restoring.py`).
 
 | table | a row is |
 | --- | --- |
@@ -26,9 +29,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jitkernel.errors import UsageError
+from jitkernel.files import refuse_irregular
 
 __all__ = [
     "APPLICATION",
+    "BESIDE",
     "PARTS",
     "SCHEMA",
     "UNREADABLE",
@@ -38,7 +43,9 @@ __all__ = [
     "connect",
     "create",
     "identify",
+    "reading",
     "refusal",
+    "refuse_odd",
     "transaction",
     "upgrade",
 ]
@@ -65,6 +72,8 @@ _MODULO = 1 << 128
 Key = int | str
 Sums = tuple[dict[str, int], dict[str, int]]
 
+#: What SQLite puts behind a file's name for files of its own.
+BESIDE = ("-wal", "-shm", "-journal")
 #: What SQLite raises for a file that is damaged: its words may be no text any more.
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
@@ -156,6 +165,15 @@ def refusal(path: str, error: Exception) -> UsageError:
     if isinstance(error, sqlite3.OperationalError) and any(w in str(error) for w in _OUTSIDE):
         return UsageError(f"{path} cannot be opened: {error}")
     return Damaged(f"{path} is not a session's file, or is damaged: {error}")
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """What SQLite says of a file that is damaged, as Damaged."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise refusal(path, error) from None
 
 
 @contextlib.contextmanager
@@ -293,8 +311,15 @@ class Tables:
         return found
 
 
+def refuse_odd(path: str) -> None:
+    """Raise UsageError where a session's file, or what SQLite keeps beside it, is no plain file."""
+    for suffix in ("", *BESIDE):
+        refuse_irregular(path + suffix)
+
+
 def connect(path: str) -> sqlite3.Connection:
     """Open a file of ours.  Raises UsageError where there is none, or another has it."""
+    refuse_odd(path)
     try:
         if os.path.getsize(path) == 0:
             raise Damaged(f"{path} is empty")

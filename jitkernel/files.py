@@ -1,0 +1,153 @@
+"""Files that a user names: opened only where they are plain files, and read whole.
+
+A named pipe, a terminal or `/dev/zero` would keep the kernel process waiting, or fill its memory,
+where no interrupt reaches it.  So what is no regular file is refused before it is opened, and
+nothing is read that is longer than `LIMIT`.  What we make for ourselves is its owner's alone.
+Start from `read_text`; every refusal is a UsageError in one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from jitkernel.errors import UsageError
+
+__all__ = [
+    "LIMIT",
+    "create_private",
+    "is_regular",
+    "private_folder",
+    "read_bytes",
+    "read_text",
+    "refuse_irregular",
+    "write_text",
+]
+
+LIMIT = 1 << 30  # bytes that are read of one file
+_PIECE = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+# A path may become something else between the look and the opening: that does not wait either.
+_FLAGS = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:
+    """What the system says of a regular file, or None where there is nothing of that name.
+
+    Raises UsageError for what is no regular file, and for what is no path; `what` begins its words
+    (`%run: `).
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{what}{path}: {error.strerror}") from None
+    except ValueError as error:  # a NUL in it, or half a character
+        raise UsageError(f"{what}{path}: no name of a file: {error}") from None
+    _check(path, what, status)
+    return status
+
+
+def is_regular(path: str) -> bool:
+    """Whether there is a regular file of that name."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def read_bytes(path: str, what: str = "") -> bytes:
+    """All of a regular file.  Raises UsageError."""
+    if refuse_irregular(path, what) is None:
+        raise UsageError(f"{what}{path}: {os.strerror(errno.ENOENT)}")
+    with _opened(path, what, os.O_RDONLY) as file:
+        status = os.fstat(file)
+        if status.st_size > LIMIT:
+            raise UsageError(f"{what}{path}: {status.st_size} bytes are too many")
+        pieces: list[bytes] = []
+        left = LIMIT + 1  # a file of /proc says that it has no bytes
+        while left > 0 and (piece := os.read(file, min(left, _PIECE))):
+            pieces.append(piece)
+            left -= len(piece)
+        if left <= 0:
+            raise UsageError(f"{what}{path}: more than {LIMIT} bytes")
+        return b"".join(pieces)
+
+
+def read_text(path: str, what: str = "") -> str:
+    """The text of a regular file, each line's end one `\\n`.  Raises UsageError."""
+    text = read_bytes(path, what).decode("utf-8", "surrogateescape")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def write_text(path: str, text: str, what: str = "", append: bool = False) -> bool:
+    """Write a file for the user, or to the end of it; whether it was there.  Raises UsageError."""
+    there = refuse_irregular(path, what) is not None
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0)
+    with _opened(path, what, flags) as file:
+        if not append:
+            os.truncate(file, 0)
+        data = memoryview(text.encode("utf-8", "surrogateescape"))
+        while data:
+            data = data[os.write(file, data) :]
+    return there
+
+
+def create_private(path: str) -> None:
+    """Make sure that a file is there and that nobody else can read or write it.
+
+    Raises UsageError for what is no regular file, OSError where it cannot be made.
+    """
+    refuse_irregular(path)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+    try:
+        status = os.fstat(file)
+        _check(path, "", status)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            os.fchmod(file, 0o600)
+    finally:
+        os.close(file)
+
+
+def private_folder(path: str) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone.
+
+    `os.makedirs` gives its mode to the last one only.  Raises OSError.
+    """
+    above = os.path.dirname(path)
+    if above and not os.path.isdir(above):
+        private_folder(above)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    if not os.path.isdir(path):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+
+@contextlib.contextmanager
+def _opened(path: str, what: str, flags: int) -> Iterator[int]:
+    """A descriptor of a regular file; what the system refuses is a UsageError."""
+    try:
+        file = os.open(path, flags | _FLAGS, 0o666)
+        try:
+            _check(path, what, os.fstat(file))
+            yield file
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise UsageError(f"{what}{path}: {error.strerror}") from None
+
+
+def _check(path: str, what: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise UsageError(f"{what}{path} is {kind}, not a file")
