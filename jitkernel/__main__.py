@@ -31,7 +31,7 @@ def install(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     from jitkernel.kernel.terminal import run_file
 
-    return run_file(Path(arguments.file), arguments.session)
+    return run_file(Path(arguments.file), arguments.session, arguments.trust)
 
 
 def console(arguments: argparse.Namespace) -> int:
@@ -75,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
         "--session", metavar="SESSION", default="",
         help="go on with the session in this file, and save to it",
     )  # fmt: skip
+    command.add_argument(
+        "--trust", action="store_true", help="load the libraries that the session's file names"
+    )
     command.set_defaults(call=run)
 
     command = commands.add_parser(

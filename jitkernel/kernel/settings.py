@@ -134,6 +134,11 @@ class Session(Configurable):
         help="Save after each cell, to store_path or to a file of the notebook's own, which"
         " %restore --last brings back after a restart. Takes effect at start.",
     ).tag(config=True, effect="start")
+    trust = Bool(
+        False,
+        help="Load the libraries that the session's file names: a library runs code when it is"
+        " loaded, and whoever wrote the file chose which. Takes effect at start.",
+    ).tag(config=True, effect="start")
 
 
 class ObjectCache(Configurable):
@@ -353,6 +358,7 @@ def session_settings(config: Config) -> dict[str, Any]:
         "budget": session.budget,
         "store_path": session.store_path,
         "autosave": session.autosave,
+        "trust": session.trust,
         "object_cache": cache.enabled and not kernel.deterministic,
         "object_cache_size": cache.size,
         "results_kept": session.results_kept,

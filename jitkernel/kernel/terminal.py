@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+from jitkernel.printable import printable
 from jitkernel.views.view import View
 
 __all__ = ["TerminalOutput", "console", "run_file"]
@@ -73,22 +74,22 @@ class TerminalOutput:
         return line.removesuffix("\n")
 
 
-def run_file(path: Path, session: str = "") -> int:
+def run_file(path: Path, session: str = "", trust: bool = False) -> int:
     """Run a file; 0 if nothing failed.  `session` is the file of the session that it goes on with,
-    and that is saved when it ends."""
+    and that is saved when it ends; with `trust` the libraries that it names are loaded."""
     try:
         if path.suffix == ".ipynb":
-            return _run_notebook(path, session)
+            return _run_notebook(path, session, trust)
         source = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         print(f"jitkernel run: {path}: {error}", file=sys.stderr)
         return 1
     from jitkernel.languages import of_file
 
-    return _run_source(source, of_file(str(path)), session)
+    return _run_source(source, of_file(str(path)), session, trust)
 
 
-def _run_source(source: str, language: str, path: str) -> int:
+def _run_source(source: str, language: str, path: str, trust: bool) -> int:
     from jitkernel.errors import Exited
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.early import read_settings
@@ -114,8 +115,12 @@ def _run_source(source: str, language: str, path: str) -> int:
     settings = read_settings([])
     if path:
         settings["store_path"] = path
+    settings["trust"] |= trust
     with JitSession(**settings) as session:
         frontend = Frontend(session, TerminalOutput(), sections)
+        if path and session.cells and session.withheld:
+            names = printable(", ".join(session.withheld))
+            print(f"{path}: not loaded without --trust: {names}", file=sys.stderr)
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
         frontend.begin()
         try:
@@ -132,12 +137,14 @@ def _run_source(source: str, language: str, path: str) -> int:
     return 0
 
 
-def _run_notebook(path: Path, session: str) -> int:
+def _run_notebook(path: Path, session: str, trust: bool) -> int:
     from jitkernel.kernel.client import code_cells, outputs_text, read_notebook, run_cell
     from jitkernel.kernel.client import running_kernel as kernel
 
     cells = code_cells(read_notebook(path))
     arguments = (f"--session={Path(session).resolve()}",) if session else ()
+    if trust:
+        arguments += ("--Session.trust=True",)
     with kernel(path.resolve().parent, arguments) as client:
         for cell in cells:
             reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))

@@ -58,6 +58,7 @@ class Core:
         self.sink: Sink = Collector()
         self.store = store or Store(self.settings.store_path)
         self.restored: Restored | None = None
+        self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
             self._keeper = Keeper(self, frozenset(overrides))
             self.engine = Engine(self.settings, self._output, self._input, worker)

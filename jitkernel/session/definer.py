@@ -66,6 +66,7 @@ class Definer(Relay):
         self.cell = Cell(number, cell_id, self.options.words)
         self.change = Change("")
         self.running: tuple[Image, Request, Record] | None = None
+        self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
 
@@ -224,6 +225,13 @@ class Definer(Relay):
                 f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
             )
             raise error
+
+    def leave_unconstructed(self) -> None:
+        """Its constructors do not run, now or later, nor what would take them back."""
+        image = self.cell.image
+        if image is not None and image.init:
+            image.init = image.fini = ()
+            self.unconstructed = True
 
     def _hide_block(self, image: Image) -> None:
         """The function of the cell's instructions is reached by its address, not by name."""

@@ -342,18 +342,23 @@ class Session(Core):
         path: str,
         *,
         rebuild: bool = False,
+        trust: bool = False,
         worker: WorkerProcess | None = None,
         **overrides: Any,
     ) -> Session:
         """A session as it was saved to a file, which is only read; `restored` says what came back.
 
-        Settings are the file's, unless given here; the base is the file's in any case.  Nothing of
-        the session runs.  Code that another LLVM made or for another processor is compiled again.
-        Raises UsageError for a file that is damaged, newer than this, or no session's; `rebuild`
-        compiles then what can be read of it, from source, and its constructors run.
+        Settings are the file's, unless given here; the base is the file's in any case.  Code that
+        another LLVM made or for another processor is compiled again.  Raises UsageError for a file
+        that is damaged, newer than this, or no session's; `rebuild` compiles then what can be read
+        of it, from source.
+
+        A session's file is a program: call its functions as you would run a program of whoever
+        wrote it.  Nothing of it runs before that, unless you `trust` it: then the libraries that
+        it names are loaded, which runs their code, and `rebuild` runs the cells' constructors.
         """
         opened = open_rebuilt if rebuild else open_copy
-        return opened(cls, path, worker, overrides)
+        return opened(cls, path, worker, {**overrides, "trust": trust})
 
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""

@@ -16,12 +16,13 @@ class SessionSettings:
     """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
 
     What is read when a session starts: capacity, base, workers, spare, executor_memory_limit,
-    stack_size, env, cwd, store_path, autosave, object_cache, object_cache_size.  All else takes
-    effect with the next cell.
+    stack_size, env, cwd, store_path, autosave, trust, object_cache, object_cache_size.  All else
+    takes effect with the next cell.
 
     `store_path` is the session's file; one that is there already is gone on with.  `autosave`
     writes to it after each cell (else when the session closes), so that a session whose process was
-    killed is there up to its last cell.
+    killed is there up to its last cell.  `trust` loads the libraries that a session's file names:
+    a library runs code of its own when it is loaded, and whoever wrote the file chose which.
 
     `undo_data` is how much of the data zone an undo can bring back whatever a run wrote there; four
     times as many bytes of old values are kept for all steps together.
@@ -51,6 +52,7 @@ class SessionSettings:
     cwd: str = ""
     store_path: str = ""
     autosave: bool = False
+    trust: bool = False
     object_cache: bool = False
     object_cache_size: int = 256 << 20
     context: str = "throwaway"

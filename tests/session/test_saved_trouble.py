@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from test_saved_files import SIZE, rows, saved  # noqa: F401
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
+from jitkernel.session.saved.salvage import salvaged
 from jitkernel.session.store import Store
 
 DAMAGED = 500
@@ -121,6 +123,80 @@ def test_sessions_of_damaged_files_answer_rightly(
             assert s.call("more") == 5
             s.check()
     assert came > 2
+
+
+def test_what_is_left_of_the_sources_is_built_again(
+    saved: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """A page that leads to others, or the one that names the tables, takes no cell with it."""
+    original = saved.read_bytes()
+    with contextlib.closing(sqlite3.connect(saved)) as db:
+        pages = [0] + [
+            n for (n,) in db.execute("select rootpage from sqlite_master where sql > ''")
+        ]
+        wanted = [source for (source,) in db.execute("select source from records order by number")]
+    copy = tmp_path / "damaged.jks"
+    for page in pages:
+        at = max(page - 1, 0) * 4096
+        for mark in (original[at] ^ 0x40, 0):
+            new = bytearray(original)
+            new[at] = mark
+            if not page:
+                new[100] = mark  # the head of the first page is behind the file's
+            copy.write_bytes(new)
+            assert refusal(lambda: Session.restore(str(copy), spare=False).close())
+            data = bytes(new)
+            rows = salvaged(data, "records", 8)
+            assert [rows[n][1] for n in sorted(rows)] == wanted, page
+    copy.write_bytes(b"\xff" * 8 + original[8:])  # SQLite takes it for no database at all
+    with Session.restore(str(copy), rebuild=True, spare=False, capacity=SIZE) as s:
+        assert (s.call("sq", 6), s.call("c")) == (36, 8)
+        assert "could not be read" not in str(s.restored)
+        s.check()
+
+
+def test_rows_are_salvaged_from_pages_whose_heads_are_gone(
+    saved: Path,  # noqa: F811
+) -> None:
+    original = saved.read_bytes()
+    rows = salvaged(original, "records", 8)
+    headless = bytearray(original)
+    for at in range(0, len(headless), 4096):
+        if headless[at]:  # else it goes on with a row, and begins with the next page's number
+            headless[at : at + 8] = b"\xff" * 8
+    assert salvaged(bytes(headless), "records", 8) == rows and len(rows) > 4
+    changed = original.replace(rows[1][1][:8], b"\0" * 8)  # type: ignore[index]
+    assert changed != original and 1 not in salvaged(changed, "records", 8)
+
+
+def test_raw_words_of_sqlite_never_come_through(
+    saved: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The places where SQLite keeps its books: page heads, the schema, the file's head."""
+    chance, original = random.Random(14), saved.read_bytes()
+    copy = tmp_path / "damaged.jks"
+    refused = 0
+    for _ in range(300):
+        new = bytearray(original)
+        at = chance.randrange(len(new)) & -4096
+        new[at + chance.randrange(100 if at == 0 else 8)] ^= 1 << chance.randrange(8)
+        copy.write_bytes(new)
+
+        def whole() -> None:
+            store = Store(copy_of=str(copy))
+            try:
+                found = store.saved, store.numbers()
+                store.tables.prove(str(copy))
+                list(store.rows(range(9)))
+                store.clear_state()
+                assert found[0] and found[1]
+            finally:
+                store.close()
+
+        refused += bool(refusal(whole))
+    assert 100 < refused < 300
 
 
 def records(path: Path) -> dict[int, Any]:

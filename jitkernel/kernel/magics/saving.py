@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.asking import agrees
 from jitkernel.kernel.magics.table import Argument, Magic
 
 if TYPE_CHECKING:
@@ -32,25 +33,46 @@ def restore(frontend: Frontend, arguments: Any) -> None:
             raise UsageError("no session is kept: Session.autosave keeps one after each cell")
     elif not path:
         raise UsageError("%restore needs a FILE, or --last")
-    session = _restored(frontend.session, path, arguments.rebuild)
+    session = _restored(frontend, path, arguments.rebuild, arguments.trust)
     frontend.change_session(session)
     frontend.print(f"restored {session.restored}")
 
 
-def _restored(old: Session, path: str, rebuild: bool) -> Session:
-    """The session of a file; it goes on where `old` saves to, where that saves after each cell."""
+def _restored(frontend: Frontend, path: str, rebuild: bool, trust: bool) -> Session:
+    """The session of a file; it goes on where the present one saves to, where that saves after each
+    cell.  What the file would run is asked about, where somebody can be."""
     from jitkernel.session import Session
     from jitkernel.session.saved.writing import SETTINGS
 
+    old = frontend.session
     names = [name for name in old.settings.__dataclass_fields__ if name not in SETTINGS]
     settings = {name: getattr(old.settings, name) for name in names}
     home, autosave = settings.pop("store_path"), settings.pop("autosave")
-    session = Session.restore(path, rebuild=rebuild, **settings)
+    settings |= {"rebuild": rebuild, "trust": trust}
+    session = Session.restore(path, **settings)
+    assert session.program is not None
+    if session.withheld and _trusted(frontend, path, session):
+        session.close()
+        settings["trust"] = True
+        session = Session.restore(path, **settings)
     if autosave and home:
         session.close()  # it is whole: now nothing is lost when the old one goes
         old.close()
-        session = Session.restore(path, rebuild=rebuild, store_path=home, autosave=True, **settings)
+        session = Session.restore(path, store_path=home, autosave=True, **settings)
     return session
+
+
+def _trusted(frontend: Frontend, path: str, session: Session) -> bool:
+    """Whether the user wants a file's libraries; nobody does who cannot be asked."""
+    names = ", ".join(session.withheld)
+    try:
+        return agrees(
+            frontend,
+            f"{path} names libraries, which run code when they are loaded: {names}\nLoad them?",
+        )
+    except BaseException:
+        session.close()
+        raise
 
 
 MAGICS = (
@@ -70,6 +92,9 @@ MAGICS = (
             Argument("--last", "the session that this notebook had before", "flag"),
             Argument(
                 "--rebuild", "compile what a damaged file still has; globals begin anew", "flag"
+            ),
+            Argument(
+                "--trust", "run what the file brings: its libraries, its constructors", "flag"
             ),
         ),
         alone=True,

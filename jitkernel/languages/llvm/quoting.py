@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.printable import quote_name
+
 __all__ = ["decode_name", "quote_name"]
-
-_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
-
-
-def quote_name(name: str) -> str:
-    """A symbol's name as IR text writes it after its `@` or `%`: quoted where it must be."""
-    if _PLAIN.match(name):
-        return name
-    data = name.encode("utf-8", "surrogateescape")
-    return (
-        '"'
-        + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-        + '"'
-    )
 
 
 def decode_name(text: str) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import mmap
 import os
 import shutil
-import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.saved.rebuilding import rebuild
-from jitkernel.session.saved.tables import connect, upgrade
+from jitkernel.session.saved.tables import UNREADABLE, connect, refuse_odd, upgrade
 from jitkernel.session.store import Store
 
 if TYPE_CHECKING:
@@ -58,23 +59,33 @@ def open_rebuilt(
     except JitError as error:
         why = str(error)
     with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
-        copy = os.path.join(folder, "damaged.jks")
-        try:
-            shutil.copyfile(path, copy)
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(path + "-wal", copy + "-wal")
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from None
+        copy = _copied(path, folder)
         session = cls(**overrides)
         try:
-            with contextlib.closing(connect(copy)) as db:
+            with contextlib.closing(connect(copy)) as db, open(copy, "rb") as file:
                 with contextlib.suppress(UsageError):
                     upgrade(db, copy)
-                session.restored = rebuild(session, path, db)
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    session.restored = rebuild(session, path, db, data)
             session.restored.words.insert(0, why)
         except BaseException as error:
             session.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, UNREADABLE):
                 raise UsageError(f"{path}: not one cell can be read: {error}") from None
             raise
     return session
+
+
+def _copied(path: str, folder: str) -> str:
+    """A copy of a file and its log, which may be changed.  Raises UsageError."""
+    copy = os.path.join(folder, "damaged.jks")
+    refuse_odd(path)
+    try:
+        for suffix in ("", "-wal"):
+            if os.path.exists(path + suffix):
+                shutil.copyfile(path + suffix, copy + suffix)
+        if not os.path.exists(copy):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return copy

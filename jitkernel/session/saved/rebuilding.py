@@ -4,8 +4,12 @@ session that another LLVM or processor compiled, and `rebuild`, for what a damag
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
+import zlib
 from collections.abc import Mapping
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Options, Request
@@ -15,8 +19,9 @@ from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.session.definer import Definer
 from jitkernel.session.options import stored_options
 from jitkernel.session.relinking import replace
-from jitkernel.session.saved.restoring import Restored
-from jitkernel.session.saved.tables import Damaged, checksum
+from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
+from jitkernel.session.saved.salvage import salvaged
+from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
 from jitkernel.session.store import Record, read_record
 from jitkernel.session.without_running import place_only
 
@@ -80,25 +85,30 @@ def _request(record: Record, options: Options) -> Request:
     )  # fmt: skip
 
 
-def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
-    """Define in a new session what can be read of a file, in the cells' order.
+def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap) -> Restored:
+    """Define in a new session what can be read of a file, in the cells' order; `data` is the file.
 
-    Constructors run and globals begin with their initial values, as when the cells were new.
-    Raises UsageError where nothing can be read.
+    Globals begin with their initial values, as when the cells were new.  Constructors run, and
+    libraries are loaded, where the session trusts the file.  Raises UsageError where nothing can
+    be read.
     """
-    records, lost = _readable(db)
+    records, lost = _readable(db, data)
     if not records:
         raise UsageError(f"{path}: not one cell can be read")
-    made, failed = 0, []
+    libraries = find_libraries(session, _libraries(db))
+    made, failed, idle = 0, [], []
     for record in records:
         request = _request(record, stored_options(record))
         definer = Definer(session, number=record.number)
         try:
             if record.source.startswith("; %link "):
                 raise UsageError("its source is not known")
-            place_only(definer, record.source, request, session.engine.pool.compile(request))
+            answer = session.engine.pool.compile(request)
+            place_only(definer, record.source, request, answer, session.settings.trust)
             _hide_block(session, record.number)
             made += 1
+            if definer.unconstructed:
+                idle.append(str(record.number))
         except JitError as error:
             failed.append(f"cell {record.number}: {str(error).partition(chr(10))[0]}")
     words = [
@@ -107,30 +117,44 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection) -> Restored:
     ]
     if lost:
         words.append(f"{lost} cells could not be read")
-    return Restored(made, 0.0, words + failed)
+    if idle:
+        words.append(
+            f"the constructors of cells {', '.join(idle)} were not run, for they are the file's: "
+            f"{TRUST} runs them"
+        )
+    return Restored(made, 0.0, words + libraries + failed)
 
 
-def _readable(db: sqlite3.Connection) -> tuple[list[Record], int]:
+def _readable(db: sqlite3.Connection, data: bytes | mmap) -> tuple[list[Record], int]:
     """The records whose checksums are right, of live cells where it is known which those are."""
-    records: dict[int, Record] = {}
-    lost = 0
-    try:
-        numbers = [n for (n,) in db.execute("select number from records order by number")]
-    except sqlite3.Error:
-        numbers = list(range(1, 10_000))
-    for number in numbers:
-        try:
+    rows = salvaged(data, "records", 8)
+    known = _numbers(db, "select number from records")
+    for number in known | rows.keys():
+        with contextlib.suppress(*UNREADABLE, TypeError):
             row = db.execute("select * from records where number = ?", (number,)).fetchone()
-            if row is None:
-                continue
-            if checksum("records", row[0], *row[1:-1]) != row[-1]:
-                lost += 1
-                continue
-            records[number] = read_record(row)
-        except (sqlite3.Error, ValueError, TypeError):
-            lost += 1
+            if row is not None and checksum("records", row[0], *row[1:-1]) == row[-1]:
+                rows[number] = row
+    live = _numbers(db, "select id from cells") or set(salvaged(data, "cells", 4))
+    found: dict[int, Record] = {}
+    for number, row in rows.items():
+        if not live or number in live:
+            with contextlib.suppress(ValueError, TypeError, zlib.error):
+                found[number] = read_record(row)
+    return [found[n] for n in sorted(found)], len((live or known) - found.keys())
+
+
+def _numbers(db: sqlite3.Connection, query: str) -> set[int]:
+    """The numbers that a query finds, none where it cannot be answered."""
     try:
-        live = {n for (n,) in db.execute("select id from cells")}
-    except sqlite3.Error:
-        live = set()
-    return [r for n, r in sorted(records.items()) if not live or n in live], lost
+        return {n for (n,) in db.execute(query) if isinstance(n, int)}
+    except UNREADABLE:
+        return set()
+
+
+def _libraries(db: sqlite3.Connection) -> list[str]:
+    """The libraries that the program had loaded, where that can be read."""
+    with contextlib.suppress(*UNREADABLE, ValueError, TypeError, KeyError):
+        body, check = db.execute("select body, checksum from facts where id = 'session'").fetchone()
+        if checksum("facts", "session", body, b"") == check:
+            return named_libraries(json.loads(body))
+    return []

@@ -1,8 +1,9 @@
 """A session comes back from its file: bytes where they were, records as they were, and what has
 moved since (libc, the runtime) found anew.  Start from `restore`.
 
-Nothing of the session runs: constructors ran when its cells did.  Nothing is compiled either, where
-the file's code is this LLVM's and this processor's; else see `rebuilding`.
+Nothing of the session runs: constructors ran when its cells did, and the libraries that it names
+are loaded only where the user trusts the file.  Nothing is compiled either, where the file's code
+is this LLVM's and this processor's; else see `rebuilding`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import contextlib
 import gc
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
-from jitkernel.errors import JitError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
@@ -32,14 +33,20 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.tables import Key
 
 __all__ = [
+    "TRUST",
     "Restored",
     "Rows",
     "ago",
+    "find_libraries",
     "header",
+    "named_libraries",
     "restore",
     "same_machine",
     "without_collections",
 ]
+
+#: How a user says so.
+TRUST = "trust=True (%restore --trust)"
 
 Rows = Mapping[str, list[tuple["Key", str, bytes]]]
 _loads = json.JSONDecoder().decode
@@ -134,7 +141,7 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
     for symbol, cell in owners:
         symbol.image = program.cells[cell].image
     _lay_out(arena, blocks.extents, rows["pages"])
-    words = _find_libraries(session, head["libraries"])
+    words = find_libraries(session, named_libraries(head))
     shared: dict[bytes, int] = {}
     for key, body, _ in rows["facts"]:
         kind, _, name = str(key).partition(" ")
@@ -146,6 +153,8 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
             shared = {bytes.fromhex(content): at for content, at in _loads(body)}
     linker.unwind.restore(shared)
     lost = _bind(linker, symbols.values())
+    if session.engine.executor.libraries:
+        linker.retry_missing()  # a library may have been missing when the file was written
     if lost:
         some = ", ".join("@" + name for name in lost[:5])
         words.append(f"{len(lost)} functions of libraries are missing now: {some}")
@@ -194,14 +203,30 @@ def _number(key: object, path: str) -> int:
     return key
 
 
-def _find_libraries(session: Core, paths: Iterable[str]) -> list[str]:
-    """Load the libraries that the program had loaded."""
+def named_libraries(head: Mapping[str, Any]) -> list[str]:
+    """The libraries that a file names: those that were loaded, those that were not trusted."""
+    return [str(path) for path in (*head["libraries"], *head.get("withheld", ()))]
+
+
+def find_libraries(session: Core, paths: Sequence[str]) -> list[str]:
+    """Load the libraries that the program had loaded, where the session trusts its file.
+
+    A library runs code of its own when it is loaded, and whoever made the file chose which.
+    """
+    if not session.settings.trust:
+        session.withheld = list(paths)
+        if not paths:
+            return []
+        names = ", ".join(paths)
+        return [f"not loaded, for a library runs code when it is: {names}; {TRUST} loads them"]
     words: list[str] = []
     for library in paths:
         try:
             session.engine.executor.library(library)
         except OSError as error:
             words.append(f"{library} cannot be loaded: {error}")
+        except UsageError as error:
+            words.append(str(error))
     return words
 
 

@@ -15,13 +15,16 @@ from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.journal import Journal
 from jitkernel.session.saved.pages import Pages
+from jitkernel.session.saved.publishing import publish
 from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row, symbol_body
 from jitkernel.session.saved.tables import (
+    BESIDE,
     Tables,
     connect,
     create,
     identify,
     refusal,
+    refuse_odd,
     transaction,
 )
 
@@ -139,6 +142,7 @@ def _head(session: Core) -> str:
             "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
             "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
             "libraries": engine.executor.libraries,
+            "withheld": [p for p in session.withheld if p not in engine.executor.libraries],
             "order": list(session.results),
         }
     )
@@ -160,65 +164,48 @@ def save(session: Core, path: str) -> int:
 
     Raises UsageError where another session saves to it, or where it is something else.
     """
-    path = os.path.abspath(path)
+    path = _place(path)
+
+    def write(db: sqlite3.Connection) -> None:
+        with transaction(db):
+            create(db)
+            tables = Tables(db)
+            # What the user wrote comes first: a file that is cut off still has it.
+            tables.copy_records(session.store.rows(session.program.cells))
+            Writer(session, tables).everything()
+            tables.seal()
+
     try:
         _take(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as db:
-            db.execute("pragma journal_mode = off")
-            db.execute("pragma synchronous = off")
-            with transaction(db):
-                create(db)
-                tables = Tables(db)
-                Writer(session, tables).everything()
-                tables.copy_records(session.store.rows(session.program.cells))
-                tables.seal()
-        fd = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            size = os.fstat(fd).st_size
-        finally:
-            os.close(fd)
-        os.replace(temporary, path)
-        _sync(folder)
+        return publish(path, write)
     except sqlite3.Error as error:
         raise UsageError(f"{path} cannot be written: {error}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-    return size
+
+
+def _place(path: str) -> str:
+    """Where a file of that name is, or will be; a link stays one.  Raises UsageError."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be written: {error}") from None
 
 
 def _take(path: str) -> None:
     """Make sure that a file may be replaced, and that nothing of its log stays."""
-    if not os.path.exists(path) or not os.path.getsize(path):
-        return
-    with contextlib.closing(connect(path)) as db:
-        identify(db, path)
-        try:
-            db.execute("begin immediate")
-            db.execute("rollback")
-            db.execute("pragma journal_mode = delete")
-        except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
-                raise refusal(path, error) from None
-    for suffix in ("-wal", "-shm", "-journal"):
+    refuse_odd(path)
+    if os.path.exists(path) and os.path.getsize(path):
+        with contextlib.closing(connect(path)) as db:
+            identify(db, path)
+            try:
+                db.execute("begin immediate")
+                db.execute("rollback")
+                db.execute("pragma journal_mode = delete")
+            except sqlite3.DatabaseError as error:
+                if "locked" in str(error):
+                    raise refusal(path, error) from None
+    # Of a file that is gone, too: SQLite would take its log for this one's.
+    for suffix in BESIDE:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + suffix)
-
-
-def _sync(folder: str) -> None:
-    """Make a rename last through a power failure."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
