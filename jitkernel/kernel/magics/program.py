@@ -8,6 +8,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.files import read_text
+from jitkernel.kernel.magics.asking import agrees
 from jitkernel.kernel.magics.table import Argument, Magic
 from jitkernel.kernel.magics.targets import CELLS
 from jitkernel.views.names import bare, written
@@ -112,6 +114,11 @@ def redo(frontend: Frontend, arguments: Any) -> None:
 
 
 def reset(frontend: Frontend, arguments: Any) -> None:
+    # As IPython's: a notebook that is run by no one may reset, and says so by its cell.
+    if not arguments.force and frontend.session.cells:
+        if not agrees(frontend, "What is evicted cannot be brought back. Proceed?", unasked=True):
+            frontend.print("Nothing was done.")
+            return
     frontend.session.reset()
     frontend.print("The session is empty. Loaded libraries and the program's heap stay.")
 
@@ -122,16 +129,12 @@ def run(frontend: Frontend, arguments: Any) -> Any:
     path = os.path.expanduser(arguments.file)
     if path.endswith(".so") or ".so." in os.path.basename(path):
         raise UsageError(f"{path} is a shared library: %lib {path}")
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            source = file.read()
-    except OSError as error:
-        raise UsageError(f"%run: {path}: {error.strerror}") from None
+    source = read_text(path, "%run: ")
     frontend.run_nested(source, of_file(path))
 
 
 def library(frontend: Frontend, arguments: Any) -> None:
-    found = frontend.session.load(arguments.name)
+    found = frontend.session.load(os.path.expanduser(arguments.name))
     frontend.print(f"{arguments.name} is loaded; its functions can be declared and called.")
     if found:
         frontend.print("It defines what was missing: " + ", ".join(map(written, found)))
@@ -172,6 +175,8 @@ def history(frontend: Frontend, arguments: Any) -> None:
                 file.write(text + "\n")
         except OSError as error:
             raise UsageError(f"%history: {arguments.file}: {error.strerror}") from None
+        except ValueError as error:
+            raise UsageError(f"%history: {arguments.file}: {error}") from None
         frontend.print(f"{len(texts)} cells written to {arguments.file}")
     else:
         frontend.print(text or "no cells yet")
@@ -234,9 +239,10 @@ MAGICS = (
     ),
     Magic(
         "reset",
-        "Evict every cell and forget results and undo; loaded libraries stay.",
+        "Evict every cell and forget results and undo; loaded libraries stay. Asks first, where the"
+        " client can be asked.",
         reset,
-        (Argument("-f --force", "accepted and not needed: nothing asks", "flag"),),
+        (Argument("-f --force", "do not ask", "flag"),),
     ),
     Magic(
         "run",
