@@ -118,7 +118,8 @@ def _run_source(source: str, language: str, path: str, trust: bool) -> int:
     settings["trust"] |= trust
     with JitSession(**settings) as session:
         frontend = Frontend(session, TerminalOutput(), sections)
-        if path and session.cells and session.withheld:
+        session.begin()
+        if session.withheld:
             names = printable(", ".join(session.withheld))
             print(f"{path}: not loaded without --trust: {names}", file=sys.stderr)
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
@@ -142,7 +143,7 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     from jitkernel.kernel.client import running_kernel as kernel
 
     cells = code_cells(read_notebook(path))
-    arguments = (f"--session={Path(session).resolve()}",) if session else ()
+    arguments: tuple[str, ...] = (f"--session={Path(session).resolve()}",) if session else ()
     if trust:
         arguments += ("--Session.trust=True",)
     with kernel(path.resolve().parent, arguments) as client:

@@ -50,7 +50,6 @@ def _restored(frontend: Frontend, path: str, rebuild: bool, trust: bool) -> Sess
     home, autosave = settings.pop("store_path"), settings.pop("autosave")
     settings |= {"rebuild": rebuild, "trust": trust}
     session = Session.restore(path, **settings)
-    assert session.program is not None
     if session.withheld and _trusted(frontend, path, session):
         session.close()
         settings["trust"] = True
