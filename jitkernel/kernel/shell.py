@@ -1,7 +1,8 @@
 """`!command`: a shell command whose output is streamed and which an interrupt ends.
 
 It runs in the kernel's process tree but in a process group of its own, so that an interrupt
-reaches all of it and nothing else.  Start from `ShellCommand`.
+reaches all of it and nothing else; a guard (guard.py) ends it, and what it left running, when the
+kernel ends.  Start from `ShellCommand`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +20,9 @@ from collections.abc import Callable
 __all__ = ["ShellCommand"]
 
 GRACE = 0.5  # seconds between SIGINT, SIGTERM and SIGKILL
+_GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
+#: Guards of commands that left something running: a process that has ended wants to be waited for.
+_guards: list[subprocess.Popen[bytes]] = []
 
 
 class ShellCommand:
@@ -26,57 +31,98 @@ class ShellCommand:
     def __init__(self, command: str) -> None:
         self.command = command
         self.interrupted = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._group = 0  # the shell's process, which leads a group
+        self._status: int | None = None
+        self._told = b""  # what the guard has said
         self._lock = threading.Lock()
         self._interrupted_at = 0.0
         self._sent = 0
 
     def run(self, output: Callable[[str, bytes], None]) -> int:
         """The exit status (negative: the signal that ended it); output as it comes."""
-        shell = os.environ.get("SHELL", "/bin/sh")
-        if not os.access(shell, os.X_OK):
-            shell = "/bin/sh"
+        _guards[:] = [guard for guard in _guards if guard.poll() is None]
         with self._lock:
             if self.interrupted:
                 return -signal.SIGINT
-            self._process = process = subprocess.Popen(
-                [shell, "-c", self.command],
+            guard, words = self._start()
+        try:
+            self._pump(guard, words, output)
+        finally:
+            if self._status is None:
+                self._kill(signal.SIGKILL)
+            self._group = 0  # its number may be another's from now on
+            os.close(words)
+            for stream in (guard.stdout, guard.stderr):
+                if stream is not None:
+                    stream.close()
+            _guards.append(guard)
+        return -signal.SIGKILL if self._status is None else self._status
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+        """The guard, and a descriptor of what it says; the shell runs."""
+        shell = os.environ.get("SHELL", "/bin/sh")
+        if not os.access(shell, os.X_OK):
+            shell = "/bin/sh"
+        kernel = os.pidfd_open(os.getpid())
+        words, theirs = os.pipe()
+        arguments = [sys.executable, "-I", "-S", _GUARD, str(kernel), str(theirs)]
+        try:
+            guard = subprocess.Popen(
+                [*arguments, shell, "-c", self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                pass_fds=(kernel, theirs),
                 start_new_session=True,
             )
-        try:
-            self._pump(process, output)
+        except BaseException:
+            os.close(words)
+            raise
         finally:
-            if process.poll() is None:
-                self._kill(signal.SIGKILL)
-            process.wait()
-            for stream in (process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
-        return process.returncode
+            os.close(kernel)
+            os.close(theirs)
+        return guard, words
 
-    def _pump(self, process: subprocess.Popen[bytes], output: Callable[[str, bytes], None]) -> None:
+    def _listen(self, words: int) -> bool:
+        """Take in what the guard says: the shell's number, then its status; whether it ends."""
+        said = os.read(words, 64)
+        self._told += said
+        lines = self._told.split(b"\n")
+        if not self._group and len(lines) > 1:
+            self._group = int(lines[0])
+            if self.interrupted:
+                self._kill(signal.SIGINT)
+        if len(lines) > 2:
+            self._status = int(lines[1])
+        return not said
+
+    def _pump(
+        self, guard: subprocess.Popen[bytes], words: int, output: Callable[[str, bytes], None]
+    ) -> None:
+        if guard.stdout is None or guard.stderr is None:
+            raise RuntimeError("the command has no streams")
         with selectors.DefaultSelector() as selector:
-            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
-                if stream is not None:
-                    selector.register(stream, selectors.EVENT_READ, name)
-            while selector.get_map():
+            selector.register(words, selectors.EVENT_READ)
+            selector.register(guard.stdout, selectors.EVENT_READ, "stdout")
+            selector.register(guard.stderr, selectors.EVENT_READ, "stderr")
+            streams, over = 2, False
+            while True:
                 ready = selector.select(0.05)
                 for key, _ in ready:
-                    data = os.read(key.fd, 65536)
-                    if data:
+                    if key.fd == words:
+                        if self._listen(words):
+                            selector.unregister(words)
+                            over = True
+                    elif data := os.read(key.fd, 65536):
                         output(key.data, data)
                     else:
                         selector.unregister(key.fileobj)
+                        streams -= 1
                 self._press()
+                over |= self._status is not None
                 # A background child that keeps the pipe open does not keep the cell.
-                if not ready and process.poll() is not None:
+                if over and (not ready or not streams):
                     break
-        while process.poll() is None:
-            self._press()
-            time.sleep(0.01)
 
     def _press(self) -> None:
         """After an interrupt: SIGTERM, then SIGKILL, to a command that goes on."""
@@ -97,7 +143,7 @@ class ShellCommand:
         self._kill(signal.SIGINT)
 
     def _kill(self, number: int) -> None:
-        process = self._process
-        if process is not None:
+        group = self._group
+        if group:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+                os.killpg(group, number)
