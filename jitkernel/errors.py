@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jitkernel.printable import printable
+
 __all__ = [
     "ArenaFull",
     "CheckFailed",
@@ -35,6 +37,9 @@ T = TypeVar("T")
 
 class JitError(Exception):
     """Base of all errors of a session; `str(error)` is the whole message, plain text."""
+
+    def __init__(self, message: object = ""):
+        super().__init__(printable(str(message)))
 
 
 class UsageError(JitError):

@@ -2,7 +2,7 @@
 
 A name can carry an escape sequence that clears the screen, a line's end that forges a line of
 ours, a mark that turns the text around (U+202E), half a character that cannot be sent.  All that is
-shown to a user passes through `printable`; names of symbols through `symbol` first, which writes
+shown to a user passes through `printable`; names of symbols through `written` first, which writes
 them as IR does.  What a program prints is its own and passes as it is.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "quote_name", "symbol"]
+__all__ = ["printable", "quote_name", "written"]
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 #: Controls but tab and line feed, marks of direction and others that show nothing, lone halves of
@@ -53,6 +53,6 @@ def quote_name(name: str) -> str:
     )
 
 
-def symbol(name: str) -> str:
-    """A symbol as IR text writes it, with its `@`."""
+def written(name: str) -> str:
+    """A symbol as IR text writes it: `@sq`, `@"a b"`."""
     return "@" + quote_name(name)

@@ -16,6 +16,7 @@ from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
+from jitkernel.printable import written
 
 __all__ = ["optimised", "sealed", "unsealed"]
 
@@ -36,7 +37,7 @@ def sealed(source: str, keep: str, called: str, first_line: int) -> bytes:
             else:
                 lib.SetLinkage(value, _INTERNAL)
         if not found:
-            raise CompileError(f"@{keep} is not defined here")
+            raise CompileError(f"{written(keep)} is not defined here")
         lib.SetValueName(found, called.encode())
         start, size = c_void_p(), c_size_t()
         lib.WriteBitcodeToString(module, byref(start), byref(size))

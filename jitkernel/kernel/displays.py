@@ -11,6 +11,7 @@ import re
 import textwrap
 
 from jitkernel.errors import CompileError, JitError
+from jitkernel.printable import printable
 
 __all__ = ["FOLD", "error_content", "mask", "plain"]
 
@@ -42,7 +43,7 @@ def error_lines(error: BaseException) -> list[str]:
     name = error_name(error)
     if not isinstance(error, JitError):
         return [
-            f"{name}: {error}",
+            f"{name}: {printable(str(error))}",
             "This is a fault of jitkernel, not of your code. The session goes on.",
         ]
     first, *rest = str(error).removeprefix(f"{name}: ").split("\n")

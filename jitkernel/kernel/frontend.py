@@ -17,6 +17,7 @@ from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
 from jitkernel.kernel.shell import ShellCommand
 from jitkernel.languages.llvm.values import preformatted as value_html
+from jitkernel.printable import printable
 from jitkernel.views.view import View, escape, preformatted, prose
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class Frontend:
         """A line on the cell's stdout."""
         if self.setting("JITKernel.deterministic"):
             text = mask(text)
-        self.out.write("stdout", text + "\n")
+        self.out.write("stdout", printable(text) + "\n")
 
     def run_shell(self, command: str) -> int:
         """Run a shell command, streaming; Interrupted when the user ended it."""
@@ -259,5 +260,5 @@ class Frontend:
             raise Interrupted(f"interrupted: !{command}")
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
-            self.out.write("stderr", f"[!{command}: {how}]\n")
+            self.out.write("stderr", printable(f"[!{command}: {how}]\n"))
         return status

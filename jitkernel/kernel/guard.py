@@ -106,7 +106,8 @@ def _descendants() -> set[int]:
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError, ValueError):
                 continue
-    found, new = set(), {os.getpid()}
+    found: set[int] = set()
+    new = {os.getpid()}
     while new:
         new = {pid for pid, parent in parents.items() if parent in new} - found
         found |= new

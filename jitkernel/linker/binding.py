@@ -17,6 +17,7 @@ from jitkernel.linker.image import SITE
 from jitkernel.linker.journal import Journal
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
+from jitkernel.printable import written
 
 __all__ = ["Bindings", "OutOfRange", "Target"]
 
@@ -251,7 +252,9 @@ class Bindings:
                     self.apply(symbol, offset, type, opcode, modrm, rex, addend)
                 except OutOfRange as error:
                     if symbol.state is not MISSING:
-                        raise LinkError(f"@{symbol.name} in cell {image.cell}: {error}") from None
+                        raise LinkError(
+                            f"{written(symbol.name)} in cell {image.cell}: {error}"
+                        ) from None
                     self.write_nowhere(offset, type, addend)
 
     def _stands(self, offset: int, type: int, addend: int, was: int) -> bool:

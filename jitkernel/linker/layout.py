@@ -14,6 +14,7 @@ from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
+from jitkernel.printable import written
 
 __all__ = [
     "Export",
@@ -87,9 +88,11 @@ def read_names(obj: ElfObject) -> Names:
         text = strings[name:end].decode("utf-8", "surrogateescape")
         kind = info & 15
         if kind == c.STT_TLS:
-            raise LinkError(f"@{text} is thread-local; thread-local storage is not supported yet")
+            raise LinkError(
+                f"{written(text)} is thread-local; thread-local storage is not supported yet"
+            )
         if kind == c.STT_GNU_IFUNC:
-            raise LinkError(f"@{text} is an ifunc; IFUNC symbols are not supported yet")
+            raise LinkError(f"{written(text)} is an ifunc; IFUNC symbols are not supported yet")
         if section:
             if text.startswith(PRIVATE):
                 private.append(index)

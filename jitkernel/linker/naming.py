@@ -14,6 +14,7 @@ from jitkernel.linker import x86_64
 from jitkernel.linker.image import SITE
 from jitkernel.linker.symbols import Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX
+from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.linker.placing import Placing
@@ -61,10 +62,12 @@ def place_commons(placing: Placing) -> list[tuple[int, int]]:
         known = placing.linker.symbols.get(name)
         if known is not None and known.state is DEFINED and _gives_way(placing, name, c.STB_WEAK):
             if known.size < size:
-                raise LinkError(f"@{name} has {known.size} bytes in the session and {size} here")
+                raise LinkError(
+                    f"{written(name)} has {known.size} bytes in the session and {size} here"
+                )
             continue
         if align & (align - 1):
-            raise LinkError(f"@{name}: alignment {align} is not a power of 2")
+            raise LinkError(f"{written(name)}: alignment {align} is not a power of 2")
         used, most = placing.layout.needs.get("data", (0, 1))
         offset = (used + align - 1) & -align
         placing.layout.needs["data"] = (offset + size, max(most, align))
@@ -91,7 +94,7 @@ def define(placing: Placing) -> None:
             zone = place[0]
             address = starts.get(zone, 0) + place[1] + value
             if address not in placing.bind.arena:
-                raise LinkError(f"@{name} lies outside the object")
+                raise LinkError(f"{written(name)} lies outside the object")
         elif section == c.SHN_ABS:
             address, state = value, FIXED
         elif index in placing.commons:
@@ -100,7 +103,7 @@ def define(placing: Placing) -> None:
             targets[index] = symbol
             continue
         else:
-            raise LinkError(f"@{name} lies in section {section:#x}, which is not known")
+            raise LinkError(f"{written(name)} lies in section {section:#x}, which is not known")
         if symbol is None:
             symbol = symbols[name] = Symbol(name)
             placing.new.append(symbol)
@@ -170,7 +173,8 @@ def resolve(placing: Placing) -> None:
             if symbol.name.startswith(("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt")):
                 where = "C++'s library has it: %lib libstdc++.so.6"
             raise LinkError(
-                f"cell {placing.image.cell} reads @{symbol.name}, which nobody defines; {where}"
+                f"cell {placing.image.cell} reads {written(symbol.name)}, which nobody defines; "
+                f"{where}"
             )
 
 

@@ -13,6 +13,7 @@ from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker.layout import Names
+from jitkernel.printable import written
 
 __all__ = ["Piece", "pieces", "pinned_sections"]
 
@@ -34,7 +35,7 @@ def pieces(obj: ElfObject, names: Names, pins: Mapping[str, int]) -> dict[int, l
     for e in names.exports:
         if e.name in pins and e.section < c.SHN_LORESERVE:
             if e.value + e.size > obj.sections[e.section][5]:
-                raise LinkError(f"@{e.name} does not end inside its section")
+                raise LinkError(f"{written(e.name)} does not end inside its section")
             found.setdefault(e.section, []).append(Piece(e.value, e.value + e.size, pins[e.name]))
     for ranges in found.values():
         ranges.sort()

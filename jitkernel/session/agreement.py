@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Summary
 from jitkernel.errors import TypeMismatch
 from jitkernel.linker import Symbol, SymbolState
+from jitkernel.printable import written
 from jitkernel.session.cell import Cell, cells_words
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
 
@@ -52,7 +53,7 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
             raise TypeMismatch(
-                f"line {call.line}: @{call.callee} is called as {call.type}, but it is "
+                f"line {call.line}: {written(call.callee)} is called as {call.type}, but it is "
                 f"{symbol.info}; the call would read its arguments wrongly"
             )
     return list(changed)
@@ -101,7 +102,7 @@ def _compare(
         if not users:
             return
         by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
-    raise TypeMismatch(f"@{symbol.name} is declared here as {new}, but {by} {known}")
+    raise TypeMismatch(f"{written(symbol.name)} is declared here as {new}, but {by} {known}")
 
 
 def refuse_change(
@@ -119,11 +120,12 @@ def refuse_change(
         users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
-            f"@{name} is {known} and would become {news[name]}, but "
+            f"{written(name)} is {known} and would become {news[name]}, but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )
     raise TypeMismatch(
         "\n".join(lines)
         + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
-        f"raise TypeMismatch until they are run again), or %evict @{names[0]} --cascade first"
+        "raise TypeMismatch until they are run again), or "
+        f"%evict {written(names[0])} --cascade first"
     )

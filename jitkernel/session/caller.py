@@ -8,6 +8,7 @@ from typing import Any
 from jitkernel.errors import ArenaFull, UsageError
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import SymbolState
+from jitkernel.printable import written
 from jitkernel.session.definer import Definer
 from jitkernel.session.full import explain_full
 from jitkernel.session.result import Sink
@@ -29,16 +30,19 @@ class Caller(Definer):
             if signature is None or not (self.program.symbol(name) or host.known(name)):
                 near = host.nearest(name)
                 raise UsageError(
-                    f"no function @{name}" + (f"; did you mean @{near}?" if near else "")
+                    f"no function {written(name)}"
+                    + (f"; did you mean {written(near)}?" if near else "")
                 )
             symbol = self.program.symbol(name)
             if symbol is not None and symbol.state == SymbolState.MISSING:
-                raise UsageError(f"@{name} is not defined: {symbol.why or 'nobody defines it yet'}")
+                raise UsageError(
+                    f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
+                )
             function = signature.function
             wanted = len(function.parameters)
             if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
                 raise UsageError(
-                    f"@{name} takes {wanted} arguments ({function}), {len(arguments)} given"
+                    f"{written(name)} takes {wanted} arguments ({function}), {len(arguments)} given"
                 )
             values = [
                 from_python(

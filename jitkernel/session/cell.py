@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from jitkernel.linker.image import appended
+from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
@@ -112,7 +113,7 @@ class Cell:
         return {} if self.image is None else self.image.sizes()
 
     def __repr__(self) -> str:
-        names = ", ".join("@" + n for n in self.names)
+        names = ", ".join(written(n) for n in self.names)
         return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitkernel.linker import SymbolState
+from jitkernel.printable import written
 from jitkernel.session.cell import cells_words
 from jitkernel.session.change import Change
 
@@ -55,7 +56,7 @@ def lasting(program: Program, change: Change) -> str:
 
 def _shown(names: list[str]) -> str:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join("@" + n for n in names[:4]) + more
+    return ", ".join(written(n) for n in names[:4]) + more
 
 
 def _reached(program: Program, names: frozenset[str]) -> set[str]:

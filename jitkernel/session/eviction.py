@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import EvictError
 from jitkernel.linker import Image
 from jitkernel.linker.layout import group_members
+from jitkernel.printable import written
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.change import Change
 from jitkernel.session.relinking import relink
@@ -53,7 +54,7 @@ def _closure(
                 if user is None:
                     continue
                 if user.number not in named:
-                    words[f"{who(user)} uses @{symbol.name}"] = None
+                    words[f"{who(user)} uses {written(symbol.name)}"] = None
                 yield user
 
     # A stack of our own: a chain may be longer than Python's.
@@ -79,7 +80,7 @@ def _who(cell: Cell) -> str:
     """`cell 5 (@f, @g)`, with the first few of its names."""
     names = cell.names
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    shown = ", ".join("@" + n for n in names[:4]) or "its statements"
+    shown = ", ".join(written(n) for n in names[:4]) or "its statements"
     return f"cell {cell.number} ({shown}{more})"
 
 

@@ -14,6 +14,7 @@ from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, Un
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import unwind
+from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.executor import FaultRecord, Outcome
@@ -131,15 +132,15 @@ def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
         return TypeMismatch, f"{symbol.why}: run the cell again", {}
     name = symbol.name if symbol is not None else "?"
     why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
-    return UndefinedSymbol, f"call of @{name}{why}", {"symbol": name}
+    return UndefinedSymbol, f"call of {written(name)}{why}", {"symbol": name}
 
 
 def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
     """The same of variables."""
-    why = "; ".join(s.why or f"@{s.name}, which nobody defines" for s in gone)
+    why = "; ".join(s.why or f"{written(s.name)}, which nobody defines" for s in gone)
     if any(" was compiled" in s.why for s in gone):
         return TypeMismatch, f"{why}: run the cell again", {}
-    names = ", ".join("@" + s.name for s in gone)
+    names = ", ".join(written(s.name) for s in gone)
     return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 
 

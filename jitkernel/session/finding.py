@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.printable import written
 from jitkernel.session.cell import Cell
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
     symbol = program.symbol(which.removeprefix("@"))
     cell = program.cell_of(symbol) if symbol is not None else None
     if cell is None:
-        raise UsageError(f"no cell defines @{which.removeprefix('@')}")
+        raise UsageError(f"no cell defines {written(which.removeprefix('@'))}")
     return [cell]
 
 

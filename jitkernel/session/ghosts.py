@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
+from jitkernel.printable import written
 from jitkernel.session.change import Change
 from jitkernel.session.signatures import Signature, Variable
 
@@ -60,8 +61,8 @@ def retype(
         ghost.kind = SymbolKind.DATA
     ghost.info = was
     ghost.why = (
-        f"this cell was compiled when @{symbol.name} was {was}; it has another type now, and the "
-        "cell would use it wrongly"
+        f"this cell was compiled when {written(symbol.name)} was {was}; it has another type "
+        "now, and the cell would use it wrongly"
     )
     users = symbol.users or {}
     moving = [i for i in users if i is not new and i is not symbol.image and i.cell]

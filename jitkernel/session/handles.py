@@ -12,6 +12,7 @@ from jitkernel.compiler import Compiled
 from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import SymbolState
+from jitkernel.printable import written
 from jitkernel.session.host import SessionHost, host_of
 from jitkernel.session.signatures import Variable
 
@@ -57,7 +58,7 @@ class FunctionHandle:
         """The canonical entry, in the executor."""
         symbol = self._session.program.symbol(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
-            raise UsageError(f"@{self.name} is not defined any more")
+            raise UsageError(f"{written(self.name)} is not defined any more")
         return self._session.program.linker.canonical(symbol)
 
     def __index__(self) -> int:
@@ -65,7 +66,7 @@ class FunctionHandle:
 
     def __repr__(self) -> str:
         symbol = self._session.program.symbol(self.name)
-        return f"<@{self.name} {symbol.info if symbol else 'gone'}>"
+        return f"<{written(self.name)} {symbol.info if symbol else 'gone'}>"
 
 
 class VariableHandle:
@@ -78,9 +79,9 @@ class VariableHandle:
         host = host_of(self._session, lambda block: None, lambda outcome: JitError(outcome.kind))
         found = host.variable(self.name)
         if found is None:
-            raise UsageError(f"@{self.name} is not defined any more")
+            raise UsageError(f"{written(self.name)} is not defined any more")
         if writing and found[2]:
-            raise UsageError(f"@{self.name} is a constant")
+            raise UsageError(f"{written(self.name)} is a constant")
         return found[0], found[1], host
 
     @property
@@ -108,14 +109,14 @@ class VariableHandle:
         return self.address
 
     def __repr__(self) -> str:
-        return f"<@{self.name} {self.typed.text()}>"
+        return f"<{written(self.name)} {self.typed.text()}>"
 
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
     """What a name stands for in a session.  Raises KeyError."""
     symbol = session.program.symbol(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
-        raise KeyError(f"@{name} is not defined in this session")
+        raise KeyError(f"{written(name)} is not defined in this session")
     if isinstance(symbol.info, Variable):
         return VariableHandle(session, name)
     return FunctionHandle(session, name)

@@ -13,6 +13,7 @@ from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
 from jitkernel.languages.llvm.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.words import nearest
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.printable import written
 from jitkernel.session.signatures import Signature, Variable
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class SessionHost:
         signature = self.full_signature(name)
         symbol = self.known(name)
         if signature is None or symbol is None:
-            raise UndefinedSymbol(f"call of @{name}, which nobody defines", symbol=name)
+            raise UndefinedSymbol(f"call of {written(name)}, which nobody defines", symbol=name)
         entry = self.entry(symbol)
         types = tuple([self.layout.text(a.type) for a in arguments])
         target = self._engine.target(signature, types)

@@ -14,6 +14,7 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.image import sites
 from jitkernel.linker.layout import arrange, read_names
 from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.printable import written
 from jitkernel.session.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Graves:
 
     def add(self, start: int, size: int, cell: int, names: Sequence[str]) -> None:
         """Text `[start, start + size)` of a cell was freed."""
-        self._freed.append((start, start + size, cell, ", ".join("@" + n for n in names)))
+        self._freed.append((start, start + size, cell, ", ".join(written(n) for n in names)))
 
     def bury(self, image: Image) -> None:
         """The text of an image is about to be freed."""
@@ -86,10 +87,10 @@ class Places:
         cell, symbol, offset = found
         if symbol is None and (local := self._local(cell, address)) is not None:
             name, offset = local
-            return f"@{name}{f'+{offset}' if offset else ''}, cell {cell}"
+            return f"{written(name)}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
-        return f"@{symbol.name}{f'+{offset}' if offset else ''}, cell {cell}"
+        return f"{written(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
 
     def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
         """The cell whose text holds an address, the function there, and the offset in it."""
@@ -145,7 +146,7 @@ class Places:
         """`@g+4` for an address of the data or constants zones, else the empty string."""
         for symbol in self._symbols.find(address):
             offset = address - symbol.address
-            return f"@{symbol.name}{f'+{offset}' if offset else ''}"
+            return f"{written(symbol.name)}{f'+{offset}' if offset else ''}"
         return ""
 
     def name(self, address: int) -> str:
@@ -154,7 +155,7 @@ class Places:
             zone = self._linker.arena.zone_of(address)
             if zone == "text":
                 stub = self.stub(address & ~15)
-                words = self.code(address) or (f"the entry of @{stub.name}" if stub else "")
+                words = self.code(address) or (f"the entry of {written(stub.name)}" if stub else "")
                 return words or self._graves.find(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.printable import written
 from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
 from jitkernel.session.ghosts import Exchange, ghosts_of
@@ -298,9 +299,9 @@ class Program:
                 cells = sorted({i.cell for i in others})
                 verb = "call" if symbol.is_function else "use"
                 change.notes.append(
-                    f"cell {cell.number} no longer defines @{symbol.name}; {cells_words(cells)} "
-                    f"still {verb}{'s' * (len(cells) == 1)} the old one. "
-                    f"%evict @{symbol.name} --cascade removes them."
+                    f"cell {cell.number} no longer defines {written(symbol.name)}; "
+                    f"{cells_words(cells)} still {verb}{'s' * (len(cells) == 1)} the old one. "
+                    f"%evict {written(symbol.name)} --cascade removes them."
                 )
             if kept:
                 return

@@ -16,6 +16,7 @@ from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
 from jitkernel.linker.moving import moves
+from jitkernel.printable import written
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
 from jitkernel.session.saved.tables import Damaged
@@ -222,7 +223,8 @@ class Residency:
                 self.woken += 1
         except JitError as error:
             if found is not None:
-                words = f"@{found[1]} of cell {found[0]} was called and cannot come back: {error}"
+                who = f"{written(found[1])} of cell {found[0]}"
+                words = f"{who} was called and cannot come back: {error}"
                 error.args = (words,)
             self.failure = error
             return 0

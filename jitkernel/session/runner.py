@@ -42,6 +42,7 @@ from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.languages.llvm.values import preformatted
 from jitkernel.linker import SymbolState
+from jitkernel.printable import written
 from jitkernel.session.agreement import check_types
 from jitkernel.session.cell import CellState
 from jitkernel.session.change import title
@@ -235,7 +236,9 @@ class Runner(Definer):
         fresh = Runner(self.session, self.sink, self.options)
         fresh.cell = self.cell if self.cell.image is None else fresh.cell
         fresh.change = (
-            self.change if self.cell.image is None else self.session.history.begin(f"@{name} = ...")
+            self.change
+            if self.cell.image is None
+            else self.session.history.begin(f"{written(name)} = ...")
         )
         self.session.number = fresh.cell.number
         fresh.note = lambda text: None  # type: ignore[method-assign]
@@ -321,7 +324,8 @@ class Runner(Definer):
                 number = self.session.hidden.private[name]
                 raise CompileError(f"@{quote_name(name)} is private to cell {number}")
             raise CompileError(
-                f"@{quote_name(name)} is not defined" + (f"; did you mean @{near}?" if near else "")
+                f"@{quote_name(name)} is not defined"
+                + (f"; did you mean {written(near)}?" if near else "")
             )
         symbol = self.program.symbol(name)
         cell = self.program.cell_of(symbol) if symbol is not None else None

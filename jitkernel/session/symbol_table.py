@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
+from jitkernel.printable import written
 from jitkernel.session.signatures import Signature, Variable
 
 __all__ = ["Symbol", "SymbolTable"]
@@ -79,7 +80,7 @@ class Symbol:
         return tuple(sorted({i.cell for i in self._linked.users or () if i.cell and i.cell != own}))
 
     def __repr__(self) -> str:
-        return f"<Symbol @{self.name} {self.type} {self.state}>"
+        return f"<Symbol {written(self.name)} {self.type} {self.state}>"
 
 
 class SymbolTable(Mapping[str, Symbol]):

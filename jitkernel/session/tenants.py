@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
@@ -83,10 +84,10 @@ def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
     for symbol in _symbols(session):
         name = quote_name(symbol.name)
         if symbol.stub:
-            found[symbol.stub] = ("entry", 0, f"entry of @{name}")
+            found[symbol.stub] = ("entry", 0, f"entry of {written(name)}")
         for slot in (symbol.slot, symbol.far_slot):
             if slot:
-                found[slot] = ("entry", 0, f"GOT slot of @{name}")
+                found[slot] = ("entry", 0, f"GOT slot of {written(name)}")
     for extent in session.arena.retained:
         found[extent.start] = ("retained", 0, "")
     for image in session.engine.thunk_images():

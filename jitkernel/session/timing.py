@@ -12,6 +12,7 @@ from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, parse_cel
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.linker import Image
 from jitkernel.linker.layout import read_names
+from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
@@ -101,7 +102,7 @@ def _place(engine: Engine, code: bytes, name: str) -> tuple[Image, int]:
             image.exports = tuple(e for e in image.exports if e[0] is not symbol)
             return image, address
     engine.linker.unlink(image)
-    raise UsageError(f"@{name} is not defined there")
+    raise UsageError(f"{written(name)} is not defined there")
 
 
 def _loop(
@@ -117,7 +118,7 @@ def _loop(
     signature = host.full_signature(name)
     symbol = host.known(name)
     if signature is None or symbol is None:
-        raise UsageError(f"@{name} is no function that this session knows")
+        raise UsageError(f"{written(name)} is no function that this session knows")
     values: list[TypedValue] = []
     evaluate(expr, None, _Arguments(host, name, values), source)  # type: ignore[arg-type]
     types = tuple(host.layout.text(v.type) for v in values)
@@ -154,7 +155,7 @@ class _Arguments:
         if name != self._name:
             return self._host.call(name, arguments)
         self._into[:] = arguments
-        signature = present(self._host.full_signature(name), f"the signature of @{name}")
+        signature = present(self._host.full_signature(name), f"the signature of {written(name)}")
         result = signature.function.result
         size = 0 if str(result) == "void" else self._host.layout(result).size
         return TypedValue(result, bytes(size), self._host.layout)

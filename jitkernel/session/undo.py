@@ -10,6 +10,7 @@ from itertools import chain
 
 from jitkernel.errors import UsageError
 from jitkernel.linker import Image
+from jitkernel.printable import written
 from jitkernel.session.change import Change
 from jitkernel.session.dependence import Obstacle, footprint, obstacles, patch
 from jitkernel.session.losses import apart, beyond
@@ -169,7 +170,7 @@ class UndoHistory:
             if name in change.moved:
                 return change
         raise UsageError(
-            f"none of the last {len(self._done)} runs defined @{name}, see %undo --list"
+            f"none of the last {len(self._done)} runs defined {written(name)}, see %undo --list"
         )
 
     def obstacles(self, change: Change) -> list[Obstacle]:

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.printable import written
+
 __all__ = ["bare", "written"]
-
-_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
-
-
-def written(name: str) -> str:
-    """`name` with its `@`, quoted where IR wants it (LangRef, "Identifiers")."""
-    if _PLAIN.match(name):
-        return "@" + name
-    escaped = "".join(
-        c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{b:02X}" for b in c.encode())
-        for c in name
-    )
-    return f'@"{escaped}"'
 
 
 def bare(text: str) -> str:

@@ -11,6 +11,8 @@ import base64
 from collections.abc import Iterable
 from html import escape
 
+from jitkernel.printable import printable
+
 __all__ = ["FAINT", "INK", "PAPER", "SHEET", "Fill", "image", "label", "rectangle"]
 
 INK = "#1a1a1a"
@@ -91,7 +93,7 @@ def image(
         + "".join(parts)
         + "</svg>"
     )
-    data = base64.b64encode(svg.encode()).decode()
+    data = base64.b64encode(printable(svg).encode()).decode()
     return (
         f'<p><img src="data:image/svg+xml;base64,{data}" alt="{escape(alt, quote=True)}"'
         f' style="max-width:100%;margin:4px 0"></p>'

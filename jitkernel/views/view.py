@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from jitkernel.printable import printable
+
 __all__ = [
     "View", "escape", "join", "listing", "paragraph", "preformatted", "prose", "size_text", "table",
     "time_text",
@@ -27,6 +29,11 @@ class View:
 
     text: str
     html: str = ""
+
+    def __post_init__(self) -> None:
+        # Here, for all displays: whatever they show may have any character in its name.
+        object.__setattr__(self, "text", printable(self.text))
+        object.__setattr__(self, "html", printable(self.html))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         bundle = {"text/plain": self.text}

@@ -21,6 +21,7 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
+from jitkernel.printable import written
 from jitkernel.session.saved.pages import put_back
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
@@ -156,7 +157,7 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
     if session.engine.executor.libraries:
         linker.retry_missing()  # a library may have been missing when the file was written
     if lost:
-        some = ", ".join("@" + name for name in lost[:5])
+        some = ", ".join(written(name) for name in lost[:5])
         words.append(f"{len(lost)} functions of libraries are missing now: {some}")
     if stale := far_words(arena):
         words.append(
