@@ -58,7 +58,7 @@ class Services:
         """Load a shared library for all to see; raises OSError with the loader's words, and
         UsageError for what is no file: the loader would wait for one who writes to a pipe."""
         path = os.path.abspath(path) if "/" in path else path
-        if "/" in path:
+        if "/" in path and os.path.exists(path):
             refuse_irregular(path)
         self._ask(_LIBRARY, _plain(path))
         if path not in self.libraries:
