@@ -11,6 +11,7 @@ import difflib
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -36,8 +37,7 @@ def advice() -> str:
     found = shutil.which("jitkernel")
     near = os.path.relpath(command)
     name = str(command) if near.startswith("..") else near
-    if found and Path(found) == command:
-        name = "jitkernel"
+    name = "jitkernel" if found and Path(found) == command else shlex.quote(name)
     rows = [
         (f"{name} console", "the kernel in this terminal"),
         (f"{name} doctor", "what this machine offers"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel.kernel.tour import advice
 from tests.kernel.conftest import ROOT, alive, children
 
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
@@ -315,6 +316,11 @@ def test_the_tour() -> None:
     assert done.stdout.count("expected error\n") == 3
     assert "Try next" in done.stdout
     assert not alive(children(os.getpid()) - before)
+
+
+def test_what_the_tour_advises_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/a folder/bin/python")
+    assert "'/a folder/bin/jitkernel' console" in advice()
 
 
 def test_the_tour_notices_a_difference(tmp_path: Path) -> None:
