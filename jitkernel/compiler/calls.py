@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from jitkernel.compiler.expansion import Expansion
 from jitkernel.compiler.signature import convention
 from jitkernel.compiler.text import (
     NAME,
@@ -24,7 +25,6 @@ __all__ = ["Call", "expand", "find_calls", "suspects"]
 _CALL = re.compile(r"\b(?:call|invoke|callbr)\b")
 _STEP = re.compile(r'"[^"\n]*"|;[^\n]*|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
 _PARENTHESIS = re.compile(r"\s*\(")
-_STRUCT = re.compile("%(" + NAME + ")")
 
 
 class Call:
@@ -114,21 +114,8 @@ def _last_type(head: str, result: str) -> str:
 
 
 def expand(type_text: str, body: Callable[[str], str | None]) -> str:
-    """`type_text` with each identified struct replaced by its body, once per path; squeezed."""
-
-    def replace(seen: frozenset[str]) -> Callable[[re.Match[str]], str]:
-        def one(match: re.Match[str]) -> str:
-            name = plain_name(match[1])
-            text = None if name in seen else body(name)
-            if text is None:
-                return match[0]
-            return _STRUCT.sub(replace(seen | {name}), text)
-
-        return one
-
-    if "%" not in type_text:
-        return squeeze(type_text)
-    return squeeze(_STRUCT.sub(replace(frozenset()), type_text))
+    """`type_text` with each identified struct replaced by its body; squeezed."""
+    return Expansion(body, squeeze)(type_text)
 
 
 def suspects(

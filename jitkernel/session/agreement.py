@@ -15,6 +15,7 @@ from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import written
 from jitkernel.session.cell import Cell, cells_words
 from jitkernel.session.signatures import Signature, Variable, same_type, signature_of, variable_of
+from jitkernel.session.status import shortened
 
 if TYPE_CHECKING:
     from jitkernel.session.program import Program
@@ -102,7 +103,13 @@ def _compare(
         if not users:
             return
         by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
-    raise TypeMismatch(f"{written(symbol.name)} is declared here as {new}, but {by} {known}")
+    raise TypeMismatch(
+        f"{written(symbol.name)} is declared here as {_shown(new)}, but {by} {_shown(known)}"
+    )
+
+
+def _shown(info: Signature | Variable | None) -> str:
+    return shortened(str(info), 1_000)
 
 
 def refuse_change(
@@ -120,7 +127,8 @@ def refuse_change(
         users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
-            f"{written(name)} is {known} and would become {news[name]}, but "
+            f"{written(name)} is {_shown(known)} and would become {shortened(news[name], 1_000)}, "
+            "but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )
     raise TypeMismatch(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from jitkernel.compiler.expansion import is_digest
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.session.signatures import Signature, Variable
 from jitkernel.session.thunks import attributes_of
 
-__all__ = ["declaration"]
+__all__ = ["declaration", "too_long"]
 
 
 def declaration(name: str, info: Signature | Variable) -> str:
@@ -20,6 +21,12 @@ def declaration(name: str, info: Signature | Variable) -> str:
         if head.startswith("declare")
         else f"@{quote_name(name)}{tail}"
     )
+
+
+def too_long(info: Signature | Variable) -> bool:
+    """Whether it passes a value of so many parts that its type cannot be written without names:
+    then a cell has to declare it."""
+    return isinstance(info, Signature) and is_digest(info.attributes)
 
 
 @lru_cache(maxsize=1024)

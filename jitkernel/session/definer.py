@@ -23,7 +23,7 @@ from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.session.agreement import check_types, refuse_change
 from jitkernel.session.cell import Cell
 from jitkernel.session.change import Change
-from jitkernel.session.declare import declaration
+from jitkernel.session.declare import declaration, too_long
 from jitkernel.session.faults import error_of
 from jitkernel.session.host import host_of
 from jitkernel.session.named_types import defined_types
@@ -89,10 +89,10 @@ class Definer(Relay):
             symbol = symbols.get(name)
             if symbol is None or symbol.info is None:
                 info = program.declared.get(name)  # an earlier cell declared it, and no more
-                return None if info is None else declaration(name, info)
+                return None if info is None or too_long(info) else declaration(name, info)
             if symbol.state == SymbolState.DEFINED:
                 own.add(name)
-            return declaration(name, symbol.info)
+            return None if too_long(symbol.info) else declaration(name, symbol.info)
 
         assembled = assemble(
             plan,

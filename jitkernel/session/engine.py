@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
-from jitkernel.errors import Interrupted, JitError, TypeMismatch, present
+from jitkernel.compiler.expansion import is_digest
+from jitkernel.errors import Interrupted, JitError, TypeMismatch, UsageError, present
 from jitkernel.executor import (
     INTERPOSED,
     Executor,
@@ -27,6 +28,7 @@ from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature
+from jitkernel.session.status import shortened
 from jitkernel.session.thunks import (
     MAX_SCALARS,
     arguments_type,
@@ -285,6 +287,11 @@ class Engine:
         if found is not None:
             self._thunks.move_to_end(key)
             return found
+        if is_digest(signature.type) or is_digest(signature.attributes):
+            raise UsageError(
+                "a function with values of so many parts cannot be called: "
+                f"{shortened(signature.shown)}"
+            )
         result_type = str(function_type(signature.type).result)
         layouts = [self.layout(t) for t in types]
         result = None if result_type == "void" else self.layout(result_type)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Layout
+from jitkernel.compiler.expansion import is_digest
 from jitkernel.errors import UsageError
 from jitkernel.languages.llvm import scalar_layout
 from jitkernel.languages.llvm.types import NamedType, Type
@@ -51,4 +52,11 @@ class TypeLayouts:
     def text(self, type: Type) -> str:
         """The type without names."""
         text = str(type)
-        return expand(text, self._named) if "%" in text else text
+        text = expand(text, self._named) if "%" in text else text
+        if is_digest(text):
+            shown = str(type)
+            raise UsageError(
+                f"{shown if len(shown) < 80 else 'this type'} has too many parts to be a value: "
+                "use a pointer to it"
+            )
+        return text

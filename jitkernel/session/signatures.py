@@ -7,18 +7,15 @@ Start from `Signature` and `Variable`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from jitkernel.compiler import FunctionInfo, VariableInfo
-from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.compiler.expansion import Expansion
 from jitkernel.languages.llvm.types import FunctionType, function_type
 
 __all__ = ["Signature", "Variable", "expand", "same_type", "signature_of", "variable_of"]
-
-_NAME = re.compile(r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
 
 
 class Signature(NamedTuple):
@@ -74,15 +71,25 @@ def same_type(one: Signature | Variable, other: Signature | Variable) -> bool:
 
 
 def expand(text: str, types: Mapping[str, str]) -> str:
-    """`text` with every named type replaced by its body, at any depth; opaque ones stay."""
+    """`text` with every named type replaced by its body, at any depth; opaque ones stay.
+
+    A digest of it where it would be too long: see `Expansion`.
+    """
+    return Expansion(types.get)(text) if "%" in text else text
+
+
+_latest: tuple[Mapping[str, str], Expansion] = ({}, Expansion(lambda name: None))
+
+
+def _expand(text: str, types: Mapping[str, str]) -> str:
+    """The same for the types of a module, which never change: each is looked at once."""
+    global _latest
     if "%" not in text:
         return text
-    for _ in range(64):  # by-value nesting is finite: a type cannot contain itself
-        replaced = _NAME.sub(lambda m: types.get(decode_name(m[0][1:]), m[0]), text)
-        if replaced == text:
-            break
-        text = replaced
-    return text
+    of, expansion = _latest
+    if of is not types:
+        _latest = types, (expansion := Expansion(types.get))
+    return expansion(text)
 
 
 @lru_cache(maxsize=1024)
@@ -100,11 +107,11 @@ def signature_of(info: FunctionInfo, types: Mapping[str, str]) -> Signature:
     type, attributes = info.type, info.attributes
     if "%" in type or "%" in attributes:
         return shared_signature(
-            expand(type, types), info.convention, expand(attributes, types), info.features, type
+            _expand(type, types), info.convention, _expand(attributes, types), info.features, type
         )
     return shared_signature(type, info.convention, attributes, info.features, type)
 
 
 def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
     """The type of a variable that a module defines or declares; equal ones are one object."""
-    return shared_variable(expand(info.type, types), info.constant, info.type)
+    return shared_variable(_expand(info.type, types), info.constant, info.type)

@@ -168,3 +168,9 @@ def test_prelude_agrees_with_llvms_own_table(llvm):
 )
 def test_nearest(name, known, close):
     assert nearest(name, known) == close
+
+
+def test_a_very_long_cell_is_not_read() -> None:
+    call = f"@f({', '.join(['1'] * 200_000)}"  # a bracket is open
+    assert is_complete(call).status == "complete"
+    assert is_complete(call[:1000]).status == "incomplete"

@@ -17,6 +17,11 @@ from jitkernel.languages.llvm.statements import Kind, normalise, scan
 __all__ = ["Completeness", "Token", "is_complete", "token_at"]
 
 
+#: Characters beyond which a cell is not looked into: nobody types so much, and reading it takes
+#: seconds in which the console waits.
+_LARGE = 1 << 18
+
+
 @dataclass(frozen=True, slots=True)
 class Completeness:
     """`indent` is what a console puts at the beginning of the next line."""
@@ -26,7 +31,12 @@ class Completeness:
 
 
 def is_complete(source: str) -> Completeness:
-    """Whether a cell is whole, needs more lines, or is wrong whatever follows."""
+    """Whether a cell is whole, needs more lines, or is wrong whatever follows.
+
+    A very long one counts as whole: running it tells the rest.
+    """
+    if len(source) > _LARGE:
+        return Completeness("complete")
     source = normalise(source)
     if not source.strip():
         return Completeness("complete")

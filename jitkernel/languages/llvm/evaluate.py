@@ -51,6 +51,8 @@ from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int
 
 __all__ = ["evaluate"]
 
+_MOST = 1776 << 20  # bytes: what an arena has at most
+
 
 def evaluate(
     expr: Expr, expected: Type | None, host: Host, source: str = "", why: str = ""
@@ -207,9 +209,12 @@ class _Evaluator:
         if isinstance(type, (VoidType, FunctionType, OtherType)):
             raise self.fail(expr, f"{type} has no values")
         try:
-            return self.host.layout(type)
+            layout = self.host.layout(type)
         except (CompileError, UsageError) as error:
             raise self.fail(expr, str(error)) from None
+        if layout.size > _MOST:
+            raise self.fail(expr, f"a value of {layout.size} bytes is larger than any arena")
+        return layout
 
     def text(self, expr: Text, type: Type | None, why: str) -> TypedValue:
         data = expr.data + b"\0" * expr.terminated
