@@ -4,23 +4,29 @@ Start from `CompilerPool`.  The kernel's side is `pool` and `process`; the worke
 which runs `pipeline`, `summary` and `binding`, the only module that imports llvmlite.
 """
 
-from jitkernel.compiler.layout import Layout
-from jitkernel.compiler.pool import CompilerPool
-from jitkernel.compiler.records import (
-    CallInfo,
-    Compiled,
-    ContextAccount,
-    ContextCost,
-    Flow,
-    FunctionInfo,
-    Identity,
-    LineTable,
-    Options,
-    Request,
-    Summary,
-    VariableInfo,
-    WorkerMemory,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jitkernel.compiler.layout import Layout
+    from jitkernel.compiler.pool import CompilerPool
+    from jitkernel.compiler.records import (
+        CallInfo,
+        Compiled,
+        ContextAccount,
+        ContextCost,
+        Flow,
+        FunctionInfo,
+        Identity,
+        LineTable,
+        Options,
+        Request,
+        Summary,
+        VariableInfo,
+        WorkerMemory,
+    )
 
 __all__ = [
     "CallInfo",
@@ -39,3 +45,12 @@ __all__ = [
     "VariableInfo",
     "WorkerMemory",
 ]
+
+_PLACES = {"CompilerPool": "pool", "Layout": "layout"}  # of the others: records
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: who starts a worker before all else waits for none of it.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'records')}"), name)

@@ -18,11 +18,11 @@ from functools import cache
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Identity
 from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
 from jitkernel.errors import JitError
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.records import Identity
     from jitkernel.compiler.zygote import Zygote
 
 __all__ = ["WorkerProcess", "last_words", "packages", "start_worker", "words_file"]
@@ -180,6 +180,8 @@ class WorkerProcess:
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
         self.first_held = self.first_held or self.held_bytes
         if "who" in header:
+            from jitkernel.compiler.records import Identity  # not needed to start
+
             self.identity = Identity(*header["who"])
 
     def send_some(self, data: memoryview) -> int:

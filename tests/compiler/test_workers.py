@@ -422,6 +422,24 @@ def test_this_process_never_loads_llvm() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_who_starts_a_worker_first_of_all_waits_for_little() -> None:
+    """The kernel does: what a request and its answer are is imported meanwhile."""
+    program = textwrap.dedent(
+        """
+        import sys
+        from jitkernel.compiler.zygote import Zygote
+        ours = sorted(name for name in sys.modules if name.startswith("jitkernel."))
+        print(*ours)
+        import jitkernel.compiler
+        assert all(hasattr(jitkernel.compiler, name) for name in jitkernel.compiler.__all__)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert not loaded & {"jitkernel.compiler.pool", "jitkernel.compiler.records"}
+
+
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jitkernel.compiler.process.packages", lambda: ("/nowhere",))
     with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):
