@@ -16,7 +16,6 @@ from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
 from jitkernel.kernel.shell import ShellCommand
-from jitkernel.languages.llvm.values import preformatted as value_html
 from jitkernel.printable import printable
 from jitkernel.views.view import View, escape, preformatted, prose
 
@@ -200,6 +199,9 @@ class Frontend:
         shown = f"{label} = {text}" if label else text
         if html:
             value = unescape(html[html.index(">") + 1 :].removesuffix("</pre>"))
+            # the session has it by now; this module is imported before there is one
+            from jitkernel.languages.llvm.values import preformatted as value_html
+
             html = value_html(f"{label} = {value}" if label else value, result=False)
         self.display(View(shown, html))
 
