@@ -148,16 +148,16 @@
           if (b.left < r.left - 0.5 || b.right > r.right + 0.5)
             found.push(`${text} | wider than its box`);
     }
-    const origin = [page.left, page.top];
     for (const path of svg.querySelectorAll("path, line, polyline")) {
       if (path.closest("defs")) continue;
       const length = path.getTotalLength();
+      const onPage = path.getScreenCTM();
       const crossed = new Set();
       for (let at = 0; at <= length; at += 2) {
-        const p = path.getPointAtLength(at);
+        const p = path.getPointAtLength(at).matrixTransform(onPage);
         for (const [text, b] of labels)
-          if (p.x + origin[0] > b.left + 1 && p.x + origin[0] < b.right - 1 &&
-              p.y + origin[1] > b.top + 3 && p.y + origin[1] < b.bottom - 3) crossed.add(text);
+          if (p.x > b.left + 1 && p.x < b.right - 1 && p.y > b.top + 3 && p.y < b.bottom - 3)
+            crossed.add(text);
       }
       for (const text of crossed) found.push(`${text} | a line goes through it`);
     }
