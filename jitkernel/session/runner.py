@@ -4,6 +4,7 @@ Start from `Runner.run`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -184,7 +185,7 @@ class Runner(Definer):
                 if value is not None:
                     if values:
                         self._show(*values.pop())
-                    values.append((action.text, value))
+                    values.append((_label(action.text), value))
                 self.engine.check_stop()
             except JitError as error:
                 for label, earlier in values:
@@ -357,3 +358,10 @@ class Runner(Definer):
         describe = self.session.places.describe
         text, found = value.text(describe), value.html(describe)
         return text, "" if found == preformatted(text) else found
+
+
+def _label(text: str) -> str:
+    """What a value is shown with: of instructions the last one's name, else the statement."""
+    *above, last = text.rstrip().splitlines() or [""]
+    name = re.match(r"\s*(%[-\w$.]+)\s*=", last)
+    return name[1] if name else last.strip() if above else text

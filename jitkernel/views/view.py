@@ -96,7 +96,10 @@ def _table_html(
     sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
-        parts.append(f'<caption style="text-align:left">{prose(caption)}</caption>')
+        whole = (
+            ";white-space:nowrap" if len(caption) <= _SHORT else ""
+        )  # not as narrow as the table
+        parts.append(f'<caption style="text-align:left{whole}">{prose(caption)}</caption>')
     parts.append("<thead><tr>")
     parts += [
         f'<th scope="col"{side}>{prose(name)}</th>' for name, side in zip(names, sides, strict=True)
@@ -114,6 +117,7 @@ def _table_html(
     return "".join(parts)
 
 
+_SHORT = 75  # letters that a narrow page has room for
 _RIGHT = ' align="right" style="white-space:nowrap"'
 
 

@@ -190,6 +190,9 @@ def test_values_before_the_last_are_shown(s):
     r = s.run(SQ + "\n@sq(2)\n@sq(3)\n@sq(4)", sink=Sink())
     assert shown == [("@sq(2)", "i32 4"), ("@sq(3)", "i32 9")]
     assert r.text == "i32 16"
+    shown.clear()
+    s.run("%a = add i32 1, 2\n%b = mul i32 %a, %a\n@sq(2)", sink=Sink())
+    assert shown == [("%b", "i32 9")]  # of instructions the last one's name
 
 
 def test_statements_run_in_order_and_an_error_says_how_far(s):
