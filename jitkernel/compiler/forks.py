@@ -42,7 +42,6 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
         if not warm and not select.select([served], [], [], 0)[0]:
             warm = _warm(warm_up)
         resting = False
-        gc.collect()
         gc.freeze()
         try:
             forked = _fork()
@@ -62,6 +61,7 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
 
 def _warm(warm_up: Callable[[], None]) -> bool:
     warm_up()
+    gc.collect()
     return True
 
 

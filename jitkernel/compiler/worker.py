@@ -2,12 +2,13 @@
 
 Started by `process.py` as a script, or forked by such a process (`forks.py`), on a socket that is
 its only tie to the kernel process: when the socket ends, so does the worker, also in the middle of
-a compile.  LLVM may end the process
-(`report_fatal_error`); what it said then is in the file that is this process's standard error.
+a compile.  LLVM may end the process (`report_fatal_error`); what it said then is in the file that
+is this process's standard error.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -24,10 +25,10 @@ def _without_packages() -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # imports leave next to nothing to collect
     sys.path += sys.argv[2:]
     _without_packages()
 
-import gc  # noqa: E402
 import os  # noqa: E402
 import resource  # noqa: E402
 import select  # noqa: E402
@@ -73,9 +74,9 @@ def main() -> None:
     if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
     _take_words()
-    gc.collect()
     gc.freeze()
-    gc.disable()  # nothing here makes cycles; what an error path leaves is collected now and then
+    # Nothing here makes cycles; what an error path leaves is collected now and then.
+    gc.disable()
     served = 0
     own: tuple[int, int] | None = None
     while True:

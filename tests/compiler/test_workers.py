@@ -138,8 +138,8 @@ def test_where_nothing_can_be_forked_the_process_compiles_itself(
     script = Path(process._SCRIPT)
     wrong = tmp_path / "worker.py"
     code = script.read_text().replace("Path(__file__)", f"Path({str(script)!r})")
-    forks = "import jitkernel.compiler.forks as forks\nforks._CLONE_PARENT = 0x8000 | 0x10000\n\nimport gc "
-    wrong.write_text(code.replace("import gc ", forks, 1))
+    forks = "import jitkernel.compiler.forks as forks\nforks._CLONE_PARENT = 0x8000 | 0x10000\n\nimport os "
+    wrong.write_text(code.replace("import os ", forks, 1))
     monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
     with CompilerPool() as pool:
         assert pool.compile(Request(SQUARE)).object
