@@ -313,12 +313,19 @@ def be_plain() -> None:
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
 
 
+def find_tid() -> int:
+    """Where a thread's descriptor (glibc: struct pthread) has its number for the system."""
+    libc.pthread_self.restype = pointer
+    words = struct.unpack("<512I", ctypes.string_at(libc.pthread_self(), 2048))
+    return 4 * words.index(os.getpid()) if os.getpid() in words else 0
+
+
 def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
     """Fill in the control words that only this process knows."""
     for name in (
         "fork exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
-        "fopencookie fclose fdopen setvbuf stdin stdout stderr pthread_attr_init "
-        "pthread_attr_setstacksize pthread_create pthread_join"
+        "fopencookie ftrylockfile funlockfile fclose fdopen setvbuf stdin stdout stderr "
+        "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join"
     ).split():
         put(f"libc_{name}", symbol(name))
     put("libc_stack_chk_fail", symbol("__stack_chk_fail"))
@@ -332,6 +339,7 @@ def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
     put("xsave_size", size or 512)
     put("pid", os.getpid())
     put("tid", os.getpid())  # cells run on the first thread
+    put("tid_at", find_tid())
     put("stack_size", stack_size)
     put("own_result", map_pages(None, result_size, 3, MAP_PRIVATE | MAP_ANONYMOUS))
     put("socket", control_socket)

@@ -20,6 +20,7 @@ from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
+from jitkernel.executor.keeper import keeper
 from jitkernel.executor.peek import peek, unblock_faults
 from jitkernel.executor.records import (
     ExecutorSettings,
@@ -249,6 +250,8 @@ class Executor:
                 talk.busy, talk.stop = False, None
             if failure is not None:
                 raise failure
+            if self._get("kept_by") and not outcome.respawned:
+                outcome = replace(outcome, keeper=keeper(self._get, self.pid))
             asked = stop is not None or talk.asked or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")

@@ -17,10 +17,13 @@ __all__ = [
     "asleep",
     "family",
     "handled",
+    "has_thread",
     "libraries",
     "marked",
+    "memory",
     "regions",
     "session_members",
+    "stack_pointer",
     "thread_count",
     "threads_that_block",
     "waits_for_input",
@@ -200,16 +203,28 @@ def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
     if number in (READ, READV):
         yield args[0]
     elif number in (POLL, PPOLL):
-        data = _memory(pid, args[0], 8 * min(args[1], 1024))
+        data = memory(pid, args[0], 8 * min(args[1], 1024))
         for fd, events, _ in struct.iter_unpack("<ihh", data[: len(data) & -8]):
             if fd >= 0 and events & _POLLIN:
                 yield fd
     elif number in (SELECT, PSELECT6) and args[1]:
-        data = _memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
+        data = memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
         yield from (fd for fd in range(min(args[0], 8 * len(data))) if data[fd // 8] >> fd % 8 & 1)
 
 
-def _memory(pid: int, address: int, size: int) -> bytes:
+def has_thread(pid: int, thread: int) -> bool:
+    """Whether a process has a thread with this number."""
+    return os.path.exists(f"/proc/{pid}/task/{thread}")
+
+
+def stack_pointer(pid: int, thread: int) -> int:
+    """Of a thread that waits in a system call; 0 elsewhere."""
+    words = _text(f"/proc/{pid}/task/{thread}/syscall").split()
+    return int(words[-2], 16) if len(words) >= 3 else 0
+
+
+def memory(pid: int, address: int, size: int) -> bytes:
+    """Bytes of a process's memory, fewer where no more is there."""
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
             file.seek(address)

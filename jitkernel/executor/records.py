@@ -7,12 +7,12 @@ nothing in them is trusted: any 64-bit value decodes.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
 
-__all__ = ["ExecutorSettings", "FaultRecord", "Outcome", "decode_record", "signal_name"]
+__all__ = ["ExecutorSettings", "FaultRecord", "Keeper", "Outcome", "decode_record", "signal_name"]
 
 #: Who ended the cell, by the number that native/entry.s gives it.
 CAUSES = (
@@ -83,6 +83,27 @@ class FaultRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeper:
+    """A thread of the program that keeps a stream's lock: `stream` is "stdout" or "stderr", `tid`
+    0 where it cannot be told.  `stack` has what of its stack may be addresses of
+    session code, innermost first."""
+
+    stream: str
+    tid: int
+    stack: tuple[int, ...]
+
+    def words(self, code: Callable[[int], str]) -> str:
+        """One sentence; `code` names an address of session code, or says nothing."""
+        where = next(filter(None, map(code, self.stack)), "")
+        who = f"thread {self.tid}" if self.tid else "a thread"
+        at = f", at {where}," if where else ""
+        return (
+            f"{who} of the program{at} keeps the lock of {self.stream}: what is printed there "
+            "appears when it lets go, and a cell that prints waits for it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a call ended.
 
@@ -96,7 +117,7 @@ class Outcome:
 
     `respawned`: another process runs now and `lost` says what went with the old one.  `started`
     is False where the process was found dead before the call began.  `done` counts finished calls
-    of `call_many`.
+    of `call_many`.  `keeper` keeps what was printed from being written.
     """
 
     kind: str
@@ -106,6 +127,7 @@ class Outcome:
     lost: str = ""
     started: bool = True
     done: int = 0
+    keeper: Keeper | None = None
 
 
 def signal_name(number: int) -> str:

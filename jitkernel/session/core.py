@@ -98,6 +98,7 @@ class Core:
         shadow = DataShadow(engine.arena, settings.undo_data)
         self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
         self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
+        engine.describe = self._places.code
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
         self._compaction = Compaction(program, engine, self._residency)

@@ -102,6 +102,7 @@ class Engine:
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.on_end: Callable[[], None] | None = None  # after each run
+        self.describe: Callable[[int], str] = lambda address: ""  # names session code
         self.notices: list[str] = []  # what the user is still to be told
 
     # -- life ----------------------------------------------------------------------------------
@@ -218,6 +219,8 @@ class Engine:
             self.renew()
             if outcome.kind == "ok":
                 self.notices.append(outcome.lost)
+        if outcome.keeper is not None and outcome.kind == "ok":
+            self.notices.append(outcome.keeper.words(self.describe))
         return outcome
 
     def check_stop(self) -> None:

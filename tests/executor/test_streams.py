@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 import time
@@ -301,3 +302,60 @@ define ptr @reader(ptr %x) {
     outcome = fresh.run(program("  %n = call i64 @strlen(ptr null)\n  store i64 %n, ptr %ret"))
     assert outcome.kind == "fault" and not outcome.respawned
     assert fresh.square(9) == 81
+
+
+#: A thread takes the lock of a stream, and keeps it until @over is set.
+KEEPING = """
+@stdout = external global ptr
+@over = global i32 0
+define ptr @keeping(ptr %x) {
+  %f = load ptr, ptr @stdout
+  call void @flockfile(ptr %f)
+  br label %l
+l:
+  %s = call i32 @usleep(i32 1000)
+  %q = load volatile i32, ptr @over
+  %c = icmp eq i32 %q, 0
+  br i1 %c, label %l, label %done
+done:
+  call void @funlockfile(ptr %f)
+  ret ptr null
+}
+declare void @flockfile(ptr)
+declare void @funlockfile(ptr)
+"""
+KEEP_LOCK = program(
+    """  %id = call i64 @start(ptr @keeping)
+  %u = call i32 @usleep(i32 50000)""",
+    p.THREAD,
+    KEEPING,
+)
+LET_GO = program("  store volatile i32 1, ptr @over\n  %u = call i32 @usleep(i32 50000)",
+                 "@over = external global i32")  # fmt: skip
+
+
+def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
+    fresh.run(p.KEEP)
+    pid = fresh.executor.pid
+    fresh.run(KEEP_LOCK)
+    for _ in range(3):
+        outcome = fresh.run(p.SQUARE, struct.pack("<q", 5), 8)
+        assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 25))
+        keeper = outcome.keeper
+        assert keeper is not None and keeper.stream == "stdout"
+        assert str(keeper.tid) in os.listdir(f"/proc/{pid}/task") and keeper.tid != pid
+        _, text = fresh.cache[KEEP_LOCK]
+        assert any(at in text for at in keeper.stack)
+    hello = program("  %n = call i32 @puts(ptr @s)", string("s", "hello"))
+    at = fresh.place(hello)
+    timer = threading.Timer(0.2, fresh.executor.interrupt)
+    timer.start()
+    outcome = fresh.executor.call(at, 0)  # that one waits for the lock itself
+    timer.join()
+    assert outcome.kind == "interrupted" and not outcome.respawned
+    assert outcome.keeper is not None
+    assert fresh.executor.pid == pid
+    outcome = fresh.run(LET_GO)
+    assert outcome.kind == "ok" and outcome.keeper is None
+    assert fresh.run(hello).kind == "ok" and fresh.out == b"hello\n"
+    fresh.assert_sound()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from programs import interrupting
 
 from jitkernel import Session
-from jitkernel.errors import ArenaFull
+from jitkernel.errors import ArenaFull, Interrupted
 
 WORKER = """@stop = global i32 0
 @count = global i64 0
@@ -246,3 +247,32 @@ def test_a_full_zone_says_what_threads_keep(fresh):
     with pytest.raises(ArenaFull, match="until the threads that the program has started end: "):
         s.run("@larger = global [3000000 x i8] zeroinitializer")
     s.check()
+
+
+def test_who_keeps_stdouts_lock_is_named(session):
+    s = session
+    s.run(
+        """@stdout = external global ptr
+declare void @flockfile(ptr)
+declare i32 @sleep(i32)
+declare i32 @usleep(i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+define ptr @keeping(ptr %p) {
+  %f = load ptr, ptr @stdout
+  call void @flockfile(ptr %f)
+  %s = call i32 @sleep(i32 1000)
+  ret ptr %f
+}
+define i32 @start() {
+  %t = alloca i64
+  %r = call i32 @pthread_create(ptr %t, ptr null, ptr @keeping, ptr null)
+  %u = call i32 @usleep(i32 50000)
+  ret i32 %u
+}
+@start()"""
+    )
+    words = "of the program, at @keeping"
+    assert any(words in note and "the lock of stdout" in note for note in s.run("@labs(3)").notes)
+    with interrupting(s), pytest.raises(Interrupted, match=words):
+        s.run('@puts("hello")')
+    assert s.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4

@@ -169,6 +169,7 @@ call:
   store volatile i64 0, ptr $service
   store volatile i64 0, ptr $progress
   store volatile i64 0, ptr $r_seq
+  store volatile i64 0, ptr $kept_by
   store volatile i64 %seq, ptr $seq
   %generation = load volatile i64, ptr $unwind_generation
   %seen = load volatile i64, ptr $seen_generation
@@ -188,17 +189,18 @@ run:
   %fn = load volatile i64, ptr %fn_at
   %args_at = getelementptr i8, ptr $frame, i64 32
   %args = load volatile i64, ptr %args_at
-  %ret_at = getelementptr i8, ptr $frame, i64 40
-  %ret = load volatile i64, ptr %ret_at
-  %size_at = getelementptr i8, ptr $frame, i64 48
-  %size = load volatile i64, ptr %size_at
   ; A forked child returns through the same thunk: what it leaves there is its own affair.
   %own = load volatile i64, ptr $own_result
   %stopped = call i32 @jk_enter(i64 %thunk, i64 %fn, i64 %args, i64 %own)
   %ok = icmp eq i32 %stopped, 0
   br i1 %ok, label %hand_over, label %clean
 hand_over:
-  call void @copy(i64 %ret, i64 %own, i64 %size)
+  %ret_at = getelementptr i8, ptr $frame, i64 40
+  %ret = load volatile i64, ptr %ret_at
+  %size_at = getelementptr i8, ptr $frame, i64 48
+  %size = load volatile i64, ptr %size_at
+  %from = load volatile i64, ptr $own_result
+  call void @copy(i64 %ret, i64 %from, i64 %size)
   br label %answer
 clean:
   store volatile i64 1, ptr $record_kept
@@ -212,7 +214,9 @@ answer:
   %sick = phi i32 [ 0, %hand_over ], [ %untidy, %clean ]
   %stopped64 = zext i32 %stopped to i64
   %sick64 = zext i32 %sick to i64
-  call void @reply(i64 1, i64 %seq, i64 %stopped64, i64 %sick64)
+  ; not what a register held: a cell that wrote past its frames wrote over what jk_enter saved
+  %answered = load volatile i64, ptr $seq
+  call void @reply(i64 1, i64 %answered, i64 %stopped64, i64 %sick64)
   br label %loop
 
 park:
