@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jitkernel.arena import Arena, mirror
+from jitkernel.arena import Arena, mirror, writes
 from jitkernel.arena.arena import PAGE
 from jitkernel.arena.mirror import Mirror
 from jitkernel.arena.writes import PageTable, protectable
@@ -104,6 +104,17 @@ def test_where_it_cannot_be_told_all_is_compared(
     else:
         os.close(twice.keeper)
         twice.keeper = os.open("/dev/null", os.O_RDONLY)
+    seen = compared(watched, monkeypatch)
+    twice.store(5 * PAGE, b"x")
+    assert [change.address - twice.extent.start for change in watched.look()] == [5 * PAGE]
+    assert len(seen) >= SIZE // mirror._PIECE
+
+
+def test_a_system_that_cannot_protect_pages(twice: Twice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a Linux before 6.7, or a sandbox without userfaultfd(2)."""
+    monkeypatch.setattr(writes, "_WP_ASYNC", 1 << 60)
+    watched = Mirror(twice.arena, "data")
+    settle(watched)
     seen = compared(watched, monkeypatch)
     twice.store(5 * PAGE, b"x")
     assert [change.address - twice.extent.start for change in watched.look()] == [5 * PAGE]
