@@ -58,6 +58,7 @@ class History:
         database = sqlite3.connect(name, check_same_thread=False, timeout=2)
         # A lost line of history after a power cut is no harm; waiting for the disk in a cell is.
         database.execute("pragma synchronous = off")
+        database.execute("pragma cache_size = -256")  # KB; its own default is 2 MB, filled slowly
         database.executescript(_SCHEMA)
         cursor = database.execute("insert into sessions (started) values (datetime('now'))")
         self._session = int(cursor.lastrowid or 1)

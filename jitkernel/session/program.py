@@ -13,7 +13,9 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
+from jitkernel.elf import read_object
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker.layout import read_names
 from jitkernel.printable import written
 from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
@@ -129,7 +131,7 @@ class Program:
         pins = self._pins(summary, aligned or {})
         before = {
             n: (s.image.cell if s.image is not None else 0, s.info)
-            for n, _ in known
+            for n in (name for name, _ in known or _unknown(compiled.object))
             if (s := symbols.get(n)) is not None
         }
         change.whys = {n: s.why for n in before if (s := symbols[n]).why}
@@ -408,6 +410,11 @@ def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
         return 0, 0, cell.number, []
     names = [s.name for s, _, _ in image.exports if s.is_function]
     return image.text.start, image.text.size, cell.number, names
+
+
+def _unknown(object: bytes) -> list[tuple[str, None]]:
+    """What an object defines of which there is no summary: another compiler made it."""
+    return [(export.name, None) for export in read_names(read_object(object)).exports]
 
 
 def _read(

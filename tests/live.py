@@ -1,0 +1,62 @@
+"""What a process holds: bytes in use of its heap, and live Python objects by type.
+
+Exact where Python allocates with malloc (PYTHONMALLOC=malloc) and malloc maps nothing by itself
+(MALLOC_MMAP_MAX_=0).  As a program, `python live.py kernel ...` is a kernel that writes both to the
+file `JITKERNEL_TEST_LIVE` on SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+from collections import Counter
+
+HEAP = {"PYTHONMALLOC": "malloc", "MALLOC_MMAP_MAX_": "0", "PYTHONHASHSEED": "0"}
+
+
+class _Heap(ctypes.Structure):
+    """struct mallinfo2 of mallinfo(3)."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+_mallinfo = ctypes.CDLL(None).mallinfo2
+_mallinfo.restype = _Heap
+
+
+def bytes_now() -> int:
+    """Bytes in use of the heap, after a collection."""
+    gc.collect()
+    gc.collect()
+    now = _mallinfo()
+    return now.uordblks + now.hblkhd
+
+
+def types_now() -> Counter[str]:
+    """How many objects of each type live that the collector knows."""
+    gc.collect()
+    kinds = Counter(type(o) for o in gc.get_objects())
+    return Counter({f"{k.__module__}.{k.__qualname__}": n for k, n in kinds.items()})
+
+
+def _write(*_: object) -> None:
+    path = os.environ["JITKERNEL_TEST_LIVE"]
+    found = {"bytes": bytes_now(), "types": types_now()}
+    with open(path + ".new", "w") as file:
+        json.dump(found, file)
+    os.rename(path + ".new", path)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGUSR1, _write)
+    from jitkernel.kernel.__main__ import main
+
+    del sys.argv[1]
+    main()
