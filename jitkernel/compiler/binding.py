@@ -292,6 +292,8 @@ class Machine:
         with self._machine.target_data as data:
             self.layout = str(data)
         self._tuning = lib.CreatePipelineTuningOptions()
+        # As clang has it; loops are vectorised, interleaved and unrolled unless told otherwise.
+        lib.PTOSetSLPVectorization(self._tuning, opt_level >= 2)
         self._pipeline: tuple[int, int] | None = None
 
     def prepare(self) -> None:

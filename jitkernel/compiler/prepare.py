@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.text import NAME, leading_type, plain_name, split_at_commas
+from jitkernel.compiler.unchosen import drop_unchosen
 from jitkernel.errors import CompileError, Diagnostic
 
 __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
@@ -71,6 +72,8 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
     ready = Prepared(b"")
     if "target" in source:
         source = _check_target(source, triple, prefix, first_line, ready)
+        if not options.keep_cpu:
+            source = _unchosen(source, options, first_line, ready)
     if "optnone" in source:
         source = _optnone(source, options, first_line, ready)
     if "alias" in source or "ifunc" in source:
@@ -93,13 +96,14 @@ def place(
 
 
 def _parts(triple: str) -> tuple[str, str, str]:
-    """Architecture, system and environment of a triple, "" where it does not say."""
+    """Architecture, system and environment of a triple, "" where it does not say; the versions
+    that some compilers write (`linux5.10.0-gnu2.31.0`) are left out."""
     architecture, *rest = triple.lower().split("-")
     architecture = _ARCHITECTURES.get(architecture, architecture)
     if len(rest) >= 3 or (rest and rest[0] in _VENDORS):
         rest = rest[1:]
     system = rest[0] if rest else ""
-    environment = rest[1] if len(rest) > 1 else ""
+    environment = rest[1].rstrip("0123456789.") if len(rest) > 1 else ""
     return (
         "" if architecture == "unknown" else architecture,  # as llvmlite.ir writes it
         "" if system == "unknown" else system.rstrip("0123456789."),
@@ -133,6 +137,19 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
         return " " * len(match[0])
 
     return _TARGET.sub(check, source)
+
+
+def _unchosen(source: str, options: Options, first_line: int, ready: Prepared) -> str:
+    """Take a CPU that nobody has chosen out, and say so."""
+    dropped, index = drop_unchosen(source)
+    if index >= 0:
+        cpu = "this machine" if options.cpu == "native" else options.cpu
+        message = (
+            "target-cpu x86-64 is what compilers write by default: compiled for "
+            f"{cpu} instead; %opt --keep-cpu above the code keeps it"
+        )
+        ready.warnings.append(place(source, index, first_line, message, "note"))
+    return dropped
 
 
 def _optnone(source: str, options: Options, first_line: int, ready: Prepared) -> str:

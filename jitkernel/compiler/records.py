@@ -38,7 +38,8 @@ class Options:
     `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
     session's own code (thunks, the runtime): no summary, and exports stay as they are written.
     `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
-    `passes.parse_passes`.
+    `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
+    is what compilers write when nobody has chosen one: see `unchosen`.
     """
 
     opt_level: int = 2
@@ -49,6 +50,7 @@ class Options:
     ignore_optnone: bool = False
     internal: bool = False
     passes: str = ""
+    keep_cpu: bool = False
 
     def row(self) -> list[int | str]:
         """The form it travels in."""
@@ -61,14 +63,16 @@ class Options:
             int(self.ignore_optnone),
             int(self.internal),
             self.passes,
+            int(self.keep_cpu),
         ]
 
     @staticmethod
     def of(row: list[Any]) -> Options:
         """The inverse of `row`."""
-        level, cpu, reloc, model, closed, ignore, internal, *passes = row  # none in older files
+        level, cpu, reloc, model, closed, ignore, internal, *more = row  # fewer in older files
+        passes, keep = [*more, "", 0][:2] if len(more) != 1 else [more[0], 0]
         return Options(
-            level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), *passes
+            level, cpu, reloc, model, bool(closed), bool(ignore), bool(internal), passes, bool(keep)
         )
 
 

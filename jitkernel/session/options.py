@@ -28,7 +28,7 @@ class CellOptions:
     functions into each other, so that redefining one does not reach the others.  `retype` allows a
     type to change under its users; `keep_data` keeps the values of globals that are redefined.
     `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
-    also what is in the object cache.
+    also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
     """
 
     opt_level: int | None = None
@@ -39,6 +39,7 @@ class CellOptions:
     keep_data: bool = False
     passes: str = ""
     fresh: bool = False
+    keep_cpu: bool = False
 
     @property
     def words(self) -> str:
@@ -54,16 +55,22 @@ def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> O
     cpu, reloc = cell.cpu or settings.cpu, "static" if low else "pic"
     # A level that a cell asks for is that level's own pipeline.
     passes = cell.passes or (settings.passes if cell.opt_level is None else "")
-    return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone, passes)
+    return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone, passes, cell.keep_cpu)
 
 
 @lru_cache(maxsize=64)
 def _options(
-    level: int, cpu: str, reloc: str, closed: bool, ignore_optnone: bool, passes: str
+    level: int,
+    cpu: str,
+    reloc: str,
+    closed: bool,
+    ignore_optnone: bool,
+    passes: str,
+    keep_cpu: bool,
 ) -> Options:
     return Options(
         opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone,
-        passes=passes,
+        passes=passes, keep_cpu=keep_cpu,
     )  # fmt: skip
 
 

@@ -115,6 +115,7 @@ def _options(options: Options, last: bool) -> CellOptions:
         cpu=options.cpu,
         closed=options.closed,
         ignore_optnone=options.ignore_optnone,
+        keep_cpu=options.keep_cpu,
         keep_data=True,
         passes="none" if last else options.passes,
     )

@@ -82,6 +82,8 @@ def test_not_text(pool: CompilerPool) -> None:
     [
         ("x86_64-unknown-linux-gnu", True),
         ("x86_64-pc-linux-gnu", True),
+        ("x86_64-unknown-linux5.10.0-gnu2.31.0", True),
+        ("x86_64-unknown-linux5.10.0-musl1.2", False),
         ("x86_64-linux-gnu", True),
         ("amd64-linux", True),
         ("", True),

@@ -446,3 +446,14 @@ def test_a_pass_in_python(kernel: Kernel) -> None:
     assert "LLVM refuses" in error and "is as it was" in error
     assert "ZeroDivisionError" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")
     assert "line 3, in zero" in kernel.fails("%%pass zero\ndef zero(m):\n    1 / 0")
+
+
+def test_opt_keeps_the_cpu_of_pasted_code(kernel):
+    source = (
+        "define i32 @pasted(i32 %x) #0 {\n  ret i32 %x\n}\n"
+        'attributes #0 = { "target-cpu"="x86-64" }'
+    )
+    said = "target-cpu x86-64 is what compilers write by default"
+    assert said in str(kernel.ok(source))
+    assert said not in str(kernel.ok(f"%opt --keep-cpu\n{source}"))
+    assert said not in str(kernel.ok(f"%opt -O1 --keep-cpu\n{source}"))

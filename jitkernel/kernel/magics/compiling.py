@@ -123,6 +123,7 @@ def cell_options(arguments: Any) -> CellOptions:
         keep_data=arguments.keep_data,
         passes=canonical(arguments.passes) if arguments.passes else "",
         fresh=arguments.fresh,
+        keep_cpu=arguments.keep_cpu,
     )
 
 
@@ -134,6 +135,7 @@ COMPILE_OPTIONS = (
     Argument("--cpu", "the CPU to compile for", completes="cpu"),
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
+    Argument("--keep-cpu", "compile for the CPU that pasted functions name by default", "flag"),
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
     Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),

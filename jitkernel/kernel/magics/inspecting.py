@@ -135,7 +135,15 @@ def opt(frontend: Frontend, arguments: Any) -> None:
         now = settings.passes or f"-O{settings.opt_level}"
         frontend.print(f"cells are optimised with {now}")
         return
-    level, names = pipeline(arguments.pipeline)
+    words = arguments.pipeline.split()
+    if "--keep-cpu" in words:
+        if session.cell_options is None:
+            raise UsageError("%opt --keep-cpu is for one cell: write it above the cell's code")
+        session.cell_options = replace(session.cell_options, keep_cpu=True)
+        words.remove("--keep-cpu")
+        if not words:
+            return
+    level, names = pipeline(" ".join(words))
     if session.cell_options is not None:  # above the code of a cell: for that one
         session.cell_options = replace(session.cell_options, opt_level=level, passes=names)
         return
@@ -216,7 +224,7 @@ MAGICS = (
         (
             Argument(
                 "pipeline",
-                "-O0 to -O3, or names of passes with commas between",
+                "-O0 to -O3, or names of passes with commas between; --keep-cpu",
                 "rest",
                 completes="pipeline",
             ),

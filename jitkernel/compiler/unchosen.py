@@ -1,0 +1,58 @@
+"""The CPU that compilers write into functions when nobody has chosen one.
+
+clang and others put `"target-cpu"="x86-64"` on every function: the machine of 2003, for which
+vectors are half as wide or less.  Where it says no more than that, it is taken out of the text, so
+that the session's CPU counts.  Start from `drop_unchosen`.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["drop_unchosen"]
+
+_MARK = '"target-cpu"="x86-64"'
+_LINE = re.compile(rf"^.*{_MARK}.*$", re.M)
+_WORDS = re.compile(
+    r'"target-cpu"="x86-64"|"tune-cpu"="(?:generic|x86-64)"|"target-features"="([^"\n]*)"'
+)
+_EMPTY = re.compile(r"^\s*attributes\b[^{]*\{\s*\}")
+_NOTHING = '"default-cpu"'
+# What every x86-64 has (psABI, table 3.1), and what is said of its speed alone.
+_BASELINE = frozenset("64bit cmov cx8 fxsr mmx sse sse2 x87 crc32 nopl".split())
+_TUNING = frozenset(
+    "idivq-to-divl macrofusion slow-3ops-lea slow-incdec vzeroupper false-deps-popcnt".split()
+)
+
+
+def drop_unchosen(source: str) -> tuple[str, int]:
+    """The text with blanks in place of what was not chosen, and where the first such word was;
+    -1 where there is none."""
+    if _MARK not in source:
+        return source, -1
+    first = -1
+
+    def line(match: re.Match[str]) -> str:
+        nonlocal first
+        if any(_chosen(words) for words in _WORDS.findall(match[0])):
+            return match[0]
+        if first < 0:
+            first = match.start() + match[0].index(_MARK)
+        left = _WORDS.sub(lambda word: " " * len(word[0]), match[0])
+        if _EMPTY.search(left):  # LLVM wants something in a group: a word that it does not know
+            left = match[0].replace(_MARK, _NOTHING.ljust(len(_MARK)), 1)
+            left = _WORDS.sub(lambda word: " " * len(word[0]), left)
+        return left
+
+    return _LINE.sub(line, source), first
+
+
+def _chosen(features: str) -> bool:
+    """Whether a list of features says anything that the baseline does not."""
+    for word in filter(None, features.split(",")):
+        name = word[1:]
+        if word[0] == "+" and name not in _BASELINE and name not in _TUNING:
+            return True
+        if word[0] == "-" and name in _BASELINE - {"crc32"}:
+            return True
+    return False
