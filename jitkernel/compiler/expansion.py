@@ -47,9 +47,7 @@ class Expansion:
         if "%" not in text:
             return self._normal(text)
         pieces = self._split(text)
-        order = self._learn(pieces)
-        for name in order:
-            self._lengths[name] = self._length(self._pieces[name])
+        self._learn(pieces)
         if self._length(pieces) <= LIMIT:
             return self._written(pieces)
         self._digest_all(pieces)
@@ -61,18 +59,16 @@ class Expansion:
         pieces[::2] = map(self._normal, pieces[::2])
         return pieces
 
-    def _learn(self, pieces: list[str]) -> list[str]:
-        """Find out what the names lead to; the new ones, those first that others mention."""
-        known, order = self._pieces, list[str]()
-        done = set(self._lengths)
+    def _learn(self, pieces: list[str]) -> None:
+        """Find out what the names lead to, and the lengths, of those first that others mention."""
+        known, done = self._pieces, self._lengths
         waiting = pieces[1::2]
         while waiting:
             name = waiting[-1]
             if name in done:
                 waiting.pop()
             elif name in known:
-                done.add(name)
-                order.append(name)
+                done[name] = self._length(known[name])
                 waiting.pop()
             elif (body := self._body(plain_name(name))) is None:
                 known[name] = ["%" + name]
@@ -84,7 +80,6 @@ class Expansion:
                     elif inside[at] not in done:  # it leads back to itself: LLVM will refuse it
                         inside[at - 1] += "%" + inside[at]
                         inside[at] = ""
-        return order
 
     def _length(self, pieces: list[str]) -> int:
         """Characters of the whole, at most one more than `LIMIT`."""

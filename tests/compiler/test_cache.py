@@ -64,6 +64,7 @@ OTHERS: dict[str, Callable[[Request], Request]] = {
     "ignore_optnone": lambda r: replace(r, options=replace(r.options, ignore_optnone=True)),
     "internal": lambda r: replace(r, options=replace(r.options, internal=True)),
     "passes": lambda r: replace(r, options=replace(r.options, passes="sroa")),
+    "keep_cpu": lambda r: replace(r, options=replace(r.options, keep_cpu=True)),
     "nobuiltin": lambda r: replace(r, nobuiltin=frozenset({"pow"})),
     "first_line": lambda r: replace(r, first_line=2),
 }

@@ -219,8 +219,10 @@ def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str
     if not named_types:
         return ""
 
+    others = named_types.keys() - own.keys()
+
     def mentions(text: str) -> list[str]:
-        return sorted(type_names(text) & named_types.keys() - own.keys(), reverse=True)
+        return sorted(type_names(text) & others, reverse=True)
 
     found: dict[str, str] = {}
     seen: set[str] = set()
