@@ -29,6 +29,7 @@ from jitkernel.kernel.magics import MAGICS
 BOUNDED = {
     "jitkernel.session.memory_log.Sample", "jitkernel.executor.procfs.Mapped",
     "weakref.ReferenceType",
+    "builtin_function_or_method _destroy of ReferenceType",  # of those in caches of abc
 }  # fmt: skip
 BASE = """define i32 @sq(i32 %x) {
   %r = mul i32 %x, %x
