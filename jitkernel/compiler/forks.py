@@ -47,6 +47,7 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
             forked = _fork()
         except OSError:
             forked = 0
+            control.send(b"serves")
         if not forked:
             control.close()
             os.dup2(words, _STDOUT)

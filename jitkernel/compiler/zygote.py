@@ -67,8 +67,20 @@ class Zygote:
             self._process.wait(1)
         return last_words(self._words)
 
+    def _serves(self) -> bool:
+        """Whether it told that it serves the first socket itself."""
+        try:
+            return bool(self._sock.recv(16))
+        except OSError:
+            return False
+
     def close(self) -> None:
-        """End the process and free what it holds here.  May be called again."""
+        """End the process and free what it holds here.  May be called again.
+
+        One that could fork nothing is a worker now, who is waited for as that.
+        """
+        if self._process.returncode is None and self._words >= 0 and self._serves():
+            self._process.returncode = 0
         if self._process.returncode is None:
             self._process.kill()
             self._process.wait()

@@ -145,10 +145,14 @@ def test_where_nothing_can_be_forked_the_process_compiles_itself(
         assert pool.compile(Request(SQUARE)).object
         (first,) = pool._workers.working
         assert first.zygote is not None and first.zygote.pid == first.pid
+        for _ in range(5):
+            assert pool.compile(Request(SQUARE)).object
+        assert pids(pool) == [first.pid] and not pool.restarts
         with pytest.raises(WorkerDied, match="unsupported GC"):
             pool.compile(Request(FATAL[0][0]))
         assert pool.compile(Request(SQUARE)).object
         assert first.pid not in pids(pool)
+    assert not [pid for pid in procfs.family(os.getpid()) if not alive(pid)]
 
 
 def test_a_pool_that_is_closed_before_a_worker_is_there() -> None:
