@@ -25,6 +25,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from jitkernel.views.svg import INK, PAPER, SHEET
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "tools" / "course"
 COURSE = ROOT / "notebooks" / "course"
@@ -241,9 +243,9 @@ def map_svg(course: list[Lesson]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>',
         '<defs><marker id="a" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
-        '<path d="M0,0 L8,4 L0,8 z" fill="#1b1f24"/></marker></defs>',
+        f'<path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>',
     ]
     taken = {(column[n], row[n]) for n in row}
     for lesson in course:
@@ -254,15 +256,15 @@ def map_svg(course: list[Lesson]) -> str:
     for lesson in course:
         x, y = place[lesson.number]
         option = not lesson.number.isdigit()
-        fill, dash = ("#F4E3C9", ' stroke-dasharray="6 3"') if option else ("#DCEBF7", "")
+        fill, dash = ("#f0dcb8", ' stroke-dasharray="6 3"') if option else (SHEET, "")
         label = escape(f"{'' if option else lesson.number + '. '}{lesson.head['short']}")
         parts.append(
             f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{fill}" '
-            f'stroke="#1b1f24"{dash}/>'
+            f'stroke="{INK}"{dash}/>'
             f'<text x="{x + _WIDTH // 2}" y="{y + 20}" text-anchor="middle" '
-            f'font-family="sans-serif" font-size="14" fill="#1b1f24">{label}</text>'
+            f'font-family="sans-serif" font-size="14" fill="{INK}">{label}</text>'
             f'<text x="{x + _WIDTH // 2}" y="{y + 38}" text-anchor="middle" '
-            f'font-family="sans-serif" font-size="12" fill="#1b1f24">'
+            f'font-family="sans-serif" font-size="12" fill="{INK}">'
             f"{lesson.head['minutes']} minutes</text>"
         )
     return "".join([*parts, "</svg>\n"])
@@ -281,7 +283,7 @@ def _arrow(start: tuple[int, int], stop: tuple[int, int], around: bool) -> str:
             f"M{x0},{y0} C{x0},{y0 + 24} {lane},{y2 - 24} {lane},{y2} V{y3} "
             f"C{lane},{y3 + 24} {x1},{y1 - 24} {x1},{y1}"
         )
-    return f'<path d="{path}" fill="none" stroke="#1b1f24" marker-end="url(#a)"/>'
+    return f'<path d="{path}" fill="none" stroke="{INK}" marker-end="url(#a)"/>'
 
 
 def index(course: list[Lesson]) -> str:

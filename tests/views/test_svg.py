@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,19 @@ def test_nothing_in_a_picture_is_white_or_nearly() -> None:
         assert {PAPER, INK} <= colours
         assert all(contrast(rgb(c), BLACK) < 16 for c in colours), colours
     assert contrast(rgb(FAINT), rgb(PAPER)) < 3
+
+
+@pytest.mark.parametrize("name", ["arena.svg", "course/map.svg"])
+def test_the_pictures_of_the_pages_are_such_cards(name: str) -> None:
+    svg = (Path(__file__).parents[2] / "notebooks" / name).read_text()
+    first = re.search(r"<rect [^>]*>", svg)
+    assert first is not None and f'fill="{PAPER}"' in first[0] and 'rx="8"' in first[0]
+    colours = {c.lower() for c in re.findall(r"#[0-9A-Fa-f]{6}\b", svg)}
+    assert all(contrast(rgb(c), BLACK) < 16 for c in colours), colours
+    words = {
+        c.lower() for text in re.findall(r"<text [^>]*>", svg) for c in re.findall("#\\w{6}", text)
+    }
+    assert INK in words and all(contrast(rgb(c), rgb(PAPER)) >= 4.5 for c in words), words
 
 
 def test_what_is_drawn_has_an_edge_around_it() -> None:
