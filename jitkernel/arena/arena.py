@@ -18,10 +18,13 @@ from typing import NamedTuple
 from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.arena.writes import Writes
 from jitkernel.errors import ArenaFull, JitError
+from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, note, recording
 
 __all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
 
 PAGE = mmap.PAGESIZE
+#: Freed bytes that an atomic block may need again: so many are copied, more stay until it ends.
+_COPIED = 64 << 10
 #: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and
 #: 16 MiB are left to either side for the offsets that compilers fold into an address.
 LOWEST, HIGHEST = 0x1000_0000, 0x7F00_0000
@@ -59,7 +62,7 @@ class Zone:
         self.punched: set[int] = set()  # pages given back: they read as zero, not as poison
 
 
-class Arena:
+class Arena(Recorded):
     """A slab of `capacity` bytes, sparse until used, whose pages belong at `base` in an executor.
 
     `base` 0 picks a random page-aligned low address.  `granule` is the unit of allocation in bytes;
@@ -91,7 +94,10 @@ class Arena:
         #: Asked when something is freed: whether threads of the program run, which may use it yet.
         self.in_use: Callable[[], bool] | None = None
         # What was freed and is kept as it is, and what will free it; None: nothing is kept.
-        self._retained: dict[Extent, Callable[[Extent], object]] | None = None
+        self._retained: RecordedDict[Extent, Callable[[Extent], object]] | None = None
+        #: what makes operations on this slab, and on what lies in it, whole
+        self.rollback = Rollback()
+        self.rollback.repairs.append(self._repair)
         self.fd = _memfd(capacity)
         self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self.view = memoryview(self._map)
@@ -127,6 +133,7 @@ class Arena:
                 f"{z.stop - z.start} bytes are used, the largest free extent has {books.largest}",
                 zone, size, books.free_bytes, books.largest,
             )  # fmt: skip
+        note(self._poison_again, zone, at, size)
         stop = at + size
         if stop > z.high:
             if at > z.high:
@@ -152,6 +159,7 @@ class Arena:
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
             )
+        note(self._poison_again, zone, start, size)
         if start > z.high:
             self._fill(z, z.high, start)
         z.high = max(z.high, start + size + -size % z.list.granule)
@@ -201,11 +209,21 @@ class Arena:
         """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
 
         Raises KeyError when it is not live.  It is only noted while threads may use it: see
-        `retain`.
+        `retain`.  What is large and may be wanted again stays until the atomic block has ended.
         """
         z = self.zones[extent.zone]
+        if extent.start not in z.list.live:
+            raise KeyError(extent.start)
         if extent.zone != "unwind" and self.hold(extent, self.free):
             return extent.start, extent.start
+        if recording():
+            if extent.size > _COPIED and z.poison is not None:
+                later(self._free_late, extent)
+                return extent.start, extent.start
+            self.save(extent.start, extent.size)
+        return self._give(z, extent)
+
+    def _give(self, z: Zone, extent: Extent) -> tuple[int, int]:
         start, stop = z.list.give(extent.start)
         own_stop = extent.start + (
             extent.size + z.list.granule - 1 & -z.list.granule or z.list.granule
@@ -219,12 +237,21 @@ class Arena:
             self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
         return start, stop
 
+    def _free_late(self, extent: Extent) -> None:
+        """Give back what had to stay; where that was interrupted, do all of it again."""
+        z = self.zones[extent.zone]
+        if extent.start in z.list.live:
+            self._give(z, extent)
+        else:
+            z.list.rebuild()
+            self._poison_again(extent.zone, extent.start, extent.size)
+
     def retain(self, retain: bool) -> None:
         """Keep what is freed as it is, for threads that may still run it, read it or write to it;
         or no longer."""
         if retain:
             if self._retained is None:
-                self._retained = {}
+                self._retained = RecordedDict()
         elif self._retained is not None:
             kept, self._retained = self._retained, None
             before, self.in_use = self.in_use, None
@@ -240,7 +267,7 @@ class Arena:
         Raises KeyError when it is not live.
         """
         if self._retained is None and self.in_use is not None and self.in_use():
-            self._retained = {}
+            self._retained = RecordedDict()
         if self._retained is None:
             return False
         if extent.start not in self.zones[extent.zone].list.live or extent in self._retained:
@@ -262,6 +289,38 @@ class Arena:
             for start, stop in z.list.holes():
                 given += self._punch(z, start, min(stop, z.high))
         return given
+
+    def save(self, start: int, size: int) -> None:
+        """These bytes are about to be overwritten: an atomic block that fails writes them again."""
+        if recording():
+            size = min(size, self.base + self.capacity - start)
+            note(self._bytes_again, start, self.read(start, size))
+
+    def _bytes_again(self, start: int, data: bytes) -> None:
+        for z in self.zones.values():
+            if z.punched and z.start <= start < z.stop:
+                self._unpunch(z, start, start + len(data))
+        self.write(start, data)
+
+    def _poison_again(self, zone: str, start: int, size: int) -> None:
+        """An extent was not taken after all."""
+        z = self.zones[zone]
+        stop = min(start + (size + -size % z.list.granule or z.list.granule), z.high)
+        if z.poison is None:
+            self.view[start - self.base : stop - self.base] = bytes(max(stop - start, 0))
+        elif zone == "text" or size < self.trim_size:
+            self._fill(z, start, stop)
+        else:
+            first, last = start + -start % PAGE, stop & -PAGE
+            self._fill(z, start, min(first, stop))
+            self._fill(z, max(first, last), stop)
+            self._punch(z, first, last)
+
+    def _repair(self, restored: list[object]) -> None:
+        """Make anew what follows from which extents are live."""
+        for found in restored:
+            if isinstance(found, FreeList):
+                found.rebuild()
 
     def zero(self, start: int, size: int) -> None:
         """Zero a range, giving whole pages back to the system where there are many."""
@@ -392,17 +451,17 @@ class Arena:
         first, last = start + -start % PAGE, stop & -PAGE
         if last <= first:
             return 0
-        self._map.madvise(mmap.MADV_REMOVE, first - self.base, last - first)
         before = len(z.punched)
         z.punched.update(range(first // PAGE, last // PAGE))
+        self._map.madvise(mmap.MADV_REMOVE, first - self.base, last - first)
         return (len(z.punched) - before) * PAGE
 
     def _unpunch(self, z: Zone, start: int, stop: int) -> None:
         """Pages about to be used again get their poison back where the extent leaves them free."""
         for page in (start // PAGE, (stop - 1) // PAGE):
             if page in z.punched:
-                z.punched.discard(page)
                 self._fill(z, page * PAGE, min((page + 1) * PAGE, z.high))
+                z.punched.discard(page)
         if stop - start > PAGE:
             z.punched.difference_update(range(start // PAGE, stop // PAGE))
 

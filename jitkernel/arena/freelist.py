@@ -11,6 +11,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from jitkernel.rollback import note
+
 __all__ = ["Extent", "FreeList"]
 
 #: How many holes are tried for an aligned request before a larger one is cut.
@@ -48,6 +50,7 @@ class FreeList:
         self.live: dict[int, int] = {}
         self.used = 0
         self.padding = 0
+        self._torn = False  # a change was cut short: only `live` can be relied on
         self._stop_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
         self._starts: dict[int, dict[int, None]] = {}
@@ -92,6 +95,8 @@ class FreeList:
         if found is None:
             return None
         hole, at = found
+        note(self._untake, at)
+        self._torn = True
         stop = self._stop_of[hole]
         self._remove(hole, stop)
         if at != hole:
@@ -101,6 +106,7 @@ class FreeList:
         self.live[at] = size
         self.used += size
         self.padding += need - size
+        self._torn = False
         return at
 
     def take_at(self, at: int, size: int) -> bool:
@@ -111,6 +117,8 @@ class FreeList:
         need = (size + self.granule - 1) & -self.granule or self.granule
         for hole, stop in self._stop_of.items():
             if hole <= at and at + need <= stop:
+                note(self._untake, at)
+                self._torn = True
                 self._remove(hole, stop)
                 if at != hole:
                     self._add(hole, at)
@@ -119,6 +127,7 @@ class FreeList:
                 self.live[at] = size
                 self.used += size
                 self.padding += need - size
+                self._torn = False
                 return True
         return False
 
@@ -142,35 +151,89 @@ class FreeList:
             raise ValueError(f"{at:#x} lies behind {self.stop:#x}")
         if at < self.stop:
             holes.append((at, self.stop))
+        for start in taken:
+            note(self._untake, start)
+        self._torn = True
         self.live.update(taken)
-        for size in taken.values():
-            self.used += size
-            self.padding += ((size + granule - 1) & -granule or granule) - size
-        self._stop_of.clear()
-        self._start_of.clear()
-        self._starts.clear()
-        self._sizes.clear()
-        for start, stop in holes:
-            self._add(start, stop)
+        self._tile(holes)
 
     def give(self, at: int) -> tuple[int, int]:
         """Give back the live range at `at`; the free range `(start, stop)` it became part of.
 
         Raises KeyError when nothing live starts there.
         """
-        size = self.live.pop(at)
+        size = self.live[at]
         need = (size + self.granule - 1) & -self.granule or self.granule
+        start, stop = at, at + need
+        before, after = self._start_of.get(start), self._stop_of.get(stop)
+        note(self._ungive, at, size, start if before is None else before, after or stop)
+        self._torn = True
+        del self.live[at]
         self.used -= size
         self.padding -= need - size
-        start, stop = at, at + need
-        if (before := self._start_of.get(start)) is not None:
+        if before is not None:
             self._remove(before, start)
             start = before
-        if (after := self._stop_of.get(stop)) is not None:
+        if after is not None:
             self._remove(stop, after)
             stop = after
         self._add(start, stop)
+        self._torn = False
         return start, stop
+
+    def rebuild(self) -> None:
+        """Make everything that follows from what is live anew; linear in that."""
+        granule, at = self.granule, self.start
+        holes: list[tuple[int, int]] = []
+        for start, size in sorted(self.live.items()):
+            if start > at:
+                holes.append((at, start))
+            at = start + ((size + granule - 1) & -granule or granule)
+        if at < self.stop:
+            holes.append((at, self.stop))
+        self._tile(holes)
+
+    def _tile(self, holes: Iterable[tuple[int, int]]) -> None:
+        """These are the free ranges, and what is live is all that is not."""
+        granule = self.granule
+        self.used = sum(self.live.values())
+        self.padding = sum(-size % granule if size else granule for size in self.live.values())
+        self._stop_of.clear()
+        self._start_of.clear()
+        self._starts.clear()
+        self._sizes.clear()
+        for start, stop in holes:
+            self._add(start, stop)
+        self._torn = False
+
+    def _untake(self, at: int) -> FreeList | None:
+        """Undo `take`; where this list is returned, `rebuild` has to follow."""
+        if not self._torn and at in self.live:
+            self.give(at)
+            return None
+        self.live.pop(at, None)
+        return self if self._torn else None
+
+    def _ungive(self, at: int, size: int, start: int, stop: int) -> FreeList | None:
+        """Undo `give`, which made the free range `[start, stop)`."""
+        if not self._torn and at in self.live:
+            return None  # it had not begun
+        if self._torn or self._stop_of.get(start) != stop:
+            self._torn = True
+            self.live[at] = size
+            return self
+        need = (size + self.granule - 1) & -self.granule or self.granule
+        self._torn = True
+        self._remove(start, stop)
+        if start != at:
+            self._add(start, at)
+        if at + need != stop:
+            self._add(at + need, stop)
+        self.live[at] = size
+        self.used += size
+        self.padding += need - size
+        self._torn = False
+        return None
 
     def check(self) -> None:
         """Raise AssertionError unless live and free ranges tile `[start, stop)` exactly."""

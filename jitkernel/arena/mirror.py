@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jitkernel.arena.arena import PAGE, Arena
+from jitkernel.rollback import Recorded, RecordedDict, note
 
 __all__ = ["Mirror", "Seen"]
 
@@ -38,7 +39,7 @@ class Seen(NamedTuple):
     now: bytes
 
 
-class Mirror:
+class Mirror(Recorded):
     """A copy of the first `limit` bytes of a zone, as of the last `look`.
 
     What other processes write meanwhile is there as of some moment of the look.
@@ -47,7 +48,9 @@ class Mirror:
     def __init__(self, arena: Arena, zone: str, limit: int = 1 << 48):
         self._arena, self._zone = arena, arena.zones[zone]
         self.limit = limit
-        self._known: dict[int, tuple[int, bytes]] = {}  # by piece: address and bytes, of what holds
+        self._known: RecordedDict[int, tuple[int, bytes]] = (
+            RecordedDict()
+        )  # by piece: address and bytes, of what holds
         self._stop = self._zone.start  # where the zone ended at the last look
         self._slab = arena.writes.window
         # Pieces that are as in `_known` unless `arena.writes` tells that they were written.
@@ -75,6 +78,7 @@ class Mirror:
         if arena.fd < 0:
             return []
         found: list[Seen] = []
+        note(self._settled.clear)  # what is known may become older than that
         stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
         large = stop - self._zone.start >= _LARGE
         clean = arena.writes.clean(self._zone.start, stop, self) if large else []

@@ -57,6 +57,7 @@ class Conversation:
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
+        self.pending = False  # a request was sent, and its answer not waited for to the end
         self.stop: Interruption | None = None
         self.failure: BaseException | None = None
         self._get, self._put = get, put
@@ -112,12 +113,23 @@ class Conversation:
         None: the process has ended or has to, or was silent until `deadline` (monotonic seconds).
         """
         self._inbox.expect(message)
+        self.pending = True
         try:
             child.socket.send(message)
         except OSError:
             if not child.ready:
                 self._take(child, self._poll.poll(0))  # it may have said why it ended
+            self.pending = False
             return None
+        return self.wait(child, deadline)
+
+    def wait(self, child: Spawned, deadline: float = 0.0) -> tuple[int, ...] | None:
+        """Serve the streams until the request that was sent is answered; see `ask`."""
+        answer = self._serve(child, deadline)
+        self.pending = False
+        return answer
+
+    def _serve(self, child: Spawned, deadline: float) -> tuple[int, ...] | None:
         self._began = time.monotonic()
         self._due, self._looks, self._stuck = self._began + _FIRST_LOOK, 0, 0
         wait = int(1000 * _FIRST_LOOK)

@@ -260,6 +260,25 @@ class Executor:
             self.on_respawn()
         return outcome
 
+    def restore_order(self) -> str:
+        """End a request whose caller was torn out of it; what was lost by that, in words."""
+        talk = self._talk
+        if not talk.busy and not talk.pending:
+            return ""
+        lost, child = "", talk.child
+        if talk.pending and child is not None:
+            talk.busy, talk.failure = True, JitError("nobody waits for this")
+            if talk.stop is None:
+                talk.interrupt_now("")
+            answer = talk.wait(child)
+            talk.stop = None
+            if answer is None or answer[3] or not self._healthy():
+                self.respawn()
+                lost = LOST
+        talk.busy, talk.pending = False, False
+        talk.stop = talk.failure = None
+        return lost
+
     def _result(self, size: int) -> bytes:
         at = self._data + control.RESULT_AT
         return bytes(self._view[at : at + size])

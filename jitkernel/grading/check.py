@@ -19,12 +19,13 @@ from jitkernel.grading.exercise import Exercise, find_exercise
 from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
 from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.reference import linked
-from jitkernel.grading.rules import apply_rule, in_words
+from jitkernel.grading.rules import Finding, apply_rule, in_words
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.languages.llvm.types import IntType
 from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import Block
 from jitkernel.session.caller import Caller
+from jitkernel.session.operation import operation
 from jitkernel.session.signatures import Signature
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, table
@@ -75,15 +76,7 @@ def check(
     if isinstance(exercise, str):
         exercise = find_exercise(exercise, folder)
     name = bare(function or exercise.function)
-    with session.lock, session.engine.run():
-        _check_type(session, exercise, name)
-        with linked(session, exercise) as address, _limited(session) as limit:
-            trial = _Trial(session, exercise, name, address, limit)
-            try:
-                inputs = _check_inputs(trial, exercise, name)
-            finally:
-                trial.close()
-        findings = [apply_rule(session, rule, name) for rule in exercise.rules]
+    inputs, findings = _grade(session, exercise, name)
     broken = [
         f"{written(name)}: {finding.found}, but the exercise asks for: {in_words(rule)}"
         for rule, finding in zip(exercise.rules, findings, strict=True)
@@ -93,6 +86,20 @@ def check(
         right = f"All {inputs} inputs gave the right answer."
         raise CheckFailed("\n".join([*broken, right, *_hint(exercise)]))
     return Report(exercise, name, inputs, tuple(finding.found for finding in findings))
+
+
+@operation()
+def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[Finding]]:
+    """How many inputs gave the right answer, and what the rules found."""
+    _check_type(session, exercise, name)
+    with linked(session, exercise) as address, _limited(session) as limit:
+        trial = _Trial(session, exercise, name, address, limit)
+        close = session.cleanups.add(trial.close)
+        try:
+            inputs = _check_inputs(trial, exercise, name)
+        finally:
+            session.cleanups.done(close)
+    return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
 
 
 def _hint(exercise: Exercise) -> list[str]:

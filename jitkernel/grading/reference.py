@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options, Request
 from jitkernel.errors import UsageError
 from jitkernel.grading.exercise import REFERENCE, Exercise
+from jitkernel.linker import Image
+from jitkernel.rollback import note
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -34,13 +36,23 @@ def linked(session: Session, exercise: Exercise) -> Iterator[int]:
     linker = engine.linker
     if REFERENCE in linker.symbols:
         raise UsageError(f"@{REFERENCE} is defined in this session; a check needs that name")
-    with engine.writing():
-        image = linker.place(compiled.object, 0, weak=frozenset(), kinds=kinds)
-    address = next(at for symbol, at, _ in image.exports if symbol.name == REFERENCE)
-    linker.symbols.pop(REFERENCE, None)
-    image.exports = ()
+    placed: list[Image] = []
+
+    def drop() -> None:
+        with engine.writing(), engine.arena.rollback.atomic():
+            for image in placed:
+                linker.unlink(image)
+            placed.clear()
+
+    session.cleanups.add(drop)
     try:
+        with engine.writing(), engine.arena.rollback.atomic():
+            image = linker.place(compiled.object, 0, weak=frozenset(), kinds=kinds)
+            address = next(at for symbol, at, _ in image.exports if symbol.name == REFERENCE)
+            linker.symbols.pop(REFERENCE, None)
+            image.exports = ()
+            note(placed.clear)
+            placed.append(image)
         yield address
     finally:
-        with engine.writing():
-            linker.unlink(image)
+        session.cleanups.done(drop)

@@ -45,14 +45,12 @@ class Bindings:
     """Writes the fields, stubs and GOT slots of symbols into the arena.
 
     `fixed` are symbols whose addresses never change; `jk_raise` there is what stubs of missing
-    symbols call.  `made` lists the stubs and slots made since it was last cleared, so that a
-    placement that fails can give them back.
+    symbols call.
     """
 
     def __init__(self, arena: Arena, fixed: Mapping[str, int]):
         self.arena, self.view, self.base = arena, arena.view, arena.base
         self.fixed = fixed
-        self.made: list[tuple[Symbol, str]] = []
         #: what changed, where somebody keeps a copy
         self.journal: Journal | None = None
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
@@ -91,7 +89,6 @@ class Bindings:
         """The address of a symbol's stub, made if there is none.  Raises ArenaFull."""
         if not symbol.stub:
             symbol.stub = self.arena.reserve("text", STUB_SIZE)[1]
-            self.made.append((symbol, "stub"))
             self.note(symbol)
             self.write_stub(symbol)
         return symbol.stub
@@ -104,7 +101,6 @@ class Bindings:
         elif state is FAR or state is FIXED:
             if not symbol.far_slot:
                 symbol.far_slot = self.arena.reserve("rodata", 8)[1]
-                self.made.append((symbol, "far_slot"))
                 self.note(symbol)
             self.write_far_slot(symbol)
             code = x86_64.far_stub(stub, symbol.far_slot)
@@ -122,7 +118,6 @@ class Bindings:
         if not symbol.slot:
             value = self.value(symbol)
             symbol.slot = self.arena.reserve("rodata", 8)[1]
-            self.made.append((symbol, "slot"))
             self.note(symbol)
             _U64.pack_into(self.view, symbol.slot - self.base, value)
         return symbol.slot
@@ -137,12 +132,6 @@ class Bindings:
         self.note(symbol)
         for which in ("stub", "slot", "far_slot"):
             self._free_one(symbol, which)
-
-    def abort(self) -> None:
-        """Give back what was made since `made` was cleared."""
-        for symbol, which in reversed(self.made):
-            self._free_one(symbol, which)
-        self.made.clear()
 
     def _free_one(self, symbol: Symbol, which: str) -> None:
         at = getattr(symbol, which)
@@ -246,8 +235,10 @@ class Bindings:
                 if type == BRANCH and near:
                     pack_into(view, offset, near + addend - offset)
                     continue
-                if low <= offset < high and not self._stands(offset, type, addend, was):
-                    continue
+                if low <= offset < high:
+                    if not self._stands(offset, type, addend, was):
+                        continue
+                    self.arena.save(base + offset, TABLE[type].field)
                 try:
                     self.apply(symbol, offset, type, opcode, modrm, rex, addend)
                 except OutOfRange as error:
@@ -256,6 +247,20 @@ class Bindings:
                             f"{written(symbol.name)} in cell {image.cell}: {error}"
                         ) from None
                     self.write_nowhere(offset, type, addend)
+
+    def rewrite(self, symbol: Symbol) -> None:
+        """Write what follows from where a symbol leads: all but its sites in writable data."""
+        if symbol.stub:
+            self.write_stub(symbol)
+        if symbol.slot:
+            _U64.pack_into(self.view, symbol.slot - self.base, self.value(symbol))
+        for packed in (symbol.users or {}).values():
+            for offset, type, opcode, modrm, rex, addend in SITE.iter_unpack(packed):
+                if not self._data_start <= offset < self._data_stop:
+                    try:
+                        self.apply(symbol, offset, type, opcode, modrm, rex, addend)
+                    except OutOfRange:
+                        self.write_nowhere(offset, type, addend)
 
     def _stands(self, offset: int, type: int, addend: int, was: int) -> bool:
         """Whether a field in writable data still holds what the linker wrote there."""

@@ -9,15 +9,14 @@ The code goes to the linker's `Shelf` together with its fields: with the sites o
 what else depends on where it lies (`moving`).  `wake` puts it where there is room and writes those.
 Code that cannot be moved like that is linked again from its object, over the same constants and
 variables; that is the session's business, like everything that is done with objects.
-
-`move` does both at once, without the shelf: the code is elsewhere from then on.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
@@ -33,7 +32,10 @@ from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
 
-__all__ = ["asleep", "gain", "hibernate", "move", "pointed", "stays", "wake"]
+__all__ = ["asleep", "gain", "hibernate", "pointed", "stays", "wake"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _CALL_OR_JUMP = (0xE8, 0xE9)
 _NOWHERE = bytes(4)
@@ -53,6 +55,18 @@ def gain(image: Image) -> int:
     return text.size - STUB_SIZE * inside
 
 
+def _atomic(step: Callable[Concatenate[Linker, P], R]) -> Callable[Concatenate[Linker, P], R]:
+    """A step that is whole: what it raises, everything is as it was before."""
+
+    @wraps(step)
+    def run(linker: Linker, *arguments: P.args, **named: P.kwargs) -> R:
+        with linker.arena.rollback.atomic():
+            return step(linker, *arguments, **named)
+
+    return run
+
+
+@_atomic
 def hibernate(linker: Linker, image: Image) -> dict[int, str]:
     """Take an image's code out of memory; the stubs, by address, with the names they stand for.
 
@@ -69,6 +83,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         image, _fold(linker, image, [exports[i][1] - text.start for i in functions], sites)
     ):
         for field in _begins(linker, image):
+            arena.save(base + field, 4)
             linker.bind.view[field : field + 4] = _NOWHERE
         linker.unwind.changed()
     else:
@@ -89,6 +104,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
     return found
 
 
+@_atomic
 def wake(linker: Linker, image: Image) -> bool:
     """Bring an image's code back, to wherever there is room; False where it is to be linked again.
 
@@ -99,11 +115,7 @@ def wake(linker: Linker, image: Image) -> bool:
         return False
     size, align, *_ = _HEAD.unpack_from(data)
     text = linker.arena.reserve("text", size, align)
-    try:
-        offsets = _unfold(linker, image, data, text)
-    except BaseException:
-        linker.arena.free(text)
-        raise
+    offsets = _unfold(linker, image, data, text)
     stubs, exports = image.text, list(image.exports)
     if stubs is not None:
         for i, (symbol, address, length) in enumerate(exports):
@@ -115,35 +127,6 @@ def wake(linker: Linker, image: Image) -> bool:
     linker.shelf.drop(image)
     _lead(linker, image, exports)
     return True
-
-
-def move(linker: Linker, image: Image, to: int) -> None:
-    """Put an image's code at the address `to`, where all is free that it does not have itself.
-
-    Where it was is free then.  Raises LinkError, or ArenaFull, with the code where it was.
-    """
-    text, arena = _code(image), linker.arena
-    _moves(image)  # or it stays
-    functions, exports = _functions(image, text), list(image.exports)
-    sites = _take_sites(image, text.start - arena.base, text.size)
-    offsets = [exports[i][1] - text.start for i in functions]
-    data = _fold(linker, image, offsets, sites)
-    linker.put_code(image, None)
-    there: Extent | None = None
-    try:
-        there = arena.reserve_at("text", to, text.size)
-        _unfold(linker, image, data, there)
-    except BaseException:
-        if there is not None:
-            arena.free(there)
-        _unfold(linker, image, data, arena.reserve_at("text", text.start, text.size))
-        linker.put_code(image, text)
-        raise
-    for i, offset in zip(functions, offsets, strict=True):
-        exports[i] = exports[i][0], to + offset, exports[i][2]
-    linker.put_code(image, there)
-    linker.unwind.changed()
-    _lead(linker, image, exports)
 
 
 def _functions(image: Image, text: Extent) -> list[int]:
@@ -167,7 +150,6 @@ def _unfold(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[in
     at += 4 * functions
     refs = [_SYMBOL.unpack_from(data, at + _SYMBOL.size * i) for i in range(symbols)]
     at += _SYMBOL.size * symbols
-    bind.made.clear()
     uses: list[tuple[Symbol, bytes]] = []
     try:
         for index, count in refs:
@@ -177,11 +159,8 @@ def _unfold(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[in
         middle = at + SITE.size * inward
         _apply(bind, 0, data[middle : middle + SITE.size * outward], low)
         _apply(bind, text.start, data[at:middle], 0)
-    except BaseException as error:
-        bind.abort()
-        if isinstance(error, OutOfRange):
-            raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
-        raise
+    except OutOfRange as error:
+        raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
     for symbol, packed in uses:
         present(symbol.users, f"the users of {symbol}")[image] += packed
     return offsets
@@ -275,6 +254,8 @@ def _apply(bind: Bindings, target: Symbol | int, packed: bytes, low: int) -> byt
     found = bytearray()
     for offset, type, opcode, modrm, rex, addend in SITE.iter_unpack(packed):
         at = low + offset
+        if not low:  # a field of constants or unwind records, which stay
+            bind.arena.save(bind.base + at, TABLE[type].field)
         try:
             bind.apply(target, at, type, opcode, modrm, rex, addend)
         except OutOfRange:

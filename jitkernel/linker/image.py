@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jitkernel.arena import Extent
 from jitkernel.linker.symbols import Symbol
+from jitkernel.rollback import Recorded, RecordedList, set_first
 
 if TYPE_CHECKING:
     from jitkernel.linker.moving import Moves
@@ -35,7 +36,7 @@ def sites(packed: bytes) -> Iterator[Site]:
     return map(Site._make, SITE.iter_unpack(packed))
 
 
-class Block:
+class Block(Recorded):
     """An extent that outlives the image that brought it: freed when nobody holds it any more.
 
     Data and constants are blocks: a program may have stored pointers to them, a newer image may
@@ -55,12 +56,12 @@ T = TypeVar("T")
 
 def appended(items: Sequence[T], item: T) -> list[T]:
     """`items` and one more: the same list, where it is one already."""
-    grown = items if isinstance(items, list) else list(items)
+    grown = items if isinstance(items, RecordedList) else RecordedList(items)
     grown.append(item)
     return grown
 
 
-class Image:
+class Image(Recorded):
     """An object in the arena: its extents, what it defines and what it refers to.
 
     `exports` are `(symbol, address, size)`; a symbol whose `image` is another one by now has been
@@ -75,29 +76,46 @@ class Image:
         "moves", "pins", "refs", "rodata", "text", "unwind",
     )  # fmt: skip
 
+    cell: int
+    text: Extent | None
+    rodata: Block | None
+    data: Block | None
+    unwind: Extent | None
+    _adopted: Sequence[Block]
+    extra: tuple[Extent, ...]
+    _exports: Sequence[Export]
+    refs: tuple[Symbol, ...]
+    init: tuple[int, ...]
+    fini: tuple[int, ...]
+    dso: int
+    pins: tuple[tuple[str, int], ...]
+    groups: tuple[str, ...]
+    copies: tuple[str, ...]
+    moves: Moves | None
+
     def __init__(self, cell: int):
-        self.cell = cell
-        self.text: Extent | None = None
-        self.rodata: Block | None = None
-        self.data: Block | None = None
-        self.unwind: Extent | None = None
+        set_first(self, "cell", cell)
+        set_first(self, "text", None)
+        set_first(self, "rodata", None)
+        set_first(self, "data", None)
+        set_first(self, "unwind", None)
         # Tuples; lists while one variable after another is added: see `add`.
-        self._adopted: Sequence[Block] = ()
-        self._exports: Sequence[Export] = ()
-        self.extra: tuple[Extent, ...] = ()
-        self.refs: tuple[Symbol, ...] = ()
-        self.init: tuple[int, ...] = ()
-        self.fini: tuple[int, ...] = ()
-        self.dso = 0
-        self.pins: tuple[tuple[str, int], ...] = ()
-        self.groups: tuple[str, ...] = ()
-        self.copies: tuple[str, ...] = ()
-        self.moves: Moves | None = None
+        set_first(self, "_adopted", ())
+        set_first(self, "_exports", ())
+        set_first(self, "extra", ())
+        set_first(self, "refs", ())
+        set_first(self, "init", ())
+        set_first(self, "fini", ())
+        set_first(self, "dso", 0)
+        set_first(self, "pins", ())
+        set_first(self, "groups", ())
+        set_first(self, "copies", ())
+        set_first(self, "moves", None)
 
     @property
     def exports(self) -> tuple[Export, ...]:
         """What it defines: symbol, address, size."""
-        if self._exports.__class__ is list:
+        if self._exports.__class__ is RecordedList:
             self._exports = tuple(self._exports)
         return self._exports  # type: ignore[return-value]
 
@@ -108,7 +126,7 @@ class Image:
     @property
     def adopted(self) -> tuple[Block, ...]:
         """Blocks that it took over, or that came later."""
-        if self._adopted.__class__ is list:
+        if self._adopted.__class__ is RecordedList:
             self._adopted = tuple(self._adopted)
         return self._adopted  # type: ignore[return-value]
 

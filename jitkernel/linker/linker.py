@@ -26,13 +26,14 @@ from jitkernel.linker.shelf import Shelf
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.table import SymbolTable
 from jitkernel.linker.unwind import UnwindRegion, split
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 
 __all__ = ["Linker"]
 
 MISSING, DEFINED = SymbolState.MISSING, SymbolState.DEFINED
 
 
-class Linker:
+class Linker(Recorded):
     """All symbols of a session and the images that define and use them.
 
     `lookup` finds the addresses of names in the executor's process (0 where unknown); it is asked
@@ -55,13 +56,14 @@ class Linker:
         self.symbols = self.table.symbols
         self.unwind = UnwindRegion(arena)
         self.shelf = Shelf()
+        arena.rollback.repairs.append(self._repair)
         #: grows whenever an image comes or goes or a symbol moves
         self.generation = 0
         #: bytes of text that the images of cells take
         self.code = 0
         #: by COMDAT group: the image that provides it, and those that would have it
-        self.groups: dict[str, Image] = {}
-        self.copies: dict[str, list[Image]] = {}
+        self.groups: RecordedDict[str, Image] = RecordedDict()
+        self.copies: RecordedDict[str, RecordedList[Image]] = RecordedDict()
 
     # -- placing and taking out ------------------------------------------------------------------
 
@@ -102,22 +104,19 @@ class Linker:
             self, obj, names or read_names(obj), cell, kinds, weak, pins, at, write_data
         )
         placing.text_was, placing.missing = text_was, missing
-        try:
+        with self.arena.rollback.atomic():
             placing.link(takeover)
             if placing.saved or placing.pins:
                 placing.commit()
-        except BaseException:
-            placing.abort()
-            raise
-        self.generation += 1
-        image = placing.image
-        self.changed(image)
-        for group in image.groups:
-            if group in self.groups:
-                self.changed(self.groups[group])
-            self.groups[group] = image
-        for group in image.copies:
-            self.copies.setdefault(group, []).append(image)
+            self.generation += 1
+            image = placing.image
+            self.changed(image)
+            for group in image.groups:
+                if group in self.groups:
+                    self.changed(self.groups[group])
+                self.groups[group] = image
+            for group in image.copies:
+                self.copies.setdefault(group, RecordedList()).append(image)
         return image
 
     def sizes(self, data: bytes) -> dict[str, int]:
@@ -165,8 +164,8 @@ class Linker:
             if self.groups.get(group) is image:
                 del self.groups[group]
         for group in image.copies:
-            holders = self.copies.get(group, [])
-            if image in holders:
+            holders = self.copies.get(group)
+            if holders is not None and image in holders:
                 holders.remove(image)
             if not holders:
                 self.copies.pop(group, None)
@@ -242,9 +241,10 @@ class Linker:
         symbol = self.symbols.get(name)
         if symbol is None:
             symbol = Symbol(name, kind)
-            if not self.table.find([symbol]):
-                return None
-            self.symbols[name] = symbol
+            with self.arena.rollback.atomic():
+                if not self.table.find([symbol]):
+                    return None
+                self.symbols[name] = symbol
         return symbol
 
     def hold(self, symbol: Symbol) -> None:
@@ -286,11 +286,13 @@ class Linker:
 
     def canonical(self, symbol: Symbol) -> int:
         """A symbol's address for every use that is not a call: a function's canonical entry."""
-        return self.bind.value(symbol)
+        with self.arena.rollback.atomic():
+            return self.bind.value(symbol)
 
     def entry(self, symbol: Symbol) -> int:
         """Where a branch to a symbol goes: its definition where that is near, else its stub."""
-        return self.bind.entry(symbol)
+        with self.arena.rollback.atomic():
+            return self.bind.entry(symbol)
 
     @property
     def fixed(self) -> Mapping[str, int]:
@@ -302,6 +304,17 @@ class Linker:
         exports = load_runtime(self, data, control)
         self._fixed.update(exports)
         return exports
+
+    # -- what failed -----------------------------------------------------------------------------
+
+    def _repair(self, restored: list[object]) -> None:
+        """Symbols, or records of unwind tables, are what they were before an operation failed: so
+        is now what follows from them in the slab."""
+        if any(r is self.unwind for r in restored):
+            self.unwind.repair()
+        for symbol in restored:
+            if isinstance(symbol, Symbol) and (symbol.users or symbol.stub or symbol.slot):
+                self.bind.rewrite(symbol)
 
     # -- books -----------------------------------------------------------------------------------
 
@@ -348,8 +361,10 @@ class Linker:
         self, at: int, size: int, write: Callable[[Symbol], None], symbol: Symbol
     ) -> None:
         before = self.arena.read(at, size)
-        made = len(self.bind.made)
+        made = symbol.stub, symbol.slot, symbol.far_slot
         write(symbol)
-        if self.arena.read(at, size) != before or len(self.bind.made) != made:
+        if self.arena.read(at, size) != before or made != (
+            symbol.stub, symbol.slot, symbol.far_slot
+        ):  # fmt: skip
             self.arena.write(at, before)
             raise AssertionError(f"what leads to {symbol} at {at:#x} is not up to date")

@@ -1,7 +1,7 @@
 """What an object's names become: the session's symbols.  Start from `define` and `resolve`.
 
 `define` makes symbols lead to the object's definitions (their users elsewhere are not written yet),
-`resolve` finds what the object asks for.  Both record in the `Placing` what an abort must undo.
+`resolve` finds what the object asks for.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def define(placing: Placing) -> None:
             raise LinkError(f"{written(name)} lies in section {section:#x}, which is not known")
         if symbol is None:
             symbol = symbols[name] = Symbol(name)
-            placing.new.append(symbol)
+            placing.new.add(symbol)
         else:
             if (
                 symbol.state is DEFINED
@@ -143,7 +143,7 @@ def resolve(placing: Placing) -> None:
         if symbol is None:
             symbol = symbols[name] = Symbol(name)
             new.append(symbol)
-            placing.new.append(symbol)
+            placing.new.add(symbol)
         elif symbol.state is MISSING and not symbol.users:  # only held: nobody has asked yet
             new.append(symbol)
             placing.saved.append((symbol, symbol.definition))
@@ -237,7 +237,7 @@ def _atexit(placing: Placing) -> int:
     if register is None:
         raise LinkError("atexit: the executor's process has no __cxa_atexit")
     if new:
-        placing.new.append(register)
+        placing.new.add(register)
     extent = bind.arena.reserve("text", x86_64.STUB_SIZE)
     placing.image.extra += (extent,)
     code, field = x86_64.atexit_stub(extent.start, placing.image.dso)

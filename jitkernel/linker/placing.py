@@ -1,7 +1,7 @@
 """One object on its way into the arena, step by step.  Start from `Placing.link`.
 
 Nothing that the session has is changed before `commit`, except symbols whose new definition is in
-the object, and `abort` puts those back.
+the object.  An object that cannot be linked leaves nothing: see `Linker.place`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from jitkernel.linker.x86_64 import (
     REX_GOTPCRELX,
     TABLE,
 )
+from jitkernel.rollback import RecordedDict
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
@@ -47,14 +48,14 @@ _I32 = struct.Struct("<i")
 class Placing:
     """An object, where its parts go, and what must be undone if it cannot be linked.
 
-    The order is: `link`, then either `commit` or `abort`.  The parameters are those of
+    The order is: `link`, then `commit`, in an atomic block.  The parameters are those of
     `Linker.place`.
     """
 
     __slots__ = (
         "at", "base", "bind", "commons", "forced", "image", "kinds", "layout", "linker",
-        "missing", "names", "new", "obj", "overwritten", "pieces", "pins", "private", "saved",
-        "starts", "targets", "text_was", "uses", "view", "weak", "write_data", "written",
+        "missing", "names", "new", "obj", "pieces", "pins", "private", "saved", "starts", "targets",
+        "text_was", "uses", "view", "weak", "write_data",
     )  # fmt: skip
 
     def __init__(
@@ -84,19 +85,14 @@ class Placing:
         self.targets: list[Target | None] = []
         self.uses: dict[Symbol, bytearray] = {}
         self.private: dict[int, Symbol] = {}
-        #: what to undo: symbols that did not exist; definitions that were replaced; of those, the
-        #: ones whose users were written again; the bytes of pinned variables
-        self.new: list[Symbol] = []
+        #: symbols that did not exist, and definitions that the object's replace
+        self.new: set[Symbol] = set()
         self.saved: list[tuple[Symbol, Definition]] = []
-        self.written: list[Symbol] = []
-        self.overwritten: list[tuple[int, bytes]] = []
-        linker.bind.made.clear()
-        linker.unwind.made.clear()
 
     def link(self, takeover: frozenset[str] = frozenset()) -> None:
         """Everything but the users that the object's symbols have elsewhere.
 
-        Raises LinkError or ArenaFull; `abort` then.
+        Raises LinkError or ArenaFull.
         """
         obj = self.obj
         dropped = drop_groups(self, takeover) if obj.groups else frozenset()
@@ -123,35 +119,13 @@ class Placing:
     def commit(self) -> None:
         """Write the users that the object's symbols have elsewhere.
 
-        Raises LinkError where one of them cannot hold the new address; `abort` then.
+        Raises LinkError where one of them cannot hold the new address.
         """
         image = self.image
         for symbol, was in self.saved:
             if symbol.users or symbol.stub or symbol.slot:
-                self.written.append(symbol)
                 self.bind.rebind(symbol, self.bind.held_value(was, symbol.stub))
         image.pins = tuple(self.pins.items())
-
-    def abort(self) -> None:
-        """Leave nothing of the object, and every symbol as it was."""
-        linker, bind, image = self.linker, self.bind, self.image
-        for symbol in image.refs:
-            if symbol.users is not None:
-                symbol.users.pop(image, None)
-                symbol.users = symbol.users or None
-        image.refs = ()
-        back = [(s, bind.held_value(s.definition, s.stub)) for s in self.written]
-        for symbol, was in reversed(self.saved):
-            symbol.definition = was
-        for symbol, held in back:
-            bind.rebind(symbol, held)
-        for symbol in self.new:
-            linker.symbols.pop(symbol.name, None)
-        for address, data in self.overwritten:
-            bind.arena.write(address, data)
-        bind.abort()
-        linker.unwind.abort()
-        linker.release(image)
 
     # -- the steps -------------------------------------------------------------------------------
 
@@ -231,7 +205,7 @@ class Placing:
                 content = obj.content(section)
                 for piece in ranges:
                     size = piece.stop - piece.start
-                    self.overwritten.append((piece.address, arena.read(piece.address, size)))
+                    arena.save(piece.address, size)
                     if content:
                         arena.write(piece.address, content[piece.start : piece.stop])
                     else:
@@ -289,7 +263,7 @@ class Placing:
             image.refs = tuple(uses)
             for symbol, packed in uses.items():
                 if symbol.users is None:
-                    symbol.users = {image: bytes(packed)}
+                    symbol.users = RecordedDict({image: bytes(packed)})
                 else:
                     symbol.users[image] = bytes(packed)
         for symbol in self.private.values():

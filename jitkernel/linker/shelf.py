@@ -7,6 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import FreeList
+from jitkernel.rollback import RecordedDict, later
 
 if TYPE_CHECKING:
     from jitkernel.linker.image import Image
@@ -25,7 +26,7 @@ class Shelf:
     def __init__(self) -> None:
         self._fd = -1
         self._room = FreeList(0, _ROOM)
-        self._at: dict[Image, int] = {}
+        self._at: RecordedDict[Image, int] = RecordedDict()
 
     def put(self, image: Image, data: bytes) -> bool:
         """Keep bytes for an image that has none here; False where the disk is full."""
@@ -61,7 +62,13 @@ class Shelf:
         """Forget what is kept for an image, if there is something."""
         at = self._at.pop(image, None)
         if at is not None:
+            later(self._give, at)  # the bytes may be wanted again until then
+
+    def _give(self, at: int) -> None:
+        if at in self._room.live:
             self._room.give(at)
+        else:  # that was interrupted
+            self._room.rebuild()
 
     @property
     def size(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.rollback import Recorded, RecordedDict, set_first
+
 if TYPE_CHECKING:
     from jitkernel.linker.image import Image
 
@@ -33,7 +35,7 @@ class SymbolState(IntEnum):
 Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]
 
 
-class Symbol:
+class Symbol(Recorded):
     """One name, its present definition, and every place that holds its address.
 
     `stub` is the canonical entry: 16 bytes of text at a fixed address that lead to the present
@@ -48,20 +50,34 @@ class Symbol:
         "stub", "users", "why",
     )  # fmt: skip
 
+    name: str
+    kind: SymbolKind
+    state: SymbolState
+    address: int
+    size: int
+    image: Image | None
+    stub: int
+    slot: int
+    far_slot: int
+    held: int
+    users: RecordedDict[Image, bytes] | None
+    info: Any
+    why: str  # of a stub that raises for another reason than a missing definition
+
     def __init__(self, name: str, kind: SymbolKind = SymbolKind.UNKNOWN):
-        self.name = name
-        self.kind = kind
-        self.state = SymbolState.MISSING
-        self.address = 0
-        self.size = 0
-        self.image: Image | None = None
-        self.stub = 0
-        self.slot = 0
-        self.far_slot = 0
-        self.held = 0
-        self.users: dict[Image, bytes] | None = None
-        self.info: Any = None
-        self.why = ""  # of a stub that raises for another reason than a missing definition
+        set_first(self, "name", name)
+        set_first(self, "kind", kind)
+        set_first(self, "state", SymbolState.MISSING)
+        set_first(self, "address", 0)
+        set_first(self, "size", 0)
+        set_first(self, "image", None)
+        set_first(self, "stub", 0)
+        set_first(self, "slot", 0)
+        set_first(self, "far_slot", 0)
+        set_first(self, "held", 0)
+        set_first(self, "users", None)
+        set_first(self, "info", None)
+        set_first(self, "why", "")
 
     @property
     def is_function(self) -> bool:

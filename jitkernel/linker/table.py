@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jitkernel.linker.binding import Bindings
 from jitkernel.linker.symbols import Symbol, SymbolState
+from jitkernel.rollback import RecordedDict
 
 __all__ = ["SymbolTable"]
 
@@ -30,7 +31,7 @@ class SymbolTable:
         fixed: Mapping[str, int],
         interposed: Mapping[str, str],
     ):
-        self.symbols: dict[str, Symbol] = {}
+        self.symbols: RecordedDict[str, Symbol] = RecordedDict()
         self._bind, self._lookup = bind, lookup
         self._fixed, self._interposed = fixed, interposed
 

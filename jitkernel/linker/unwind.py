@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
 from jitkernel.linker.cfi import Cie, pc_range, read_cie
+from jitkernel.rollback import Recorded, RecordedDict
 
 __all__ = ["Record", "UnwindRegion", "split"]
 
@@ -56,7 +57,7 @@ def split(frames: bytes) -> list[Record]:
     return records
 
 
-class UnwindRegion:
+class UnwindRegion(Recorded):
     """The records in the arena's `unwind` zone; `start` is where an unwinder begins to walk.
 
     `generation` grows with each change, so that an executor knows when to register again.
@@ -66,9 +67,7 @@ class UnwindRegion:
     def __init__(self, arena: Arena):
         self._arena = arena
         self._zone = arena.zones["unwind"]
-        self._shared: dict[bytes, int] = {}
-        #: shared CIEs made since this was last cleared, for a placement that fails
-        self.made: list[bytes] = []
+        self._shared: RecordedDict[bytes, int] = RecordedDict()
         self.start = self._zone.start
         self.generation = 0
         self._index: tuple[int, array[int], array[int]] = (-1, array("Q"), array("Q"))
@@ -79,22 +78,23 @@ class UnwindRegion:
 
     def reserve(self, size: int) -> Extent:
         """Room for records of `size` bytes in all, a multiple of 8."""
+        self.generation += 1  # first: whoever takes this back repairs the region then
         extent = self._arena.reserve("unwind", size, 8)
         self._mark(extent.stop)
-        self.generation += 1
         return extent
 
     def free(self, extent: Extent) -> None:
         """Take an image's records away; not while threads may be in what they are about."""
         if self._arena.hold(extent, self.free):
             return
+        self.generation += 1
+        self._arena.save(extent.start, extent.size)
         self._clear(extent.start, extent.size)
         after = self._zone.list.hole_at(extent.stop)
         if after is not None:
             self._clear(extent.stop, min(after - extent.stop, _DUMMY.size))
         start, _ = self._arena.free(extent)
         self._mark(start)
-        self.generation += 1
 
     def begins(self, extent: Extent) -> Iterator[int]:
         """Offsets into the slab of the fields of FDEs that say where their function begins."""
@@ -129,7 +129,6 @@ class UnwindRegion:
             self._next += len(padded)
             self._arena.write(address, padded)
             self._dummy(self._next, self._stop)
-            self.made.append(content)
         return address
 
     @property
@@ -140,23 +139,21 @@ class UnwindRegion:
     def restore(self, shared: Mapping[bytes, int]) -> None:
         """Make the region walkable again after extents of it were reserved and filled all at once;
         `shared` are the CIEs that their records count back to."""
-        self._shared = dict(shared)
+        self._shared = RecordedDict(shared)
         for content, address in shared.items():
             padded = pad(content)
             self._arena.write(address, padded)
             self._next = max(self._next, address + len(padded))
+        self.repair()
+
+    def repair(self) -> None:
+        """Make what no record takes skippable again, after records came or went some other way."""
+        self._clear(self._next, self._stop - self._next)
         self._dummy(self._next, self._stop)
-        for start, _ in list(self._zone.list.holes()):
+        for start, stop in list(self._zone.list.holes()):
+            self._clear(start, min(stop - start, _DUMMY.size))
             self._mark(start)
         self.generation += 1
-
-    def abort(self) -> None:
-        """Give back the shared CIEs made since `made` was cleared."""
-        for content in reversed(self.made):
-            self._next = self._shared.pop(content)
-            self._clear(self._next, self._stop - self._next)
-            self._dummy(self._next, self._stop)
-        self.made.clear()
 
     def find(self, address: int) -> int:
         """The address of the FDE that covers `address`; 0 where none does.

@@ -22,7 +22,7 @@ class Caller(Definer):
 
     def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
-        before, self.session.sink = self.session.sink, self
+        before = self._begin()
         self.session.residency.clock += 1
         host = self.host()
         try:
@@ -64,22 +64,37 @@ class Caller(Definer):
         self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
     ) -> list[list[float]]:
         """Times of several calls; see `timing.time_beside`."""
-        before, self.session.sink = self.session.sink, self
+        before = self._begin()
         try:
-            return time_beside(self.engine, self.host(), self.error, sides, number, repeat)
+            return time_beside(
+                self.engine, self.host(), self.error, sides, number, repeat, self.session.cleanups
+            )
         finally:
             self._end(before)
 
     def value(self, expression: str) -> TypedValue:
         """The value of a call line; see `Session.value`."""
-        before, self.session.sink = self.session.sink, self
+        before = self._begin()
         try:
             return value_of(self.host(), expression)
         finally:
             self._end(before)
 
+    def _begin(self) -> Sink:
+        """The call hears the program; who heard it before."""
+        before, self.session.sink = self.session.sink, self
+        self.session.cleanups.add(self._release)
+        return before
+
     def _end(self, sink: Sink) -> None:
         """The call is over: who heard the program before hears it again."""
         self.session.sink = sink
-        for block in self.cell.strings:
-            self.program.linker.release_block(block)
+        self.session.cleanups.done(self._release)
+
+    def _release(self) -> None:
+        """Free what the arguments needed."""
+        if self.cell.strings:
+            with self.engine.arena.rollback.atomic():
+                for block in self.cell.strings:
+                    self.program.linker.release_block(block)
+                self.cell.strings = ()

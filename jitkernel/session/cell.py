@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.linker.image import appended
 from jitkernel.printable import written
+from jitkernel.rollback import Recorded, RecordedList
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
@@ -26,7 +27,7 @@ class CellState(Enum):
     HIBERNATED = "hibernated"
 
 
-class Cell:
+class Cell(Recorded):
     """A cell of the session: its number, where it came from, and its image while it has one.
 
     `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
@@ -79,7 +80,7 @@ class Cell:
     @property
     def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
         """Variables that its statements made and that are not in the object."""
-        if self._extras.__class__ is list:
+        if self._extras.__class__ is RecordedList:
             self._extras = tuple(self._extras)
         return self._extras  # type: ignore[return-value]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Block, Symbol
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.cell import Cell
 from jitkernel.session.results import Values
 
@@ -20,7 +21,7 @@ __all__ = ["Change", "Effects", "Removed", "title"]
 
 
 @dataclass(slots=True)
-class Removed:
+class Removed(Recorded):
     """A cell that left memory, with what is needed to bring it back at the same addresses.
 
     `exports` are where what it defined began and ended, and the names; `infos` the types that it
@@ -43,7 +44,7 @@ class Removed:
 
 
 @dataclass(slots=True)
-class Effects:
+class Effects(Recorded):
     """What a run did that taking it back leaves: bytes it printed, the names that its statements
     mention (see `effects.lasting`), the cells whose constructors and destructors ran."""
 
@@ -54,7 +55,7 @@ class Effects:
 
 
 @dataclass(slots=True)
-class Change:
+class Change(Recorded):
     """What one run or eviction did to the program, so that it can be taken back.
 
     `cell` is the number of the run that it is or was (0: an eviction, a collection).  `added` is
@@ -80,7 +81,7 @@ class Change:
     added: Cell | None = None
     back: list[Cell] = field(default_factory=list)
     replaced: int = 0
-    removed: list[Removed] = field(default_factory=list)
+    removed: RecordedList[Removed] = field(default_factory=RecordedList)
     leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
     moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
@@ -89,10 +90,10 @@ class Change:
     types: dict[str, str | None] = field(default_factory=dict)
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
-    pages: dict[int, bytes] = field(default_factory=dict)
-    lost: list[tuple[int, int]] = field(default_factory=list)
-    left: list[tuple[int, int]] = field(default_factory=list)
-    symbols: list[Symbol] = field(default_factory=list)
+    pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
+    lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
+    left: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
+    symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
     ghosts: list[Symbol] = field(default_factory=list)
     haunts: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

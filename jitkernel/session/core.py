@@ -15,12 +15,12 @@ from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import JitError, present
 from jitkernel.linker import Image
-from jitkernel.session.compaction import Compaction
 from jitkernel.session.contexts import check_context
 from jitkernel.session.destructors import finish
 from jitkernel.session.engine import Engine
 from jitkernel.session.hidden_names import HiddenNames
 from jitkernel.session.onlookers import Onlookers
+from jitkernel.session.operation import Cleanups, Signals
 from jitkernel.session.options import CellOptions
 from jitkernel.session.places import Graves, Places
 from jitkernel.session.program import Program
@@ -41,7 +41,7 @@ __all__ = ["Core", "refused"]
 class Core:
     """The state of a session; `engine` starts with it, `program` and what follows when first used.
 
-    Whoever changes anything does so in a `turn`.
+    Whoever changes anything does so in an `operation`.
     """
 
     def __init__(
@@ -55,6 +55,9 @@ class Core:
         self.settings = settings_with(settings, overrides)
         check_context(self.settings.context)
         self.lock = threading.RLock()
+        self.operating = False  # an operation is in progress
+        self.signals = Signals(self.interrupt, lambda: self.operating)
+        self.cleanups = Cleanups()
         self.sink: Sink = Collector()
         self.store = store or Store(self.settings.store_path)
         self.restored: Restored | None = None
@@ -77,7 +80,6 @@ class Core:
         self._history: UndoHistory | None = None
         self._places: Places | None = None
         self._residency: Residency | None = None
-        self._compaction: Compaction | None = None
         self.remains = Remains(self)
 
     # -- parts -----------------------------------------------------------------------------------
@@ -101,8 +103,6 @@ class Core:
         engine.describe = self._places.code
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
-        self._compaction = Compaction(program, engine, self._residency)
-        program.make_room_for = self._compaction.make_room_for
         return program
 
     @property
@@ -123,12 +123,6 @@ class Core:
         return present(self._residency, "the residency")
 
     @property
-    def compaction(self) -> Compaction:
-        """What moves code together."""
-        self.begin()
-        return present(self._compaction, "the compaction")
-
-    @property
     def places(self) -> Places:
         """Names for addresses."""
         self.begin()
@@ -145,22 +139,37 @@ class Core:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
         finish(self, image)
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Something is done with the program; afterwards its code fits the budget again."""
-        with self.lock:
-            if self.engine.closed:
-                raise JitError("this session is closed")
-            if self.engine.running:  # within another turn
-                yield
-                return
-            with self.engine.run():
-                residency = self.residency
-                residency.failed()  # what a call that was stopped has left
-                try:
-                    yield
-                finally:
-                    residency.trim()
+    def interrupt(self) -> None:
+        """End the compile or the run in progress, soon.  From any thread or a signal handler."""
+        self.engine.interrupt()
+
+    # -- operations: see `operation` -------------------------------------------------------------
+
+    def begin_operation(self) -> None:
+        """Something is done with the program; what an earlier one has left is put in order."""
+        self.operating = self.engine.running = True
+        self.restore_order()
+        self.residency.failed()  # what a call that was stopped has left
+
+    def end_operation(self, observed: bool) -> None:
+        """It is done: who looks on is told, the program's code fits the budget, the file is
+        written."""
+        self.restore_order()
+        if observed:
+            self.onlookers.ended()
+        if self._residency is not None:
+            self._residency.trim()
+        self.engine.ended()
+        self.operating = False
+
+    def restore_order(self) -> None:
+        """Undo what a failed operation has left half done; nothing where all is in order.
+
+        May be interrupted and called again.
+        """
+        self.engine.arena.rollback.recover()
+        self.cleanups.finish()
+        self.engine.restore_order()
 
     def _output(self, name: str, data: bytes) -> None:
         self.sink.output(name, data)
@@ -185,11 +194,15 @@ class Core:
         has called: between runs it waits for this."""
         if self.engine.started and not self.engine.closed:
             with self.lock:
-                before, self.sink = self.sink, sink
+                if self.operating:
+                    return  # within an operation, which serves them itself
+                before, self.sink, self.operating = self.sink, sink, True
                 try:
+                    self.signals.hold()
                     self.engine.executor.drain()
                 finally:
-                    self.sink = before
+                    self.sink, self.operating = before, False
+                    self.signals.release()
                 if self._residency is not None and (failure := self._residency.failed()):
                     self.engine.notices.append(f"on a thread of the program: {failure}")
 

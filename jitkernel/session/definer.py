@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,20 @@ class Definer(Relay):
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
+
+    @contextlib.contextmanager
+    def changing(self, title: str) -> Iterator[None]:
+        """What happens to the program is one change (`self.change`), or nothing where this raises:
+        then the data is as it was too, where code has run."""
+        history, calls = self.session.history, self.engine.calls
+        self.change = history.begin(title, self.cell.number)
+        try:
+            with self.engine.arena.rollback.atomic():
+                yield
+        except BaseException:
+            if self.engine.calls != calls:
+                history.restore_data()
+            raise
 
     def define(self, plan: Plan, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
@@ -156,21 +171,15 @@ class Definer(Relay):
         if changed and not self.options.retype:
             refuse_change(program, changed, compiled.summary, old)
         again = self._compile_again(compiled, old)
-        program.make_room_for(compiled.object)
         began = time.perf_counter_ns()
-        try:
-            image = program.place(
-                cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
-                aligned=_alignments(request.source), types=defined_types(request.source),
-            )  # fmt: skip
-            linked = time.perf_counter_ns() - began
-            program.let_go(change, self.session.finish)
-            for other, record in again:
-                replace_object(program, other, record)
-        except BaseException:
-            if change.added is not None:
-                self.session.history.cancel(change)
-            raise
+        image = program.place(
+            cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
+            aligned=_alignments(request.source), types=defined_types(request.source),
+        )  # fmt: skip
+        linked = time.perf_counter_ns() - began
+        program.let_go(change, self.session.finish)
+        for other, record in again:
+            replace_object(program, other, record)
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         cell.cached = compiled.cached

@@ -26,6 +26,7 @@ from jitkernel.executor import (
 )
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
+from jitkernel.rollback import note
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature
 from jitkernel.session.status import shortened
@@ -104,6 +105,7 @@ class Engine:
         self.on_end: Callable[[], None] | None = None  # after each run
         self.describe: Callable[[int], str] = lambda address: ""  # names session code
         self.notices: list[str] = []  # what the user is still to be told
+        self.calls = 0  # how often code of the program was begun
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -159,9 +161,7 @@ class Engine:
 
     def close(self) -> None:
         """End every process and give the slab back."""
-        if self.closed:
-            return
-        self.closed = True
+        self.closed = True  # what follows may be interrupted, and done again
         with contextlib.suppress(Exception):
             self.pool.close()
         if self._executor is not None:
@@ -178,25 +178,25 @@ class Engine:
         if self._executor is not None:
             self._executor.interrupt()
 
-    @contextlib.contextmanager
-    def run(self) -> Iterator[None]:
-        """While it lasts, an interrupt is not forgotten."""
-        if self.running:
-            yield
-            return
-        self.running = True
-        try:
-            yield
-        finally:
-            self.running = self.stopping = False
-            if self.on_end is not None:
-                self.on_end()
+    def ended(self) -> None:
+        """An operation has ended: an interrupt that comes now is for nobody."""
+        self.running = self.stopping = False
+        if self.on_end is not None:
+            self.on_end()
+
+    def restore_order(self) -> None:
+        """What an operation that failed has left half done: threads that wait to go on."""
+        if self._executor is not None and (lost := self._executor.restore_order()):
+            self.notices.append(lost)
+        if self._writing or self._parked:
+            self._write_no_more()
 
     # -- calling -------------------------------------------------------------------------------
 
     def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         executor = self.executor
+        self.calls += 1
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
         self.tell_unwind()
@@ -209,6 +209,7 @@ class Engine:
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
+        self.calls += 1
         self.tell_unwind()
         return self._after(self.executor.call_many(addresses))
 
@@ -232,8 +233,9 @@ class Engine:
     def renew(self) -> None:
         """After the executor was replaced: its process has libc elsewhere."""
         if self._executor is not None and self._executor.generation != self._generation:
+            with self.arena.rollback.atomic():
+                self.gone = self.linker.renew_far()
             self._generation = self._executor.generation
-            self.gone = self.linker.renew_far()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -247,17 +249,23 @@ class Engine:
             return
         executor, arena = self.executor, self.arena
         threads = executor.threads > 0
-        parked = threads or executor.handles_signals
-        if parked:
+        if threads or executor.handles_signals:
+            self._parked = True
             executor.park(threads)
         self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
         try:
-            arena.retain(threads)
+            with arena.rollback.atomic():
+                arena.retain(threads)
             yield
         finally:
-            self._writing, arena.in_use = False, self._in_use
-            if parked:
-                executor.unpark()
+            self._write_no_more()
+
+    def _write_no_more(self) -> None:
+        """The program's threads go on."""
+        if self._parked:
+            self.executor.unpark()
+            self._parked = False
+        self._writing, self.arena.in_use = False, self._in_use
 
     def _in_use(self) -> bool:
         """Whether threads of the program run, which may use what is freed."""
@@ -331,18 +339,23 @@ class Engine:
         """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
         arguments = self.layout(arguments_type(types)) if types else None
         compiled = self.pool.compile(Request(source, _INTERNAL, label="a thunk"))
-        symbols = self.linker.symbols
-        image = self.linker.place(
-            compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"}
-        )
-        # A thunk is reached by its address only.
-        address = image.exports[0][1]
-        symbols.pop("jk_thunk", None)
-        image.exports = ()
-        found = self._thunks[key] = CallTarget(address, image, arguments, result)
-        if len(self._thunks) > _THUNKS:
-            _, oldest = self._thunks.popitem(last=False)
-            self.linker.unlink(oldest.image)
+        symbols, thunks = self.linker.symbols, self._thunks
+        with self.arena.rollback.atomic():
+            image = self.linker.place(
+                compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"}
+            )
+            # A thunk is reached by its address only.
+            address = image.exports[0][1]
+            symbols.pop("jk_thunk", None)
+            image.exports = ()
+            found = CallTarget(address, image, arguments, result)
+            note(thunks.pop, key, None)
+            thunks[key] = found
+            if len(thunks) > _THUNKS:
+                first, oldest = next(iter(thunks.items()))
+                note(thunks.setdefault, first, oldest)
+                del thunks[first]
+                self.linker.unlink(oldest.image)
         return found
 
     def is_thunk(self, address: int) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import written
+from jitkernel.rollback import RecordedDict
 from jitkernel.session.change import Change
 from jitkernel.session.signatures import Signature, Variable
 
@@ -64,7 +65,7 @@ def retype(
         f"this cell was compiled when {written(symbol.name)} was {was}; it has another type "
         "now, and the cell would use it wrongly"
     )
-    users = symbol.users or {}
+    users = symbol.users or RecordedDict[Image, bytes]()
     moving = [i for i in users if i is not new and i is not symbol.image and i.cell]
     if ghost.kind is SymbolKind.FUNCTION and symbol.stub:
         ghost.stub, symbol.stub = symbol.stub, 0
@@ -80,12 +81,12 @@ def retype(
 def _haunt(exchange: Exchange, symbol: Symbol, ghost: Symbol, images: Iterable[Image]) -> None:
     """Make images refer to one symbol instead of another, a ghost of it or the other way."""
     linker = exchange.linker
-    users = symbol.users or {}
+    users = symbol.users or RecordedDict[Image, bytes]()
     images = [i for i in images if i in users]
     was = linker.bind.held_value(symbol.definition, ghost.stub or symbol.stub)
     for image in images:
         if ghost.users is None:
-            ghost.users = {}
+            ghost.users = RecordedDict()
         ghost.users[image] = users.pop(image)
         exchange.note(image, symbol, ghost)
     symbol.users = users or None

@@ -73,9 +73,10 @@ class SessionHost:
         symbol = self._program.symbol(name)
         declared = self._program.declared.get(name)
         if symbol is None and isinstance(declared, Variable):
-            symbol = self._engine.linker.known(name, SymbolKind.DATA)
-            if symbol is not None:
-                symbol.info = declared
+            with self._engine.arena.rollback.atomic():
+                symbol = self._engine.linker.known(name, SymbolKind.DATA)
+                if symbol is not None:
+                    symbol.info = declared
         if symbol is None or not isinstance(symbol.info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
@@ -91,9 +92,10 @@ class SessionHost:
         """The symbol, looked up in the executor's process where the session lacks it."""
         symbol = self._program.symbol(name)
         if symbol is None and (signature := self.full_signature(name)) is not None:
-            symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
-            if symbol is not None:
-                symbol.info = signature
+            with self._engine.arena.rollback.atomic():
+                symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
+                if symbol is not None:
+                    symbol.info = signature
         return symbol
 
     def nearest(self, name: str) -> str | None:
@@ -190,9 +192,10 @@ class SessionHost:
     def allocate(self, data: bytes, align: int) -> int:
         """Data that the cell owns."""
         arena = self._engine.arena
-        extent = arena.reserve("data", max(len(data), 1), max(align, 1))
-        arena.write(extent.start, data)
-        self._own(Block(extent))
+        with arena.rollback.atomic():
+            extent = arena.reserve("data", max(len(data), 1), max(align, 1))
+            arena.write(extent.start, data)
+            self._own(Block(extent))
         return extent.start
 
     def result(self, number: int | None) -> TypedValue | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Request
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import UsageError
+from jitkernel.session.operation import operation
 from jitkernel.session.options import stored_options
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def stored_request(session: Core, number: int) -> Request:
     )
 
 
+@operation()
 def inspect(
     session: Core, number: int, only: str = "", tick: Callable[[], None] | None = None
 ) -> Inspection:
@@ -41,6 +43,5 @@ def inspect(
     what a compile raises.
     """
     request = stored_request(session, number)
-    with session.lock, session.engine.run():
-        inspector = session.engine.pool.inspector
-        return inspector.inspect(request, only, session.settings.timeout, tick)
+    inspector = session.engine.pool.inspector
+    return inspector.inspect(request, only, session.settings.timeout, tick)

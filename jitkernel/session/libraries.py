@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from jitkernel.rollback import RecordedDict
 from jitkernel.session.cell import Cell
 from jitkernel.session.signatures import Signature
 
@@ -22,17 +23,17 @@ class LibraryNames:
     """
 
     def __init__(self) -> None:
-        self._users: dict[str, dict[int, Signature]] = {}
+        self._users: RecordedDict[str, RecordedDict[int, Signature]] = RecordedDict()
 
     def add(self, cell: Cell) -> None:
         """A cell is in memory."""
         for name, signature in cell.libraries:
-            self._users.setdefault(name, {})[cell.number] = signature
+            self._users.setdefault(name, RecordedDict())[cell.number] = signature
 
     def drop(self, cell: Cell) -> None:
         """A cell left memory."""
         for name, _ in cell.libraries:
-            users = self._users.get(name, {})
+            users = self._users.get(name) or RecordedDict[int, Signature]()
             users.pop(cell.number, None)
             if not users:
                 self._users.pop(name, None)

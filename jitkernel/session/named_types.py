@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.rollback import RecordedDict
 from jitkernel.session.cell import Cell
 
 __all__ = ["TypeUses", "defined_types"]
@@ -28,7 +29,7 @@ class TypeUses:
     """How many cells in memory mention each type: `cell.types`."""
 
     def __init__(self) -> None:
-        self._count: dict[str, int] = {}
+        self._count: RecordedDict[str, int] = RecordedDict()
 
     def add(self, cell: Cell) -> None:
         """A cell is in memory."""

@@ -5,8 +5,7 @@ Start from `Onlookers`.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import JitError, UsageError
@@ -34,7 +33,6 @@ class Onlookers:
             lambda: host_of(session, lambda block: None, lambda outcome: JitError(""))
         )
         self._wanted: tuple[float, Callable[[Stopped], object]] | None = None
-        self._nesting = False
         self.stopped: Stopped | None = None  # where a cell was last stopped or looked at
 
     # -- watches ---------------------------------------------------------------------------------
@@ -93,20 +91,11 @@ class Onlookers:
 
     # -- what runs have left ---------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def observing(self) -> Iterator[None]:
-        """A cell or a call: those who look on are told when it has ended."""
-        if self._nesting:  # a magic within a cell runs another one
-            yield
-            return
-        self._nesting = True
-        try:
-            yield
-        finally:
-            self._nesting = False
-            if self.watches:
-                self.watches.ended()
-            self._note_memory()
+    def ended(self) -> None:
+        """A cell or a call has ended: those who look on are told."""
+        if self.watches:
+            self.watches.ended()
+        self._note_memory()
 
     def memory_samples(self) -> Sequence[Sample]:
         """See `Session.memory_samples`."""

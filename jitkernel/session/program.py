@@ -17,6 +17,7 @@ from jitkernel.elf import read_object
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.printable import written
+from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.cell import Cell, CellState, cells_words, names_of
 from jitkernel.session.change import Change, Removed
 from jitkernel.session.ghosts import Exchange, ghosts_of
@@ -61,7 +62,7 @@ def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatena
     return run
 
 
-class Program:
+class Program(Recorded):
     """All cells by number, and the linker that holds them together.
 
     Invariant: every image in the linker is that of a cell here, or one of the session's thunks.
@@ -75,20 +76,19 @@ class Program:
     ):
         self.linker = linker
         self.writing = engine.writing  # what text is written under
-        self.make_room_for: Callable[[bytes], None] = lambda object: None  # about to be placed
         self.store = store
-        self.cells: dict[int, Cell] = {}
-        self.by_id: dict[str, int] = {}
-        self.types: dict[str, str] = {}
+        self.cells: RecordedDict[int, Cell] = RecordedDict()
+        self.by_id: RecordedDict[str, int] = RecordedDict()
+        self.types: RecordedDict[str, str] = RecordedDict()
         self.layouts = TypeLayouts(engine, self.types)
         self.running: Image | None = None
         self.adopted = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
-        self.handles: dict[int, tuple[int, ...]] = {}
+        self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
         # What cells declared and did not use: the object does not mention it.
-        self.declared: dict[str, Signature | Variable] = {}
+        self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
 
     # -- looking -------------------------------------------------------------------------------
 

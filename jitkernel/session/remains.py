@@ -108,6 +108,7 @@ class Remains:
         self._wait = max(_FEW, 2 * (len(cells) - len(gone)), looked // _BYTES)
         if gone:
             change = Change("remains")
-            evict(program, gone, change)
-            forget(program, change)
+            with program.linker.arena.rollback.atomic():
+                evict(program, gone, change)
+                forget(program, change)
         return len(gone)

@@ -17,6 +17,7 @@ from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
 from jitkernel.linker.moving import moves
 from jitkernel.printable import written
+from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.relinking import relink
 from jitkernel.session.saved.tables import Damaged
@@ -33,7 +34,7 @@ __all__ = ["Residency"]
 _AHEAD, _SLACK = 7, 32
 
 
-class Residency:
+class Residency(Recorded):
     """The cells of a program under a budget; `budget` is bytes of code, 0 for no limit.
 
     A cell counts as used when a statement calls it, when a cell that is used refers to it, and when
@@ -48,7 +49,7 @@ class Residency:
         self.failure: JitError | None = None  # why the last one did not
         self._queue: list[Cell] = []  # who leaves next, the first last
         self._sorted = 0  # when it was made
-        self._asleep: dict[int, tuple[int, str]] = {}  # by stub: cell, function
+        self._asleep: RecordedDict[int, tuple[int, str]] = RecordedDict()  # by stub: cell, function
         engine.executor.on_wake = self._wake
 
     def remember(self, cells: Iterable[Cell]) -> None:
@@ -100,7 +101,9 @@ class Residency:
         fresh = False
         if len(self._asleep) > 4 * len(self._program.cells) + 64:  # of cells that are gone, too
             cells = self._program.cells
-            self._asleep = {at: to for at, to in self._asleep.items() if to[0] in cells}
+            self._asleep = RecordedDict(
+                {at: to for at, to in self._asleep.items() if to[0] in cells}
+            )
         # Where the zone is too full for stubs, the code stays where it is.
         with self._engine.writing(), contextlib.suppress(ArenaFull):
             while self.code > self.budget or (ahead and self.code > goal):
@@ -160,9 +163,10 @@ class Residency:
 
     def _hibernate(self, cell: Cell) -> None:
         image = present(cell.image, f"the code of {cell}")
-        for stub, name in hibernate(self._program.linker, image).items():
-            self._asleep[stub] = cell.number, name
-        cell.state = CellState.HIBERNATED
+        with self._engine.arena.rollback.atomic():
+            for stub, name in hibernate(self._program.linker, image).items():
+                self._asleep[stub] = cell.number, name
+            cell.state = CellState.HIBERNATED
 
     def _latest(self) -> list[Cell]:
         """Cells with code in memory, the most recently used first.
@@ -200,14 +204,15 @@ class Residency:
     def _relink(self, cell: Cell, alone: bool) -> None:
         image = present(cell.image, f"the code of {cell}")
         stubs = [at for _, at, _ in image.exports if at in self._asleep]
-        if wake(self._program.linker, image):
-            cell.state = CellState.LIVE
-        else:
-            relink(self._program, cell, whole=True)
-        cell.used = self.clock
-        if alone:  # else another thread may be about to call through a stub
-            for at in stubs:
-                del self._asleep[at]
+        with self._engine.arena.rollback.atomic():
+            if wake(self._program.linker, image):
+                cell.state = CellState.LIVE
+            else:
+                relink(self._program, cell, whole=True)
+            cell.used = self.clock
+            if alone:  # else another thread may be about to call through a stub
+                for at in stubs:
+                    del self._asleep[at]
 
     def _wake(self, stub: int, alone: bool) -> int:
         """Where a call through a stub goes on; called while a thread waits for that."""

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 
 from jitkernel.languages.llvm import TypedValue
+from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
 
 __all__ = ["LARGE", "Results", "Values"]
@@ -14,7 +15,7 @@ __all__ = ["LARGE", "Results", "Values"]
 LARGE, LIMIT = 1 << 16, 64 << 20
 
 
-class Values(dict[int, TypedValue]):
+class Values(RecordedDict[int, TypedValue]):
     """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
 
     def wait(self, number: int, value: TypedValue) -> None:
@@ -23,7 +24,7 @@ class Values(dict[int, TypedValue]):
             self[number] = value
 
 
-class Results(dict[int, TypedValue]):
+class Results(RecordedDict[int, TypedValue], Recorded):
     """Values by the number of their cell, the `results_kept` latest ones, and the `last` of all."""
 
     def __init__(self, settings: SessionSettings):

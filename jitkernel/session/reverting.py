@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import LinkError
 from jitkernel.linker import Image, Symbol, SymbolState
+from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.cell import CellState
 from jitkernel.session.change import Change, Removed
 from jitkernel.session.ghosts import Exchange, bind_ghosts, haunt, lay
@@ -84,7 +85,6 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         record = program.store.get(cell.number)
         if record is None:
             raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
-        program.make_room_for(record.object)
         at = {
             z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None
         }
@@ -103,7 +103,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
                 symbol.info = info  # as for its other users: see `dependence`
         bind_ghosts(program.linker, image, removed.ghosts)
     if gone:
-        program.cells = dict(sorted(program.cells.items()))
+        program.cells = RecordedDict(sorted(program.cells.items()))
 
 
 def _move_back(program: Program, change: Change, inverse: Change) -> None:
@@ -173,7 +173,7 @@ def forget(program: Program, change: Change) -> None:
             program.linker.release_block(block)
         if removed.cell.image is None and removed.cell.number not in program.cells:
             program.store.drop(removed.cell.number)
-    change.removed = []
+    change.removed = RecordedList()
     for symbol in change.symbols:
         program.linker.unhold(symbol)
-    change.symbols = []
+    change.symbols = RecordedList()

@@ -100,7 +100,7 @@ class Runner(Definer):
         known.output = self.output
         try:
             return self.language.read(source, known)
-        except JitError:
+        except (JitError, MemoryError):
             raise
         except Exception as error:  # the language is somebody's code
             words = f"{self.language.name} failed on this cell: {type(error).__name__}: {error}"
@@ -122,33 +122,17 @@ class Runner(Definer):
         self.session.number = self.cell.number
         self.session.residency.clock += 1
         number = self.cell.number
-        self.change = self.session.history.begin(title(number, plan.source), number)
-        self.change.results = self.session.results.recall()
-        together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         blocks: dict[int, Block] = {}  # by the identity of their actions
         try:
-            if plan.entities:
-                assembled = self.define(plan, "all" if together else "entities")
-                if together:
-                    blocks[id(plan.block)] = assembled
-            else:
-                self.replace_undefined()
-            try:
-                for action in plan.actions:
-                    if isinstance(action, RunAction):
-                        blocks[id(action)] = self._prepare(action.module, "entities")
-                    elif isinstance(action, BlockAction) and not together:
-                        blocks[id(action)] = self._prepare(plan, "block")
-                self.construct()
-            except BaseException:
-                self.session.history.cancel(self.change)
-                raise
+            with self.changing(title(number, plan.source)):
+                self.change.results = self.session.results.recall()
+                self._define(plan, blocks)
+                if plan.actions:
+                    self.change.effects.names = mentioned(a.text for a in plan.actions)
+                self.session.history.keep(self.change)
         except BaseException:
             self.cell.state = CellState.FAILED
             raise
-        if plan.actions:
-            self.change.effects.names = mentioned(a.text for a in plan.actions)
-        self.session.history.keep(self.change)
         self.session.hidden.add(plan, self.cell.number)
         self.result.cell = self.cell
         if self.change.moved or self.change.notes or self.change.types:
@@ -159,6 +143,22 @@ class Runner(Definer):
         finally:
             self.cell.ran = perf_counter_ns() - began if plan.actions else 0
         return self.result
+
+    def _define(self, plan: Plan, blocks: dict[int, Block]) -> None:
+        """All that can be refused is done before the first statement runs."""
+        together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
+        if plan.entities:
+            assembled = self.define(plan, "all" if together else "entities")
+            if together:
+                blocks[id(plan.block)] = assembled
+        else:
+            self.replace_undefined()
+        for action in plan.actions:
+            if isinstance(action, RunAction):
+                blocks[id(action)] = self._prepare(action.module, "entities")
+            elif isinstance(action, BlockAction) and not together:
+                blocks[id(action)] = self._prepare(plan, "block")
+        self.construct()
 
     def _early(self, plan: Plan) -> None:
         """Run the magics above the code; they may change the options of this cell."""
@@ -231,23 +231,22 @@ class Runner(Definer):
         type = str(value.type)
         layout = value.layouts(value.type)
         info = Variable(expand(type, self.program.types), False, type)
-        if extend(self.program, self.cell, name, info, value.data, layout.align, self.change):
-            return
-        plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
-        fresh = Runner(self.session, self.sink, self.options)
-        fresh.cell = self.cell if self.cell.image is None else fresh.cell
-        fresh.change = (
-            self.change
-            if self.cell.image is None
-            else self.session.history.begin(f"{written(name)} = ...")
-        )
-        self.session.number = fresh.cell.number
-        fresh.note = lambda text: None  # type: ignore[method-assign]
-        fresh.define(plan, "entities")
-        if fresh.change is not self.change:
-            self.session.history.keep(fresh.change)
-        symbol = self.program.linker.symbols[name]
-        self.engine.arena.write(symbol.address, value.data)
+        with self.engine.arena.rollback.atomic():
+            if extend(self.program, self.cell, name, info, value.data, layout.align, self.change):
+                return
+            plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
+            fresh = Runner(self.session, self.sink, self.options)
+            if self.cell.image is None:
+                fresh.cell, fresh.change = self.cell, self.change
+            else:
+                fresh.change = self.session.history.begin(f"{written(name)} = ...")
+            self.session.number = fresh.cell.number
+            fresh.note = lambda text: None  # type: ignore[method-assign]
+            fresh.define(plan, "entities")
+            if fresh.change is not self.change:
+                self.session.history.keep(fresh.change)
+            symbol = self.program.linker.symbols[name]
+            self.engine.arena.write(symbol.address, value.data)
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -278,31 +277,42 @@ class Runner(Definer):
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
-        self.program.make_room_for(compiled.object)
-        image = linker.place(compiled.object, self.cell.number, kinds=kinds, weak=frozenset())
-        linker.symbols.pop(ENTRY, None)
-        entry = image.exports[0][1]
-        image.exports = ()
         record = Record(
             self.cell.number, plan.source, request.source, request.first_line,
             row(request.options), compiled.object, tuple(request.nobuiltin),
         )  # fmt: skip
-        self.session.residency.mark(symbol.image for symbol in image.refs)
-        self.running = (image, request, record)
-        self.program.running = image
+        self.session.cleanups.add(self._drop_block)
         try:
-            for info in compiled.summary.functions:
-                symbol = linker.symbols.get(info.name)
-                if symbol is not None and symbol.info is None:
-                    self.program.learn(symbol, info, compiled.summary.types)
+            with self.engine.arena.rollback.atomic():
+                image = linker.place(
+                    compiled.object, self.cell.number, kinds=kinds, weak=frozenset()
+                )
+                linker.symbols.pop(ENTRY, None)
+                entry = image.exports[0][1]
+                image.exports = ()
+                for info in compiled.summary.functions:
+                    symbol = linker.symbols.get(info.name)
+                    if symbol is not None and symbol.info is None:
+                        self.program.learn(symbol, info, compiled.summary.types)
+                self.program.running = image
+            self.running = (image, request, record)
+            self.session.residency.mark(symbol.image for symbol in image.refs)
             return self._call_block(block.type, entry, host)
         finally:
-            self.running = self.program.running = None
+            self.session.cleanups.done(self._drop_block)
+
+    def _drop_block(self) -> None:
+        """The instructions have run: their code goes, their constants are the cell's."""
+        image = self.program.running
+        if image is not None:
             self.session.graves.bury(image)
-            for held in image.blocks:  # constants may be pointed to: they are the cell's now
-                held.holders += 1
-                self.own(held)
-            linker.unlink(image)
+            with self.engine.arena.rollback.atomic():
+                for held in image.blocks:  # the program may have pointers to them
+                    held.holders += 1
+                    self.own(held)
+                self.program.linker.unlink(image)
+                self.program.running = None
+        self.running = None
 
     def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)

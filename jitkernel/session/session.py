@@ -20,6 +20,7 @@ from jitkernel.session.finding import find, find_all
 from jitkernel.session.garbage import Garbage, collect
 from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle, handle
 from jitkernel.session.memory_log import Sample
+from jitkernel.session.operation import operation
 from jitkernel.session.options import CellOptions
 from jitkernel.session.result import Result, Sink
 from jitkernel.session.runner import Runner
@@ -52,6 +53,7 @@ class Session(Core):
 
     # -- running ---------------------------------------------------------------------------------
 
+    @operation(observed=True)
     def run(
         self,
         source: str,
@@ -69,59 +71,54 @@ class Session(Core):
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
-        with self.turn(), self.onlookers.observing():
-            self.remains.collect()
-            return Runner(self, sink, options, cell_id, number).run(source, language)
+        self.remains.collect()
+        return Runner(self, sink, options, cell_id, number).run(source, language)
 
+    @operation(observed=True)
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
 
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
         """
-        with self.turn(), self.onlookers.observing():
-            return run_many(self, sources, options or CellOptions())
+        return run_many(self, sources, options or CellOptions())
 
+    @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
-        with self.turn(), self.onlookers.observing():
-            return Caller(self).call(name.removeprefix("@"), arguments).python
+        return Caller(self).call(name.removeprefix("@"), arguments).python
 
-    def interrupt(self) -> None:
-        """End the compile or the run in progress, soon.  From any thread or a signal handler."""
-        self.engine.interrupt()
-
+    @operation(observed=True)
     def time(
         self, expression: str, number: int = 0, repeat: int = 7, sink: Sink | None = None
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        with self.turn(), self.onlookers.observing():
-            return Caller(self, sink).time(expression, number, repeat)
+        return Caller(self, sink).time(expression, number, repeat)
 
+    @operation(observed=True)
     def time_beside(
         self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
     ) -> list[list[float]]:
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
         that defines its function another way: see `timing.time_beside`."""
-        with self.turn(), self.onlookers.observing():
-            return Caller(self).time_beside(sides, number, repeat)
+        return Caller(self).time_beside(sides, number, repeat)
 
+    @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
-        with self.turn(), self.onlookers.observing():
-            return Caller(self, sink).value(expression)
+        return Caller(self, sink).value(expression)
 
+    @operation()
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        with self.turn():
-            return CompiledCell(source, *compile_only(Definer(self, options=options), source))
+        return CompiledCell(source, *compile_only(Definer(self, options=options), source))
 
+    @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        with self.turn():
-            definer = Definer(self, options=compiled.options, cell_id=cell_id)
-            return place_only(definer, compiled.source, compiled.request, compiled.compiled)
+        definer = Definer(self, options=compiled.options, cell_id=cell_id)
+        return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -166,30 +163,31 @@ class Session(Core):
         with self.lock:
             return self.onlookers.memory_samples()
 
+    @operation()
     def contexts(self) -> ContextAccount:
         """The LLVM contexts that outlive a compile, and what each cell's compile left behind.
 
         The first call begins the count, where `context` is not `shared` or `kept` anyway.
         """
-        with self.turn():
-            self.release_contexts()
-            return self.engine.pool.contexts()
+        self.release_contexts()
+        return self.engine.pool.contexts()
 
+    @operation()
     def use_context(self, policy: str) -> None:
         """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
         is freed.  Raises UsageError."""
-        with self.turn():
-            use_context(self, policy)
+        use_context(self, policy)
 
+    @operation()
     def check(self) -> None:
         """Prove the books of arena, unwind region and linker; raises AssertionError."""
-        with self.lock:
-            self.program.linker.check()
+        self.program.linker.check()
 
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         return self.places.describe(address)
 
+    @operation(atomic=True)
     def watch(
         self,
         *names: str,
@@ -203,13 +201,12 @@ class Session(Core):
         the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
         a name is no variable of the session.
         """
-        with self.lock:
-            return self.onlookers.watch(names, call, every)
+        return self.onlookers.watch(names, call, every)
 
+    @operation(atomic=True)
     def unwatch(self, *names: str) -> None:
         """Look at these no more; without names, at none.  Raises UsageError."""
-        with self.lock:
-            self.onlookers.unwatch(names)
+        self.onlookers.unwatch(names)
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """When code has run for so long, this cell's or a later one's, call `call` once with where
@@ -229,6 +226,7 @@ class Session(Core):
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
         return find(self.program, which, self.number)
 
+    @operation(atomic=True)
     def evict(
         self, *which: int | str | Cell, cascade: bool = False, force: bool = False
     ) -> list[Cell]:
@@ -237,8 +235,7 @@ class Session(Core):
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
-        with self.turn():
-            return take_out(self, which, cascade, force)
+        return take_out(self, which, cascade, force)
 
     @property
     def budget(self) -> int:
@@ -250,43 +247,47 @@ class Session(Core):
     def budget(self, size: int) -> None:
         if size < 0:
             raise UsageError("a budget is a number of bytes; 0 is no limit")
-        with self.turn():
-            self.settings.budget = self.residency.budget = size
+        self._set_budget(size)
 
+    @operation()
+    def _set_budget(self, size: int) -> None:
+        self.settings.budget = self.residency.budget = size
+
+    @operation(atomic=True)
     def keep(self, *which: int | str | Cell, on: bool = True) -> list[Cell]:
         """Keep the code of cells in memory whatever the budget (`on` False: no longer).
 
         Cells by number, range or symbol; those whose code had left come back.  Raises UsageError.
         """
-        with self.turn():
-            cells = find_all(self.program, which, self.number)
-            for cell in cells:
-                cell.kept = on
-                self.program.note(cell)
-                if on:
-                    self.residency.bring_back(cell)
-            return cells
+        cells = find_all(self.program, which, self.number)
+        for cell in cells:
+            cell.kept = on
+            self.program.note(cell)
+            if on:
+                self.residency.bring_back(cell)
+        return cells
 
+    @operation(atomic=True)
     def wake(self, *which: int | str | Cell) -> list[Cell]:
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
-        with self.turn():
-            cells = find_all(self.program, which, self.number)
-            for cell in cells:
-                self.residency.bring_back(cell)
-            return cells
+        cells = find_all(self.program, which, self.number)
+        for cell in cells:
+            self.residency.bring_back(cell)
+        return cells
 
+    @operation(atomic=True)
     def hibernate(self, *which: int | str | Cell) -> list[Cell]:
         """Take the code of cells out of memory until somebody calls it.
 
         Raises UsageError, and LinkError where the code of one has to stay.
         """
-        with self.turn():
-            cells = find_all(self.program, which, self.number)
-            for cell in cells:
-                if cell.state is not CellState.HIBERNATED:
-                    self.residency.hibernate(cell)
-            return cells
+        cells = find_all(self.program, which, self.number)
+        for cell in cells:
+            if cell.state is not CellState.HIBERNATED:
+                self.residency.hibernate(cell)
+        return cells
 
+    @operation(atomic=True)
     def undo(
         self,
         count: int = 1,
@@ -305,19 +306,19 @@ class Session(Core):
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
-        with self.turn():
-            if cell is not None or name:
-                return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
-            return undo(self, count, partial)
+        if cell is not None or name:
+            return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
+        return undo(self, count, partial)
 
+    @operation(atomic=True)
     def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
         """Do again what the last `count` undos took back, until something new is run.
 
         `partial` as for `undo`.
         """
-        with self.turn():
-            return redo(self, count, partial)
+        return redo(self, count, partial)
 
+    @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
         """Free what nobody can reach: cells whose definitions have all been replaced and that
         nothing uses, and whole pages of freed memory.
@@ -325,16 +326,15 @@ class Session(Core):
         What is collected can be undone as an eviction can; `undo` forgets everything that could
         be, and frees what was kept for that.  `dry_run` only tells.
         """
-        with self.turn():
-            return collect(self, dry_run, undo)
+        return collect(self, dry_run, undo)
 
+    @operation()
     def save(self, path: str) -> int:
         """Write the session to a file, all of it or nothing; the file's size in bytes.
 
         Raises UsageError where the file is another session's, or something else.
         """
-        with self.turn():
-            return save(self, path)
+        return save(self, path)
 
     @classmethod
     def restore(
@@ -360,45 +360,47 @@ class Session(Core):
         opened = open_rebuilt if rebuild else open_copy
         return opened(cls, path, worker, {**overrides, "trust": trust})
 
+    @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        with self.turn():
-            take_out_all(self)
+        take_out_all(self)
 
+    @operation(atomic=True)
     def load(self, path: str) -> list[str]:
         """Load a shared library into the executor; names that were missing and it defines.
 
         Raises JitError with the loader's words.
         """
-        with self.turn():
-            with refused(f"{path} cannot be loaded"):
-                self.engine.executor.library(path)
-            return [s.name for s in self.program.linker.retry_missing()]
+        with refused(f"{path} cannot be loaded"):
+            self.engine.executor.library(path)
+        return [s.name for s in self.program.linker.retry_missing()]
 
+    @operation()
     def link(self, path: str) -> Result:
         """Place a relocatable object (`cc -c`) as a cell; declare what it defines to call it.
 
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
-        with self.turn():
-            return place_file(Definer(self), path)
+        return place_file(Definer(self), path)
 
+    @operation()
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
-        with self.lock, refused(path):
+        with refused(path):
             self.engine.executor.chdir(path)
 
+    @operation()
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
-        with self.lock, refused(name):
+        with refused(name):
             self.engine.executor.setenv(name, value)
 
+    @operation()
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""
-        with self.turn():
-            self.engine.executor.respawn()
-            self.engine.renew()
+        self.engine.executor.respawn()
+        self.engine.renew()
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)

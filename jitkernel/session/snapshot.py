@@ -14,6 +14,7 @@ from mmap import PAGESIZE
 from jitkernel.arena import Arena
 from jitkernel.arena.marks import Marks, Range
 from jitkernel.arena.mirror import Mirror
+from jitkernel.rollback import note
 
 __all__ = ["CHUNK", "DataShadow"]
 
@@ -59,13 +60,18 @@ class DataShadow:
 
     def lost(self) -> list[Range]:
         """What was written beyond the limit up to the last `changes`; told once."""
+        note(self._lose, self._lost)
         lost, self._lost = self._lost, []
         return lost
+
+    def _lose(self, ranges: list[Range]) -> None:
+        """These were written, too: who took them has failed."""
+        self._lost = [*ranges, *(r for r in self._lost if r not in ranges)]
 
     def forget(self) -> None:
         """Remember what is now, and report nothing."""
         self.changes()
-        self._lost.clear()
+        self.lost()
 
     def read(self, pages: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
         """What is now where those bytes were."""
@@ -83,6 +89,7 @@ class DataShadow:
                 if low < high:
                     piece = old[low - address : high - address]
                     if arena.view[low - arena.base : high - arena.base] != piece:
+                        arena.save(low, len(piece))
                         arena.write(low, piece)
                         heap += count_far_words(low, piece)
         return heap

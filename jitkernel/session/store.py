@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.files import create_private
+from jitkernel.rollback import RecordedDict, later, recording
 from jitkernel.session.saved.tables import (
     PARTS,
     UNREADABLE,
@@ -90,7 +91,7 @@ class Store:
                 # The open file serves us; its name would stay behind after a kill.
                 os.unlink(self._temporary)
         self.tables = Tables(self._db)
-        self._pending: dict[int, Record | None] = {}
+        self._pending: RecordedDict[int, Record | None] = RecordedDict()
         self._bytes = 0
         self.commits_often = False  # what is not committed yet is worth being kept in memory
         self._written: dict[int, Record | None] = {}  # that
@@ -199,7 +200,10 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write what was collected; where it may be taken back, once that is decided."""
+        if recording():
+            later(self.flush)
+            return
         if not self._pending:
             return
         if self._temporary:
@@ -233,11 +237,11 @@ class Store:
             if os.path.getsize(self._log) > self._log_size:
                 os.truncate(self._log, self._log_size)
         self.tables.unseal(self._sums)
-        self._pending = {**self._written, **self._pending}
+        self._pending = RecordedDict({**self._written, **self._pending})
         self._written.clear()
 
     def _write(self) -> None:
-        pending, self._pending, self._bytes = self._pending, {}, 0
+        pending, self._pending, self._bytes = self._pending, RecordedDict(), 0
         if self.commits_often:
             self._written.update(pending)
         self.tables.put_records([_row(r) for r in pending.values() if r is not None])

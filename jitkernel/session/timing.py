@@ -13,10 +13,12 @@ from jitkernel.languages.llvm.expressions import Call
 from jitkernel.linker import Image
 from jitkernel.linker.layout import read_names
 from jitkernel.printable import written
+from jitkernel.rollback import RecordedList
 
 if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.host import SessionHost
+    from jitkernel.session.operation import Cleanups
 
 __all__ = ["time_beside", "value_of"]
 
@@ -32,6 +34,7 @@ def time_beside(
     sides: Sequence[tuple[str, bytes | None]],
     number: int,
     repeat: int,
+    cleanups: Cleanups,
 ) -> list[list[float]]:
     """Nanoseconds per call of each side, one figure for each repetition of `number` calls (0:
     chosen).  Sides take turns, so that what else the machine does disturbs all alike.
@@ -42,15 +45,23 @@ def time_beside(
     makes of an outcome that is not "ok".
     """
     loops: list[Callable[[int], int]] = []
-    images: list[Image] = []
+    images: RecordedList[Image] = RecordedList()
+
+    def drop() -> None:
+        with engine.writing(), engine.arena.rollback.atomic():
+            for image in images:
+                engine.linker.unlink(image)
+            images.clear()
+
+    cleanups.add(drop)
     try:
         for expression, code in sides:
             name = _called(expression)
             entry = 0
             if code is not None:
-                with engine.writing():
+                with engine.writing(), engine.arena.rollback.atomic():
                     image, entry = _place(engine, code, name)
-                images.append(image)
+                    images.append(image)
             loops.append(_loop(engine, host, fail, expression, name, entry))
         counts = [number or _count(loop) for loop in loops]
         found: list[list[float]] = [[] for _ in loops]
@@ -59,9 +70,7 @@ def time_beside(
                 times.append(loop(count) / count)
         return found
     finally:
-        with engine.writing():
-            for image in images:
-                engine.linker.unlink(image)
+        cleanups.done(drop)
 
 
 def _call_of(expression: str) -> tuple[Call, str]:

@@ -11,6 +11,7 @@ from itertools import chain
 from jitkernel.errors import UsageError
 from jitkernel.linker import Image
 from jitkernel.printable import written
+from jitkernel.rollback import Atomic, Recorded, RecordedDict, RecordedList
 from jitkernel.session.change import Change
 from jitkernel.session.dependence import Obstacle, footprint, obstacles, patch
 from jitkernel.session.losses import apart, beyond
@@ -21,7 +22,7 @@ from jitkernel.session.snapshot import DataShadow
 __all__ = ["UndoHistory"]
 
 
-class UndoHistory:
+class UndoHistory(Recorded):
     """At most `depth` changes; older ones are forgotten and the memory kept for them given back.
 
     What is taken back becomes a change that does it again; those are forgotten when something new
@@ -38,8 +39,8 @@ class UndoHistory:
         self._finish = finish
         self._program = program
         self._shadow = shadow
-        self._done: list[Change] = []
-        self._undone: list[Change] = []
+        self._done: RecordedList[Change] = RecordedList()
+        self._undone: RecordedList[Change] = RecordedList()
         self.depth = depth
 
     def __len__(self) -> int:
@@ -76,8 +77,12 @@ class UndoHistory:
 
     def begin(self, title: str, cell: int = 0) -> Change:
         """A run begins: what data changed until now belongs to the one before."""
-        self._note()
+        with self._atomic():
+            self._note()
         return Change(title, cell)
+
+    def _atomic(self) -> Atomic:
+        return self._program.linker.arena.rollback.atomic()
 
     def keep(self, change: Change) -> None:
         """The run is one that can be taken back; what was taken back before it, is for good."""
@@ -85,11 +90,11 @@ class UndoHistory:
         self._done.append(change)
         self.trim()
 
-    def cancel(self, change: Change) -> None:
-        """The run failed: the program and its data are as they were when it began."""
-        self._shadow.restore(self._shadow.changes())
-        forget(self._program, revert(self._program, change))
-        self._shadow.forget()
+    def restore_data(self) -> None:
+        """A run failed, and the program is as it was when it began: so is its data now."""
+        with self._atomic():
+            self._shadow.restore(self._shadow.changes())
+            self._shadow.forget()
 
     def trim(self) -> None:
         """Forget what is beyond the depth now."""
@@ -187,7 +192,7 @@ class UndoHistory:
         at = self._done.index(change)
         later = self._done[at + 1 :]
         if later:
-            change.pages = footprint(self._program, change, later)
+            change.pages = RecordedDict(footprint(self._program, change, later))
             for other in later:
                 patch(other, change.pages)
                 for removed in other.removed:  # they come back for the type that there was
@@ -210,7 +215,8 @@ class UndoHistory:
         inverse = revert(program, change)
         inverse.remember(now)
         inverse.remember(late)
-        inverse.lost, inverse.left = change.left + shadow.lost(), change.lost
+        inverse.lost = RecordedList([*change.left, *shadow.lost()])
+        inverse.left = change.lost
         shadow.forget()
         to.append(inverse)
         return change, inverse, heap

@@ -42,19 +42,13 @@ def place_only(
     before, runner.session.sink = runner.session.sink, runner
     try:
         runner.session.number = runner.cell.number
-        runner.change = runner.session.history.begin(
-            title(runner.cell.number, source), runner.cell.number
-        )
-        runner.place(request, compiled, source)
-        try:
+        with runner.changing(title(runner.cell.number, source)):
+            runner.place(request, compiled, source)
             if construct:
                 runner.construct()
             else:
                 runner.leave_unconstructed()
-        except BaseException:
-            runner.session.history.cancel(runner.change)
-            raise
-        runner.session.history.keep(runner.change)
+            runner.session.history.keep(runner.change)
         runner.say_status()
         runner.result.cell = runner.cell
         return runner.result

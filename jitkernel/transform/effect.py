@@ -13,6 +13,7 @@ from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import CompileError, present
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.inspecting import inspect, stored_request
+from jitkernel.session.operation import operation
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
 from jitkernel.views.machine_ir import stages
@@ -76,8 +77,7 @@ def apply_pass(
     request = stored_request(session, cell.number)
     old = inspect(session, cell.number)
     text = _strong(old.after, request.source) if last else request.source
-    with session.lock, session.engine.run():
-        made = transform(code, name, text, timeout, lambda: session.engine.stopping)
+    made = _transformed(session, code, name, text, timeout)
     options = _options(request.options, last)
     try:
         compiled = session.compile(made.after, options)
@@ -106,6 +106,11 @@ def apply_pass(
     if keep and (stays := session.place(compiled).cell) is not None:
         kept = stays.number
     return Effect(name, cell.number, last, made, "", tuple(figures), new, kept)
+
+
+@operation()
+def _transformed(session: Session, code: str, name: str, text: str, timeout: float) -> Transformed:
+    return transform(code, name, text, timeout, lambda: session.engine.stopping)
 
 
 def _options(options: Options, last: bool) -> CellOptions:

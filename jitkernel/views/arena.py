@@ -124,18 +124,7 @@ def _places(session: Session, found: dict[str, list[Tenant]]) -> View:
         for name, held in found.items()
     ]
     columns = ("zone", "starts at", "high water at", "#extents", "#holes", "#largest hole")
-    return table("", columns, rows, _moved(session) if "text" in found else "")
-
-
-def _moved(session: Session) -> str:
-    """How often code was moved together, and how much; empty where it never was."""
-    state = session.compaction
-    if not state.times:
-        return ""
-    return (
-        f"code was moved together {state.times} time{'s' * (state.times != 1)}: {state.moved} "
-        f"cell{'s' * (state.moved != 1)}, {_digits(state.bytes)} bytes"
-    )
+    return table("", columns, rows)
 
 
 def _strips(found: dict[str, list[Tenant]], strips: dict[str, list[Part]]) -> str:

@@ -22,7 +22,7 @@ STEPS = 200_000
 CHECKED = 1_000  # every so many steps everything is compared and the books are proved
 WARM = 20_000  # processes may not grow after so many steps
 GROWTH = 5 << 20
-HIGH_WATER = 1.20
+HIGH_WATER = 1.25
 
 SPECS = [random_spec(random.Random(seed)) for seed in range(300)]
 

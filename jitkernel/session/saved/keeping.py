@@ -120,6 +120,10 @@ class Keeper:
                     "%save writes to another file"
                 )
             self._whole = True
+        except BaseException:  # the journal is empty, and the file does not have what was in it
+            store.rollback()
+            self._whole = True
+            raise
 
     def _write_whole(self) -> None:
         """The journal does not tell all that the file lacks."""

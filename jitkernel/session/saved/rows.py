@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.rollback import RecordedDict
 from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.signatures import Signature, Variable, shared_signature, shared_variable
 
@@ -168,7 +169,7 @@ def _image(
     pieces += [arena.read(e.start, e.size) for e in bounds]
     refs: list[tuple[int, int]] = []
     for symbol in image.refs:
-        packed = (symbol.users or {}).get(image, b"")
+        packed = symbol.users.get(image, b"") if symbol.users else b""
         refs.append((numbers.of(symbol), len(packed)))
         pieces.append(packed)
     groups = program.linker.groups
@@ -304,7 +305,7 @@ def _read_uses(
         symbol = symbols[n]
         used.append(symbol)
         if symbol.users is None:
-            symbol.users = {}
+            symbol.users = RecordedDict()
         symbol.users[image] = content[at : at + length]
         at += length
     return tuple(used)

@@ -1,0 +1,337 @@
+"""Operations that are whole: an undo log of what they write, played back where they fail.
+
+Records whose class is `Recorded`, and dictionaries and lists that are `RecordedDict` and
+`RecordedList`, note what they held before each write while an `Atomic` block of the thread is
+open.  Where an exception leaves the block, at whatever line and of whatever kind, everything is as
+it was when the block began; this is a database's rollback journal, in memory.  What is not such a
+record says itself how a step is taken back (`note`), or is done only when the block has ended
+(`later`).  Start from `Rollback.atomic`.
+
+Outside such a block a write costs a look at one thread-local variable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, SupportsIndex, TypeVar
+
+__all__ = [
+    "Atomic",
+    "Recorded",
+    "RecordedDict",
+    "RecordedList",
+    "Rollback",
+    "later",
+    "note",
+    "recording",
+    "set_first",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: How a step is taken back: a function and what it is called with.
+Entry = tuple[Any, ...]
+
+
+class _Thread(threading.local):
+    """The log of the block that is open on a thread, None where there is none."""
+
+    log: list[Entry] | None = None
+    owner: Rollback | None = None
+
+
+_thread = _Thread()
+_GONE = object()  # what an attribute or a key held that was not there
+_put = object.__setattr__
+#: Gives a new record an attribute without a note: nobody knows the record yet.
+set_first = object.__setattr__
+
+
+def note(back: Callable[..., object], *arguments: Any) -> None:
+    """What is done next is taken back by this call.  It may be made twice, and before the step."""
+    log = _thread.log
+    if log is not None:
+        log.append((back, *arguments))
+
+
+def recording() -> bool:
+    """Whether a block is open on this thread: what a step destroys may be wanted again."""
+    return _thread.log is not None
+
+
+def later(do: Callable[..., object], *arguments: Any) -> None:
+    """Do this once the open block has ended well; at once where none is open.
+
+    It may be done twice where it is interrupted.
+    """
+    owner, log = _thread.owner, _thread.log
+    if owner is None or log is None:
+        do(*arguments)
+    else:
+        log.append((_shorten, owner._later, len(owner._later)))
+        owner._later.append((do, *arguments))
+
+
+class Recorded:
+    """An object whose attributes return to what they were; for classes with `__slots__`."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_attribute_back, self, name, getattr(self, name, _GONE)))
+        _put(self, name, value)
+
+
+class RecordedDict(dict[K, V]):
+    """A dictionary whose items return to what they were; their order may change."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: K, value: V) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_item_back, self, key, self.get(key, _GONE)))
+        dict.__setitem__(self, key, value)
+
+    def __delitem__(self, key: K) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_item_back, self, key, self.get(key, _GONE)))
+        dict.__delitem__(self, key)
+
+    def pop(self, key: K, *default: Any) -> Any:
+        log = _thread.log
+        if log is not None:
+            log.append((_item_back, self, key, self.get(key, _GONE)))
+        return dict.pop(self, key, *default)
+
+    def popitem(self) -> tuple[K, V]:
+        self._whole()
+        return dict.popitem(self)
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *others: Any, **named: Any) -> None:
+        for key, value in dict(*others, **named).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> RecordedDict[K, V]:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def clear(self) -> None:
+        self._whole()
+        dict.clear(self)
+
+    def _whole(self) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_dict_back, self, dict(self)))
+
+
+class RecordedList(list[V]):
+    """A list that returns to what it was; what is done elsewhere than at its end costs a copy."""
+
+    __slots__ = ()
+
+    def _whole(self) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_list_back, self, list(self)))
+
+    def append(self, value: V) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_shorten, self, len(self)))
+        list.append(self, value)
+
+    def extend(self, values: Iterable[V]) -> None:
+        log = _thread.log
+        if log is not None:
+            log.append((_shorten, self, len(self)))
+        list.extend(self, values)
+
+    def insert(self, at: SupportsIndex, value: V) -> None:
+        self._whole()
+        list.insert(self, at, value)
+
+    def pop(self, at: SupportsIndex = -1) -> V:
+        log = _thread.log
+        if log is not None:
+            if at == -1 and self:
+                log.append((_end_back, self, len(self), self[-1]))
+            else:
+                self._whole()
+        return list.pop(self, at)
+
+    def remove(self, value: V) -> None:
+        self._whole()
+        list.remove(self, value)
+
+    def clear(self) -> None:
+        self._whole()
+        list.clear(self)
+
+    def __iadd__(self, values: Iterable[V]) -> RecordedList[V]:  # type: ignore[override,misc]
+        self.extend(values)
+        return self
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._whole()
+        list.__setitem__(self, at, value)
+
+    def __delitem__(self, at: Any) -> None:
+        self._whole()
+        list.__delitem__(self, at)
+
+
+def _attribute_back(owner: Any, name: str, value: Any) -> Any:
+    if value is not _GONE:  # else the record is new, and nobody will know it
+        _put(owner, name, value)
+    return owner
+
+
+def _item_back(table: dict[Any, Any], key: Any, value: Any) -> Any:
+    if value is _GONE:
+        dict.pop(table, key, None)
+    else:
+        dict.__setitem__(table, key, value)
+    return None
+
+
+def _dict_back(table: dict[Any, Any], content: dict[Any, Any]) -> Any:
+    dict.clear(table)
+    dict.update(table, content)
+    return None
+
+
+def _list_back(table: list[Any], content: list[Any]) -> Any:
+    list.__setitem__(table, slice(None), content)
+    return None
+
+
+def _shorten(values: list[Any], length: int) -> Any:
+    list.__delitem__(values, slice(length, None))
+    return None
+
+
+def _end_back(values: list[Any], length: int, value: Any) -> Any:
+    if len(values) < length:
+        list.append(values, value)
+    return None
+
+
+class Rollback:
+    """The atomic blocks of one session; one thread at a time has one open.
+
+    `repair` is called with the objects that were put back, so that what is derived from them is
+    made anew.  Both it and what `note` was given may be interrupted and are called again then.
+    """
+
+    def __init__(self) -> None:
+        self._log: list[Entry] = []
+        self._depth = 0
+        self._later: list[Entry] = []
+        self._restored: dict[int, Any] = {}  # by identity: put back and perhaps not repaired yet
+        self._before: tuple[list[Entry] | None, Rollback | None] = (None, None)
+        self.repairs: list[Callable[[list[Any]], object]] = []
+
+    def atomic(self) -> Atomic:
+        """A block (`with`) whose writes all stand, or none where an exception leaves it."""
+        return Atomic(self)
+
+    @property
+    def open(self) -> bool:
+        """Whether a block is open or something of one is still to be done."""
+        return bool(self._depth or self._log or self._later or self._restored)
+
+    def recover(self) -> None:
+        """Take back what a block has left that could not end, and do what one has put off.
+
+        Nothing where everything is in order.  It may be interrupted and called again; never within
+        a block.
+        """
+        if self._depth or self._log or self._restored or _thread.owner is self:
+            self._take_back(0)
+            self._leave()
+        if self._later:
+            self._do_later()
+
+    def _enter(self) -> int:
+        if _thread.owner is not self:
+            if self.open:
+                self.recover()  # an earlier block was torn out of its end
+            self._before = (_thread.log, _thread.owner)
+            _thread.owner, _thread.log = self, self._log
+        self._depth += 1
+        return len(self._log)
+
+    def _exit(self, mark: int, failed: bool) -> None:
+        if failed:
+            self._take_back(mark)
+        if self._depth > 1:
+            self._depth -= 1
+            return
+        self._leave()
+        if self._later:
+            self._do_later()
+
+    def _leave(self) -> None:
+        """No block is open any more; what was noted is of no use from here on."""
+        if _thread.owner is self:
+            _thread.log, _thread.owner = self._before
+        self._log.clear()
+        self._depth = 0
+
+    def _take_back(self, mark: int) -> None:
+        log = self._log
+        _thread.log = None
+        try:
+            while len(log) > mark:
+                back, *arguments = log[-1]
+                found = back(*arguments)
+                if found is not None:
+                    self._restored[id(found)] = found
+                log.pop()
+            if self._restored:
+                restored = list(self._restored.values())
+                for repair in self.repairs:
+                    repair(restored)
+                self._restored.clear()
+        finally:
+            if _thread.owner is self:
+                _thread.log = log
+
+    def _do_later(self) -> None:
+        while self._later:
+            do, *arguments = self._later[0]
+            do(*arguments)
+            del self._later[0]
+
+
+class Atomic:
+    """See `Rollback.atomic`."""
+
+    __slots__ = ("_mark", "_owner")
+
+    def __init__(self, owner: Rollback):
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        self._mark = self._owner._enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._owner._exit(self._mark, kind is not None)

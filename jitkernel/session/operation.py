@@ -1,0 +1,168 @@
+"""The public operations of a session: one after another, and each of them whole.
+
+While an operation lasts, what a signal's Python handler raises (Ctrl-C: KeyboardInterrupt) waits:
+the operation is asked to end, and the exception is raised when the session is in order.  Whatever
+else an operation raises, at whatever line, leaves nothing half done: see `jitkernel.rollback`.
+Start from `operation`.
+"""
+
+from __future__ import annotations
+
+# The half of `signal` that is in C: the other makes enums of what it is given, and takes ten times
+# as long.
+import _signal  # type: ignore[import-not-found]
+import signal
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from jitkernel.errors import JitError
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+
+__all__ = ["Cleanups", "Signals", "operation"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="Core")
+
+#: Signals whose Python handlers programs use to get out of a call.
+_HELD = tuple(
+    int(s)
+    for s in (
+        signal.SIGINT, signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,
+        signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF,
+    )
+)  # fmt: skip
+_main = threading.main_thread().ident
+
+
+class Signals:
+    """Handlers of signals run at once, what they raise is held back between `hold` and `release`.
+
+    `stop` is called when one has raised; while not `active`, handlers are not held back.  Only
+    Python's main thread runs handlers: on any other nothing is done.
+    """
+
+    def __init__(self, stop: Callable[[], object], active: Callable[[], bool]):
+        self._stop, self.active = stop, active
+        self._before: dict[int, Any] = {}
+        self._raised: BaseException | None = None
+
+    def hold(self) -> None:
+        """From now on."""
+        if threading.get_ident() != _main:
+            return
+        for number in _HELD:
+            handler = _signal.getsignal(number)
+            if callable(handler) and not self._is_held(handler):
+                self._before[number] = handler
+                _signal.signal(number, self._handle)
+
+    def _is_held(self, handler: Any) -> bool:
+        owner = getattr(handler, "__self__", None)
+        return isinstance(owner, Signals) and (owner is self or owner.active())
+
+    def release(self) -> None:
+        """Until now; raises what a handler has raised meanwhile."""
+        if self._before and threading.get_ident() == _main:
+            while self._before:
+                number = next(iter(self._before))
+                # Unless the program has another handler by now.
+                if getattr(_signal.getsignal(number), "__self__", None) is self:
+                    _signal.signal(number, self._before[number])
+                del self._before[number]
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+
+    def _handle(self, number: int, frame: Any) -> None:
+        handler = self._before.get(number, signal.default_int_handler)
+        if not self.active():
+            handler(number, frame)
+            return
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            self._raised = self._raised or error
+            self._stop()
+
+
+class Cleanups:
+    """What is still to be done when an operation ends, however it ends.
+
+    `add` says what, `done` does it: at the end of the block that needs it, or of the operation
+    where that block was left in the middle of its end.  A step may be called twice.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Callable[[], object]] = []
+
+    def add(self, step: Callable[[], object]) -> Callable[[], object]:
+        """Do this in the end."""
+        self._steps.append(step)
+        return step
+
+    def done(self, step: Callable[[], object]) -> None:
+        """Do this now, and not again."""
+        step()
+        if step in self._steps:
+            self._steps.remove(step)
+
+    def finish(self) -> None:
+        """Do all that is left, the last first."""
+        while self._steps:
+            self._steps[-1]()
+            self._steps.pop()
+
+
+def operation(
+    *, atomic: bool = False, observed: bool = False
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Makes a function of a session one of its operations: others wait, an interrupt ends it.
+
+    `atomic`: where it raises, the program is as it was.  Otherwise it is made of atomic steps, and
+    those that were done stand.  `observed`: it runs code, and who looks on is told of its end.
+    Within another operation it is a part of that.
+    """
+
+    def decorate(
+        function: Callable[Concatenate[S, P], R],
+    ) -> Callable[Concatenate[S, P], R]:
+        def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
+            if not atomic:
+                return function(session, *arguments, **named)
+            with session.arena.rollback.atomic():
+                return function(session, *arguments, **named)
+
+        @wraps(function)
+        def run(session: S, *arguments: P.args, **named: P.kwargs) -> R:
+            with session.lock:
+                if session.engine.closed:
+                    raise JitError("this session is closed")
+                if session.operating:
+                    return step(session, *arguments, **named)
+                sink = session.sink
+                try:
+                    session.signals.hold()
+                    try:
+                        session.begin_operation()
+                        return step(session, *arguments, **named)
+                    except BaseException:
+                        session.restore_order()
+                        raise
+                    finally:
+                        session.end_operation(observed)
+                except BaseException:
+                    session.sink = sink
+                    session.restore_order()
+                    session.operating = False
+                    raise
+                finally:
+                    session.signals.release()
+
+        return run
+
+    return decorate
