@@ -99,7 +99,7 @@ class Engine:
         self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self.gone: list[str] = []  # far symbols that a new executor does not have
-        self._writing = False
+        self._writing = self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
         self.on_end: Callable[[], None] | None = None  # after each run
