@@ -26,6 +26,7 @@ CONSTRUCTOR = (
     "[{ i32, ptr, ptr } { i32 65535, ptr @ini, ptr null }]\n"
     "define void @ini() {\n  store i32 77, ptr @n\n  ret void\n}"
 )
+TYPED = "%pt = type { i8, i32 }\n@pt = global %pt { i8 1, i32 2 }"
 RETYPED = "define i64 @t(i64 %x) {\n  ret i64 %x\n}"
 
 #: What is done, and what before it.
@@ -37,6 +38,7 @@ OPERATIONS: dict[str, tuple[Callable[[Session], Any], ...]] = {
     "variables": (lambda s: s.run("@n = global i32 6\n@q = global i64 4", cell_id="b"),),
     "retype": (lambda s: s.run(RETYPED, options=CellOptions(retype=True)),),
     "missing": (lambda s: s.run(MISSING),),
+    "types": (lambda s: s.run(TYPED.replace("i8", "i16")), lambda s: s.run(TYPED)),
     "define what is missing": (
         lambda s: s.run(T.replace("@t", "@later")),
         lambda s: s.run(MISSING),
