@@ -62,7 +62,10 @@ def test_numbered_names_are_not_taken_for_renamed_ones() -> None:
     with CompilerPool(spare=False) as pool:
         for _ in range(3):
             summary = pool.compile(Request(source, context="shared")).summary
-            assert summary.types == {"t.0": "{ i16 }"} and summary.variables[0].type == "%t.0"
+            assert (
+                summary.types == {"t": "{ i8 }", "t.0": "{ i16 }"}
+                and summary.variables[0].type == "%t.0"
+            )
 
 
 def test_an_error_leaves_every_context_usable() -> None:

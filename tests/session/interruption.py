@@ -90,10 +90,13 @@ def state(s: Session) -> dict[str, Any]:
     }  # fmt: skip
     found["names"] = dict(program.by_id), dict(program.types), dict(program.declared)
     found["groups"] = {g: i.cell for g, i in linker.groups.items()}, sorted(linker.copies)
-    found["history"] = [
-        (c.title, c.added and c.added.number, [r.cell.number for r in c.removed], dict(c.pages))
-        for c in s.history
-    ], s.history.undone
+    found["history"] = (
+        [
+            (c.title, c.added and c.added.number, [r.cell.number for r in c.removed], dict(c.pages))
+            for c in s.history
+        ],
+        s.history.undone,
+    )
     found["results"] = {number: value.data for number, value in s.results.items()}
     found["away"] = linker.code, linker.shelf.size, arena.retained
     found["sources"] = [n for n in program.cells if s.store.get(n) is None]

@@ -274,7 +274,7 @@ def test_the_right_triple_and_another_layout_are_accepted(s):
         + SQ
         + "\n@sq(3)"
     )
-    assert r.value == 9 and any("datalayout" in n for n in r.notes)
+    assert r.value == 9 and any("data layout" in n for n in r.notes)
 
 
 def test_a_megabyte_of_text(s):

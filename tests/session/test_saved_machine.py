@@ -28,7 +28,7 @@ def contents(db: sqlite3.Connection) -> dict[str, Any]:
     for number, body, data in db.execute("select id, body, bytes from cells"):
         row = json.loads(body)
         row[6][1:3] = []  # how long statements took, when it was last used: not worth a write
-        image = row[-1]
+        image = row[8]
         if image is not None:
             refs = image[7]
             end = len(data)

@@ -6,6 +6,7 @@ import contextlib
 import random
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -132,7 +133,7 @@ def _tear(name: str, stride: int, by_signal: bool, seed: int) -> int:
     try:
         before = state(s)
         while True:
-            where, error = torn(lambda: operation(s), line, by_signal)
+            where, error = torn(partial(operation, s), line, by_signal)
             if not where:
                 break
             times += 1
