@@ -44,6 +44,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+_open: set[Rollback] = set()  # those with an open block, on whichever thread: mostly none
 _GONE = object()  # what an attribute or a key held that was not there
 _put = object.__setattr__
 #: Gives a new record an attribute without a note: nobody knows the record yet.
@@ -52,8 +53,7 @@ set_first = object.__setattr__
 
 def note(back: Callable[..., object], *arguments: Any) -> None:
     """What is done next is taken back by this call.  It may be made twice, and before the step."""
-    log = _thread.log
-    if log is not None:
+    if _open and (log := _thread.log) is not None:
         log.append((back, *arguments))
 
 
@@ -81,8 +81,7 @@ class Recorded:
     __slots__ = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        log = _thread.log
-        if log is not None:
+        if _open and (log := _thread.log) is not None:
             log.append((_attribute_back, self, name, getattr(self, name, _GONE)))
         _put(self, name, value)
 
@@ -269,6 +268,7 @@ class Rollback:
         if _thread.owner is not self:
             if self.open:
                 self.recover()  # an earlier block was torn out of its end
+            _open.add(self)
             self._before = (_thread.log, _thread.owner)
             _thread.owner, _thread.log = self, self._log
         self._depth += 1
@@ -288,6 +288,7 @@ class Rollback:
         """No block is open any more; what was noted is of no use from here on."""
         if _thread.owner is self:
             _thread.log, _thread.owner = self._before
+        _open.discard(self)
         self._log.clear()
         self._depth = 0
 

@@ -14,6 +14,7 @@ from jitkernel.linker.binding import Target
 from jitkernel.linker.symbols import Symbol
 from jitkernel.linker.unwind import pad, split
 from jitkernel.linker.x86_64 import TABLE
+from jitkernel.rollback import set_first
 
 if TYPE_CHECKING:
     from jitkernel.linker.placing import Placing
@@ -60,7 +61,7 @@ def place_frames(placing: Placing, section: int) -> None:
         return
     extent = unwind.reserve(size)
     if image.unwind is None:
-        image.unwind = extent
+        set_first(image, "unwind", extent)
     else:
         image.extra += (extent,)
     address, base, view = extent[1], placing.base, placing.view

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.elf import constants as c
@@ -15,6 +16,7 @@ from jitkernel.linker.image import SITE
 from jitkernel.linker.symbols import Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX
 from jitkernel.printable import written
+from jitkernel.rollback import set_first
 
 if TYPE_CHECKING:
     from jitkernel.linker.placing import Placing
@@ -48,7 +50,8 @@ def drop_groups(placing: Placing, takeover: frozenset[str]) -> frozenset[int]:
             copies.append(name)
         else:
             provided.append(name)
-    image.groups, image.copies = tuple(provided), tuple(copies)
+    set_first(image, "groups", tuple(provided))
+    set_first(image, "copies", tuple(copies))
     placing.forced = frozenset(forced)
     return frozenset(dropped)
 
@@ -104,8 +107,10 @@ def define(placing: Placing) -> None:
             continue
         else:
             raise LinkError(f"{written(name)} lies in section {section:#x}, which is not known")
+        put: Callable[[Symbol, str, object], None] = setattr
         if symbol is None:
-            symbol = symbols[name] = Symbol(name)
+            symbol, put = Symbol(name), set_first  # what fails leaves no trace of a new symbol
+            symbols[name] = symbol
             placing.new.add(symbol)
         else:
             if (
@@ -117,15 +122,16 @@ def define(placing: Placing) -> None:
                 targets[index] = symbol
                 continue
             placing.saved.append((symbol, symbol.definition))
-        if elf_type == c.STT_FUNC or (elf_type == c.STT_NOTYPE and zone == "text"):
-            symbol.kind = FUNCTION
-        else:
-            symbol.kind = DATA
-        symbol.state, symbol.address, symbol.size = state, address, size
-        symbol.image, symbol.why = image, ""
+        code = elf_type == c.STT_FUNC or (elf_type == c.STT_NOTYPE and zone == "text")
+        put(symbol, "kind", FUNCTION if code else DATA)
+        put(symbol, "state", state)
+        put(symbol, "address", address)
+        put(symbol, "size", size)
+        put(symbol, "image", image)
+        put(symbol, "why", "")
         targets[index] = symbol
         exports.append((symbol, address, size))
-    image.exports = tuple(exports)
+    set_first(image, "_exports", tuple(exports))
 
 
 def resolve(placing: Placing) -> None:

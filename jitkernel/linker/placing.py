@@ -33,7 +33,7 @@ from jitkernel.linker.x86_64 import (
     REX_GOTPCRELX,
     TABLE,
 )
-from jitkernel.rollback import RecordedDict
+from jitkernel.rollback import RecordedDict, set_first
 
 if TYPE_CHECKING:
     from jitkernel.linker.linker import Linker
@@ -147,9 +147,9 @@ class Placing:
             else:
                 block.holders += 1
             if zone == "rodata":
-                image.rodata = block
+                set_first(image, "rodata", block)
             else:
-                image.data = block
+                set_first(image, "data", block)
             starts[zone] = block.extent[1]
 
     def _reserve_text(self, size: int, align: int) -> Extent:
@@ -260,7 +260,7 @@ class Placing:
             place_frames(self, index)
         image, uses = self.image, self.uses
         if uses:
-            image.refs = tuple(uses)
+            set_first(image, "refs", tuple(uses))
             for symbol, packed in uses.items():
                 if symbol.users is None:
                     symbol.users = RecordedDict({image: bytes(packed)})

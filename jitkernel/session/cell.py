@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.linker.image import appended
 from jitkernel.printable import written
-from jitkernel.rollback import Recorded, RecordedList
+from jitkernel.rollback import Recorded, RecordedList, set_first
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
@@ -60,22 +60,38 @@ class Cell(Recorded):
         "used",
     )
 
+    number: int
+    cell_id: str | None
+    options: str
+    image: Image | None
+    state: CellState
+    strings: tuple[Block, ...]
+    _extras: Sequence[tuple[str, int, int, Block]]
+    libraries: tuple[tuple[str, Signature], ...]
+    times: tuple[int, ...]
+    types: tuple[str, ...]
+    cached: bool
+    ran: int
+    used: int
+    kept: bool
+    stays: str | None
+
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
-        self.number = number
-        self.cell_id = cell_id
-        self.options = options
-        self.image: Image | None = None
-        self.state = CellState.LIVE
-        self.strings: tuple[Block, ...] = ()
-        self._extras: Sequence[tuple[str, int, int, Block]] = ()
-        self.libraries: tuple[tuple[str, Signature], ...] = ()
-        self.times: tuple[int, ...] = ()
-        self.types: tuple[str, ...] = ()
-        self.cached = False
-        self.ran = 0
-        self.used = 0
-        self.kept = False
-        self.stays: str | None = None
+        set_first(self, "number", number)
+        set_first(self, "cell_id", cell_id)
+        set_first(self, "options", options)
+        set_first(self, "image", None)
+        set_first(self, "state", CellState.LIVE)
+        set_first(self, "strings", ())
+        set_first(self, "_extras", ())
+        set_first(self, "libraries", ())
+        set_first(self, "times", ())
+        set_first(self, "types", ())
+        set_first(self, "cached", False)
+        set_first(self, "ran", 0)
+        set_first(self, "used", 0)
+        set_first(self, "kept", False)
+        set_first(self, "stays", None)
 
     @property
     def extras(self) -> tuple[tuple[str, int, int, Block], ...]:

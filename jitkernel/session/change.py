@@ -20,7 +20,7 @@ from jitkernel.session.results import Values
 __all__ = ["Change", "Effects", "Removed", "title"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Removed(Recorded):
     """A cell that left memory, with what is needed to bring it back at the same addresses.
 
@@ -54,7 +54,7 @@ class Effects(Recorded):
     destroyed: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Change(Recorded):
     """What one run or eviction did to the program, so that it can be taken back.
 

@@ -65,11 +65,22 @@ class Definer(Relay):
         wanted = session.number + 1
         number = number if number is not None and number >= wanted else wanted
         self.cell = Cell(number, cell_id, self.options.words)
-        self.change = Change("")
+        self._change: Change | None = None
         self.running: tuple[Image, Request, Record] | None = None
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
+
+    @property
+    def change(self) -> Change:
+        """What this does to the program; not kept where it is no run."""
+        if self._change is None:
+            self._change = Change("")
+        return self._change
+
+    @change.setter
+    def change(self, change: Change) -> None:
+        self._change = change
 
     @contextlib.contextmanager
     def changing(self, title: str) -> Iterator[None]:
