@@ -220,7 +220,7 @@ def lookup(names: list[bytes]) -> list[int]:
 def serve_rare(message: bytes) -> None:
     """What the native loop leaves to Python: one request, one answer."""
     op, seq, *_ = HEAD.unpack_from(message)
-    parts = message[HEAD.size :].split(b"\0") if len(message) > HEAD.size else []
+    parts = message[HEAD.size :].split(b"\0")
     try:
         if op == LOOKUP:
             found = lookup(parts)

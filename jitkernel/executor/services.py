@@ -57,6 +57,8 @@ class Services:
     def library(self, path: str) -> None:
         """Load a shared library for all to see; raises OSError with the loader's words, and
         UsageError for what is no file: the loader would wait for one who writes to a pipe."""
+        if not path:
+            raise OSError(errno.EINVAL, "a library has a name, such as libm.so.6")
         path = os.path.abspath(path) if "/" in path else path
         if "/" in path and os.path.exists(path):
             refuse_irregular(path)

@@ -371,7 +371,9 @@ class Session(Core):
 
         Raises JitError with the loader's words.
         """
-        with refused(f"{path} cannot be loaded"):
+        named = "/" in path or ".so" in path
+        hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
+        with refused(f"{path or 'a library'} cannot be loaded{hint}"):
             self.engine.executor.library(path)
         return [s.name for s in self.program.linker.retry_missing()]
 

@@ -65,9 +65,14 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
         )
         for symbol in chosen[:ROWS]
     ]
-    note = _count(len(chosen), "symbol", "symbols") if chosen else "Nothing is defined yet."
+    note = _count(len(chosen), "symbol", "symbols") if chosen else nothing(pattern) + "."
     columns = ("name", "kind", "type", "#bytes", "#cell", "used by cells", "address")
     return table("Symbols", columns, rows, note)
+
+
+def nothing(pattern: str | None) -> str:
+    """What there is to say where no symbol was found."""
+    return f"No symbol matches {pattern}" if pattern else "Nothing is defined yet"
 
 
 def symbol_names(session: Session, pattern: str | None = None) -> list[str]:

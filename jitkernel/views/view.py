@@ -117,7 +117,7 @@ def _table_html(
     return "".join(parts)
 
 
-_SHORT = 75  # letters that a narrow page has room for
+_SHORT = 85  # letters that a narrow page has room for
 _RIGHT = ' align="right" style="white-space:nowrap"'
 
 

@@ -284,6 +284,20 @@ def test_lookup(lab: Lab) -> None:
     assert lab.executor.lookup(many) == [0] * 5000 + [puts]
 
 
+def test_empty_names(fresh: Lab) -> None:
+    """They are nobody's, and end nothing."""
+    assert fresh.square(2) == 4
+    pid = fresh.executor.pid
+    assert fresh.executor.lookup([""]) == [0]
+    with pytest.raises(OSError, match="has a name"):
+        fresh.executor.library("")
+    with pytest.raises(OSError):
+        fresh.executor.chdir("")
+    with pytest.raises(OSError):
+        fresh.executor.setenv("", "x")
+    assert fresh.executor.pid == pid and fresh.square(3) == 9
+
+
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc to make a shared library")
 def test_library(fresh: Lab, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no_such"):

@@ -119,7 +119,9 @@ def test_evict_is_refused_naming_the_users(kernel: Kernel) -> None:
     kernel.ok(SQ)
     assert kernel.result("@twice(3)") == "i32 9"
     kernel.ok("%evict @sq --cascade")
-    assert "nothing is defined" in kernel.ok("%who")
+    assert "Nothing is defined" in kernel.ok("%who")
+    assert "No symbol matches zz" in kernel.ok("%who zz")
+    assert "No symbol matches zz" in kernel.ok("%symbols zz")
 
 
 def test_undo(kernel: Kernel) -> None:
@@ -238,6 +240,28 @@ def test_libraries(kernel: Kernel) -> None:
     assert "is loaded" in kernel.ok("%lib libm.so.6")
     assert "%lib here" in kernel.ok("%load libm.so.6")
     assert "cannot be loaded" in kernel.fails("%lib libno_such_thing.so")
+    assert "libm.so.6" in kernel.fails("%lib m")
+
+
+def test_names_that_are_typed_as_magics(kernel: Kernel) -> None:
+    kernel.ok("@tally = i64 5")
+    assert "`@tally` shows it" in kernel.fails("%tally")
+    assert "what is 'tally' for" in kernel.fails("%%timeit tally\n@abs(1)")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("Compiler.opt_level=two", "a whole number from 0 to 3, not 'two'"),
+        ("Compiler.opt_level=9", "a whole number from 0 to 3, not '9'"),
+        ("Executor.cell_timeout=-1", "a number, at least 0, not '-1'"),
+        ("JITKernel.asm_syntax=gas", "one of intel, att, not 'gas'"),
+        ("JITKernel.status_line=7", "True or False, not '7'"),
+        ("Session.budget=lots", "Session.budget: 'lots' is no size"),
+    ],
+)
+def test_what_a_setting_takes(kernel: Kernel, setting: str, words: str) -> None:
+    assert words in kernel.fails(f"%config {setting}")
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc makes the object")

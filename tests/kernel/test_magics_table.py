@@ -84,6 +84,11 @@ def test_parsing(name: str, line: str, expected: dict) -> None:
         ("timeit", "-n", "-n needs a value"),
         ("run", "'a", "no closing '"),
         ("evict", "--cascade=yes @f", "takes no value"),
+        ("timeit", "-n -5 @f()", "-n is at least 0, not -5"),
+        ("timeit", f"-n {1 << 63} @f()", "-n is at most 9,223,372,036,854,775,807"),
+        ("timeit", "-r -1 @f()", "-r is at least 1, not -1"),
+        ("timeit", "-r 0 @f()", "-r is at least 1, not 0"),
+        *((name, '""', "is empty") for name in ("lib", "link", "run", "save", "keep", "hibernate")),
     ],
 )
 def test_wrong_arguments(name: str, line: str, words: str) -> None:
@@ -123,6 +128,8 @@ def test_a_range_backwards() -> None:
         ("cells", "cell", "write %cells"),
         ("python", "cell", "Python"),
         ("zzzzzz", "line", "%help lists"),
+        ("ASM", "line", "did you mean %asm?"),
+        ("ls", "line", "!ls"),
     ],
 )
 def test_unknown_magics_name_what_to_use(name: str, form: str, words: str) -> None:

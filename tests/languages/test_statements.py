@@ -217,11 +217,27 @@ def test_what_cannot_be_split(source, message, place, incomplete):
     found.render().encode()  # whatever the cell held, the message is text
 
 
-def test_every_bad_line_is_named_up_to_ten():
+def test_every_bad_line_is_named_up_to_five():
     with pytest.raises(CompileError) as caught:
         split("sq(1)\n@ok()\nsq(2)\n" + "bad line\n" * 20)
     assert [d.line for d in caught.value.diagnostics[:3]] == [1, 3, 4]
-    assert len(caught.value.diagnostics) == 10
+    assert len(caught.value.diagnostics) == 5
+
+
+def test_of_a_program_in_c_one_line_is_told():
+    program = (
+        "#include <stdio.h>\n\nint sq(int x) {\n    return x * x;\n}\n\nint main(void) {\n"
+        + ('    for (int i = 0; i < 9; i++)\n        printf("%d\\n", sq(i));\n    return 0;\n}')
+    )
+    for source in (program, program.partition("\n\n")[2], "@ok()\nif (x) {\n  y();\n}"):
+        with pytest.raises(CompileError) as caught:
+            split(source)
+        (found,) = caught.value.diagnostics
+        assert "clang makes it" in found.hint and found.source.split()[0] in (
+            "#include",
+            "int",
+            "if",
+        )
 
 
 def test_megabytes_are_split_in_linear_time():

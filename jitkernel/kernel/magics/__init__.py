@@ -60,6 +60,9 @@ BY_NAME: dict[str, Magic] = {
     name: magic for magic in MAGICS for name in (magic.name, *magic.aliases)
 }
 
+#: What people type with a % elsewhere, and the shell does.
+_SHELL = frozenset("ls ll cat cp mv rm mkdir rmdir man less more head tail grep gcc clang".split())
+
 _CELL_HEAD = re.compile(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
 
 
@@ -83,8 +86,10 @@ def find(name: str, form: str) -> Magic:
         there = f"; there are {', '.join(_cell_magics())}" if form == "cell" else ""
         if name in HABITS:
             raise UsageError(f"{marks}{name} is not here: {HABITS[name]}{there}")
-        near = difflib.get_close_matches(name, BY_NAME, 1)
+        near = difflib.get_close_matches(name.lower(), BY_NAME, 1)
         words = f"; did you mean {marks}{near[0]}?" if near else ""
+        if form == "line" and name in _SHELL:
+            words = f"; a shell command is !{name}"
         words = words or there or "; %help lists what there is"
         raise UsageError(f"there is no magic {marks}{name}{words}")
     if magic.form == form or magic.form == "both":
@@ -129,6 +134,11 @@ def run_line_magic(frontend: Frontend, name: str, line: str, within: bool = Fals
         raise UsageError(
             f"%{name} was a value of an instruction block and ended with it. A cell shows its last "
             f"instruction's value by itself; it is `_` in the next cell, and `@{name} = _` keeps it"
+        )
+    if name not in BY_NAME and name not in HABITS and name in frontend.session.symbols:
+        raise UsageError(
+            f"there is no magic %{name}; @{name} is a symbol: `@{name}` shows it, `@{name}(...)`"
+            " calls it"
         )
     magic = find(name.rstrip("?"), "line")
     if magic.alone and within:

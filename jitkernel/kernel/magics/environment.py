@@ -85,9 +85,27 @@ def _set(frontend: Frontend, name: str, value: str) -> None:
     try:
         frontend.configure(name, trait.from_string(value))
     except (TraitError, ValueError) as error:
-        raise UsageError(f"{name}: {error}") from None
+        raise UsageError(_refused(name, trait, value, str(error))) from None
     when = "" if trait.metadata["effect"] == "now" else " from the next cell on"
     frontend.print(f"{name} = {getattr(owner, trait.name)!r}{when}")
+
+
+def _refused(name: str, trait: Any, value: str, words: str) -> str:
+    """What a setting takes, in place of traitlets' words about traits and instances."""
+    from traitlets import Bool, Enum, Float, Integer
+
+    if isinstance(trait, Enum):
+        return f"{name} is one of {', '.join(map(str, trait.values or ()))}, not {value!r}"
+    if isinstance(trait, Bool):
+        return f"{name} is True or False, not {value!r}"
+    if isinstance(trait, Integer | Float):
+        kind = "a whole number" if isinstance(trait, Integer) else "a number"
+        least, most = trait.min, trait.max
+        bounds = f", at least {least:g}" if least is not None else ""
+        if least is not None and most not in (None, float("inf")):
+            bounds = f" from {least:g} to {most:g}"
+        return f"{name} takes {kind}{bounds}, not {value!r}"
+    return f"{name}: {words.removeprefix(f'{trait.name}: ')}"
 
 
 def cd(frontend: Frontend, arguments: Any) -> None:

@@ -56,7 +56,7 @@ def who(frontend: Frontend, arguments: Any) -> None:
 
     names = tables.symbol_names(frontend.session, arguments.pattern)
     lines = textwrap.wrap("  ".join(names), 74, break_long_words=False, break_on_hyphens=False)
-    frontend.print("\n".join(lines) if names else "nothing is defined yet")
+    frontend.print("\n".join(lines) if names else tables.nothing(arguments.pattern))
 
 
 def evict(frontend: Frontend, arguments: Any) -> None:

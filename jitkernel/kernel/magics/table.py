@@ -33,7 +33,7 @@ class Argument:
     """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
 
     `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
-    none, "rest" the remaining text exactly as it was typed.
+    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number.
     """
 
     words: str
@@ -43,6 +43,8 @@ class Argument:
     default: Any = None
     choices: tuple[str, ...] = ()
     completes: Completes = ""
+    least: int | None = None
+    most: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,6 +102,8 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
         if not pending:
             raise UsageError(f"%{magic.name}: what is {word!r} for?\n{usage(magic)}")
         argument = pending[0]
+        if not word:
+            raise UsageError(f"%{magic.name}: {argument.words.upper()} is empty\n{usage(magic)}")
         if argument.take == "*":
             values[argument.dest] = [*values[argument.dest], _convert(magic, argument, word)]
         else:
@@ -175,12 +179,17 @@ def _convert(magic: Magic, argument: Argument, value: str) -> Any:
     if argument.choices and value not in argument.choices:
         known = ", ".join(argument.choices)
         raise UsageError(f"%{magic.name}: {argument.names[-1]} is one of {known}, not {value!r}")
+    name = argument.names[-1]
     try:
-        return argument.type(value)
+        found = argument.type(value)
     except (ValueError, OverflowError):
         kind = "whole number" if argument.type is int else "number"
-        name = argument.names[-1]
         raise UsageError(f"%{magic.name}: {name} takes a {kind}, not {value!r}") from None
+    if argument.least is not None and found < argument.least:
+        raise UsageError(f"%{magic.name}: {name} is at least {argument.least}, not {value}")
+    if argument.most is not None and found > argument.most:
+        raise UsageError(f"%{magic.name}: {name} is at most {argument.most:,}, not {value}")
+    return found
 
 
 def usage(magic: Magic) -> str:

@@ -34,6 +34,10 @@ def time(frontend: Frontend, arguments: Any) -> Any:
 
 def timeit(frontend: Frontend, arguments: Any) -> Any:
     body = getattr(arguments, "body", None)
+    if body is not None and arguments.code:
+        raise UsageError(
+            f"%%timeit: what is {arguments.code!r} for? The call to time stands in the lines below"
+        )
     code = (
         arguments.code
         if body is None
@@ -78,9 +82,14 @@ MAGICS = (
         timeit,
         (
             Argument(
-                "-n", "calls per run; without it, as many as make a run worth timing", "", int
+                "-n",
+                "calls per run; without it, as many as make a run worth timing",
+                "",
+                int,
+                least=0,
+                most=(1 << 63) - 1,
             ),
-            Argument("-r", "runs (7)", "", int),
+            Argument("-r", "runs (7)", "", int, least=1),
             Argument("-q --quiet", "print nothing", "flag"),
             _CODE,
         ),

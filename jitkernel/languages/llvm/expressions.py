@@ -283,7 +283,16 @@ class _Parser:
         at = self.at
         found = self.match(_WORD)
         if not found:
-            raise self.fail(f"'{self.source[at : min(self.stop, at + 20)].strip()}' is no value")
+            text = self.source[at : min(self.stop, at + 20)]
+            text = re.split(r"[\s,)\]}]", text, maxsplit=1)[0] or text.strip()
+            hint = ""
+            if text[:1] in ("'", "‘", "’", "“", "”"):
+                hint = 'strings stand in "..."; a character is its number, as 65 for A'
+            elif re.match(r"&@?\w", text):
+                hint = f"@{text.lstrip('&@')} is the address already; a value is `load @name`"
+            elif text[:1] == "*":
+                hint = "`load @name` is the value of a global"
+            raise self.fail(f"'{text}' is no value", hint)
         word = found[0]
         if word in _WORDS:
             return Word(word, type, start)

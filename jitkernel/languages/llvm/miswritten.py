@@ -159,6 +159,70 @@ def _string(m: re.Match[str], cell: _Cell) -> str:
     )
 
 
+def _bare_return(m: re.Match[str], cell: _Cell) -> str:
+    return f"write `ret {cell.type_of(m[1])} {m[1]}`"
+
+
+def _operator(m: re.Match[str], cell: _Cell) -> str:
+    """`%y = %x + 1`, as other languages have it."""
+    result, one, operator, other = m[1], m[2], m[3], m[4]
+    named = one if one[0] in "%@" else other
+    type = cell.type_of(named)
+    words = _OPERATORS[operator]
+    word = words[1] if type in ("half", "bfloat", "float", "double") else words[0]
+    if "@" in (one[0], other[0]):
+        return f"load the value first; then `{result} = {word} {type} ...` computes with it"
+    return f"an instruction does that: `{result} = {word} {type} {one}, {other}`"
+
+
+def _bare_operands(m: re.Match[str], cell: _Cell) -> str:
+    opcode, one, rest = m[1], m[2], m[3]
+    return f"the operands' type comes first: `{opcode} {cell.type_of(one)} {one}, {rest}`"
+
+
+def _dereference(m: re.Match[str], cell: _Cell) -> str:
+    return f"memory is read by a load: `{m[1]} = load i32, ptr {m[2]}`"
+
+
+def _constant(m: re.Match[str], cell: _Cell) -> str:
+    type = cell.type_of(m[2])
+    return (
+        "a %name is what an instruction gives; a constant is written where it is used, and "
+        f"`@{m[1][1:]} = {'i64' if type == 'i32' else type} {m[2]}` makes a variable"
+    )
+
+
+def _condition(m: re.Match[str], cell: _Cell) -> str:
+    return (
+        "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "
+        "`br i1 %c, label %then, label %else`"
+    )
+
+
+def _bare_type(m: re.Match[str], cell: _Cell) -> str:
+    return f"a named type is written `{m[1]} = type {m[2]}`"
+
+
+def _bare_text(m: re.Match[str], cell: _Cell) -> str:
+    text = m[2].removesuffix("\\00")
+    size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
+    return f'text is an array of bytes: `{m[1]} [{size} x i8] c"{text}\\00"`'
+
+
+def _bare_elements(m: re.Match[str], cell: _Cell) -> str:
+    elements = [e.strip() for e in m[2].split(",")]
+    typed = ", ".join(f"{m[1]} {e}" for e in elements[:3])
+    return f"each element has its type in front: `[{typed}{', ...' if len(elements) > 3 else ''}]`"
+
+
+_OPERATORS = {
+    "+": ("add", "fadd"), "-": ("sub", "fsub"), "*": ("mul", "fmul"), "/": ("sdiv", "fdiv"),
+    "%": ("srem", "frem"), "<<": ("shl", "shl"), ">>": ("ashr", "ashr"), "&": ("and", "and"),
+    "|": ("or", "or"), "^": ("xor", "xor"), "<": ("icmp slt", "fcmp olt"),
+    "<=": ("icmp sle", "fcmp ole"), ">": ("icmp sgt", "fcmp ogt"), ">=": ("icmp sge", "fcmp oge"),
+    "==": ("icmp eq", "fcmp oeq"), "!=": ("icmp ne", "fcmp une"),
+}  # fmt: skip
+_BINARY = r"add|sub|mul|sdiv|udiv|srem|urem|shl|lshr|ashr|and|or|xor|fadd|fsub|fmul|fdiv|frem"
 _R = rf"(?:%{_N}\s*=\s*)?"
 _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Cell], str]], ...] = tuple(
     (re.compile(pattern), rule)
@@ -168,10 +232,23 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Cell], str]], ...
         (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
         (rf"{_R}(icmp|fcmp)\s+({_T}\s+.+)$", _bare_compare),
         (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{_N})$", _store),
-        (rf"(%{_N}\s*=\s*)?load\s+({_T}\s*\*?\s*)?([%@]{_N})$", _load),
+        (rf"(%{_N}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{_N})$", _load),
         (r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(", _head),
         (rf"define\b[^@]*@{_N}\s*\((.*)", _parameters),
         (r"ret$", _return),
+        (rf"ret\s+([%@]{_N})$", _bare_return),
+        (rf"(%{_N})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
+        (rf"{_R}({_BINARY})\s+(%{_N})\s*,\s*(.+)$", _bare_operands),
+        (rf"(%{_N})\s*=\s*\*\s*(%{_N})$", _dereference),
+        (rf"(%{_N})\s*=\s*([-+]?[\d.]+)$", _constant),
+        (r"(?:if|while|for)\b\s*\(", _condition),
+        (rf"(%{_N})\s*=\s*({{.*}})$", _bare_type),
+        (rf'(@{_N}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"', _bare_text),
+        (
+            rf"@{_N}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
+            r"\s*\[\s*([-+\d][^\]]*)\]",
+            _bare_elements,
+        ),
         (rf"{_R}(\w+)\s+(?:(?:nuw|nsw|exact|fast)\s+)*({_T})\s+(.+)$", _arithmetic),
         (rf'{_R}call\b[^@]*@({_N})\s*\([^"]*"([^"]*)"', _string),
     )

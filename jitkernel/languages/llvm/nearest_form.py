@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from jitkernel.errors import Diagnostic
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
 
-__all__ = ["nearest_form"]
+__all__ = ["most_telling", "nearest_form"]
 
 _CALL = re.compile(r"([A-Za-z_$.][\w$.]*)\s*\(")
 _SET = re.compile(r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?")
@@ -20,8 +22,28 @@ _VALUE = re.compile(
 _WHOLE = re.compile(r"[-+]?\d+")
 _SUM = re.compile(r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)")
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "sdiv", "%": "srem"}
+_INCLUDE = re.compile(r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b")
+_CONTROL = re.compile(
+    r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)"
+)
+_SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
+_NOT_C = (
+    "this cell holds LLVM IR; functions begin with `define`. Of C in a file, clang makes it: "
+    "`!clang -O1 -S -emit-llvm x.c -o x.ll`, `%run x.ll`"
+)
 _HELP = frozenset(("?", "help", "help()", "/help", ":help", "-h", "--help"))
 _PRINT = frozenset(("print", "println", "echo"))
+
+
+#: How many lines of a cell are complained of at once, at most.
+_MOST = 5
+
+
+def most_telling(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Of what is wrong with a cell, what its author should read: of a program in C one line."""
+    if foreign := [p for p in problems if p.hint.startswith(_NOT_C)]:
+        return foreign[:1]
+    return list(problems[:_MOST])
 
 
 def nearest_form(line: str) -> tuple[str, str]:
@@ -31,6 +53,11 @@ def nearest_form(line: str) -> tuple[str, str]:
     head = line[:1]
     if line in _HELP:
         return f"'{shown}' cannot be understood", "%help lists what there is"
+    if _INCLUDE.match(line):
+        return (
+            f"'{shown}' cannot be understood",
+            f'{_NOT_C}; common C functions need no header: `@puts("hello")`',
+        )
     if line.startswith(("//", "/*", "#")):
         return f"'{shown}' cannot be understood", "comments start with ;"
     if head == "%":
@@ -39,11 +66,15 @@ def nearest_form(line: str) -> tuple[str, str]:
         return _at(line, shown)
     if head in ")]}>":
         return f"'{head}' closes nothing", ""
+    if head in "“”„‘’":
+        return f"'{shown}' cannot be understood", f'{head} is no quote here: write "'
     if not line.isascii() and not head.isascii():
         return (
             f"'{shown}' cannot be understood",
             'names with other characters than letters, digits and $._- are quoted: @"é"',
         )
+    if _CONTROL.match(line):
+        return f"'{shown}' cannot be understood", _NOT_C
     call = _CALL.match(line)
     if call and call[1] in _PRINT:
         return f"'{shown}' cannot be understood", f"did you mean `@puts{shown[len(call[1]) :]}`?"
@@ -52,7 +83,7 @@ def nearest_form(line: str) -> tuple[str, str]:
     if _OTHER_LANGUAGE.match(line) and not _SET.match(line):
         return (
             f"'{shown}' cannot be understood",
-            "this cell holds LLVM IR; functions begin with `define`",
+            _NOT_C,
         )
     setting = _SET.match(line)
     if setting:
@@ -83,6 +114,8 @@ def nearest_form(line: str) -> tuple[str, str]:
                 f"'{word[0]}' is no instruction",
                 f"did you mean `{close}{line[word.end() :][:40]}`?",
             )
+        if line in _SHELL:
+            return f"'{shown}' cannot be understood", f"a shell command is `!{line}`"
         if word.end() == len(line):
             return f"'{shown}' cannot be understood", f"did you mean `@{shown}` or `%{shown}`?"
         return (
@@ -97,6 +130,8 @@ def nearest_form(line: str) -> tuple[str, str]:
 
 def _percent(line: str, shown: str) -> tuple[str, str]:
     if line == "%%":
+        return f"'{shown}' cannot be understood", "a cell magic is `%%name`; %lsmagic lists them"
+    if line.startswith("%%%"):
         return f"'{shown}' cannot be understood", "a cell magic is `%%name`; %lsmagic lists them"
     if line.startswith("%%"):
         return (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm.nearest_form import nearest_form
+from jitkernel.languages.llvm.nearest_form import most_telling, nearest_form
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
@@ -112,7 +112,7 @@ def split(source: str) -> tuple[Statement, ...]:
     """The statements of a normalised cell.  Raises CompileError for text that is none."""
     statements, problems = scan(source)
     if problems:
-        raise CompileError([p.diagnostic for p in problems[:_MOST_PROBLEMS]])
+        raise CompileError(most_telling([p.diagnostic for p in problems]))
     return statements
 
 
