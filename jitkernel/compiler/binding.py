@@ -111,6 +111,9 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "RunNewModulePassManager": (None, (_REF, _REF, _REF)),
     "DisposeNewModulePassManger": (None, (_REF,)),
     "CreateNewModulePassManager": (_REF, ()),
+    "PTOSetLoopInterleaving": (None, (_REF, c_bool)),
+    "PTOSetLoopUnrolling": (None, (_REF, c_bool)),
+    "PTOSetLoopVectorization": (None, (_REF, c_bool)),
     "PTOSetSLPVectorization": (None, (_REF, c_bool)),
     **{f"module_Add{name}Pass": (None, (_REF,)) for name in SINGLE.values()},
     # code
@@ -292,9 +295,13 @@ class Machine:
         with self._machine.target_data as data:
             self.layout = str(data)
         self._tuning = lib.CreatePipelineTuningOptions()
-        # As clang has it; loops are vectorised, interleaved and unrolled unless told otherwise.
-        lib.PTOSetSLPVectorization(self._tuning, opt_level >= 2)
+        self._tune(opt_level)
         self._pipeline: tuple[int, int] | None = None
+
+    def _tune(self, opt_level: int) -> None:
+        """What clang has of a pipeline: vectors and unrolled loops from -O2 on."""
+        for what in ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization"):
+            getattr(lib, f"PTOSet{what}")(self._tuning, opt_level >= 2)
 
     def prepare(self) -> None:
         """Build the next compile's pass pipeline now, while nobody waits for it."""
@@ -330,7 +337,7 @@ class Machine:
 
     def run_default(self, module: int) -> None:
         """Run the pipeline of -O3 with all that LLVM has, whatever this machine's level."""
-        lib.PTOSetSLPVectorization(self._tuning, True)
+        self._tune(3)
         builder = lib.CreatePassBuilder(self._reference, self._tuning)
         passes = lib.buildPerModuleDefaultPipeline(builder, 3)
         lib.RunNewModulePassManager(passes, module, builder)
