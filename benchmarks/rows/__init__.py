@@ -29,6 +29,7 @@ ROWS: tuple[Row, ...] = (
     Row("budget", "More code than may be in memory", "budget:under_budget"),
     Row("growth", "How time grows with what there is", "growth:growth"),
     Row("redefine", "Redefinition", "redefinition:callers"),
+    Row("pasted", "Pasted IR: a CPU that compilers write by default", "pasted:matmul"),
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),
     Row("start-kernel", "Start-up, kernel", "startup:kernel"),
