@@ -6,6 +6,7 @@ count.  A step's exponent is the slope of its logarithm over that of the size: 1
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import tempfile
@@ -55,11 +56,16 @@ def _figure(kind: str, step: str, sizes: list[int], times: list[float]) -> Figur
 
 
 def _measure(steps: Callable[[Session, int], Steps], n: int) -> dict[str, float]:
-    """Nanoseconds of processor time that each step takes."""
+    """Nanoseconds of processor time that each step takes.
+
+    Each begins with no garbage: when the collector next goes through all that lives depends on the
+    steps before, and a short step must not pay for theirs.  What a step itself leaves counts.
+    """
     found = {}
     with Session(spare=False, opt_level=0) as s:
         s.run("define void @warm() {\n  ret void\n}\n@warm()")
         for name, run in steps(s, n):
+            gc.collect()
             before = _spent(s)
             run()
             found[name] = _spent(s) - before
