@@ -286,11 +286,12 @@ class Rollback:
 
     def _leave(self) -> None:
         """No block is open any more; what was noted is of no use from here on."""
+        # One step, and the first: whatever comes after it, the block has ended.  What is written
+        # until a thread's log is set back is noted in a list that nobody will read.
+        self.__dict__.update(_log=[], _depth=0)
         if _thread.owner is self:
             _thread.log, _thread.owner = self._before
         _open.discard(self)
-        self._log.clear()
-        self._depth = 0
 
     def _take_back(self, mark: int) -> None:
         log = self._log
