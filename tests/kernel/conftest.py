@@ -178,6 +178,14 @@ class Kernel:
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 return found
 
+    def begun(self, identity: str, timeout: float = 60) -> None:
+        """Wait until a cell that was sent is being run."""
+        while True:
+            message = self.client.get_iopub_msg(timeout=timeout)
+            same = message["parent_header"].get("msg_id") == identity
+            if same and message["msg_type"] == "execute_input":
+                return
+
     def wait_output(self, identity: str, text: str, timeout: float = 30) -> None:
         """Wait until a running cell has printed `text`."""
         seen = ""

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.busy import strain
 from tests.kernel.conftest import Kernel
 
 SPIN = "spin_start:\n  br label %spin\nspin:\n  br label %spin"
@@ -58,6 +59,7 @@ def test_interrupt(kernel: Kernel, work: str, how) -> None:
     if stdin:
         kernel.client.get_stdin_msg(timeout=20)
     else:
+        kernel.begun(identity)
         time.sleep(0.4)
     start = time.monotonic()
     how(kernel)
@@ -66,15 +68,15 @@ def test_interrupt(kernel: Kernel, work: str, how) -> None:
     kernel.iopub_of(identity)
     assert reply["status"] == "error"
     assert reply["ename"] == "Interrupted"
-    assert taken < 3
+    assert taken < 3 or taken < 3 * strain()  # not after the grace period, and the next one
     assert kernel.result("@kept") == "i64 5"
 
 
 def test_an_interrupt_while_idle_is_harmless(kernel: Kernel) -> None:
     for how in (by_signal, by_message, by_signal):
         how(kernel)
+        time.sleep(0.2 * strain())  # nobody answers a signal; one that is late is for the cell
         assert kernel.result("@kept") == "i64 5"
-        time.sleep(0.05)
 
 
 def test_an_interrupt_before_the_work_began_counts(kernel: Kernel) -> None:
@@ -104,7 +106,8 @@ def test_cell_timeout(kernel: Kernel) -> None:
         text = kernel.fails(SPIN)
     finally:
         kernel.ok("%config Executor.cell_timeout=0")
-    assert time.monotonic() - start < 3
+    taken = time.monotonic() - start
+    assert taken < 3 or taken < 3 * strain()
     assert "cell_timeout" in text
 
 
@@ -124,6 +127,7 @@ def test_an_interrupt_that_meets_a_tail_call_ends_the_cell(kernel: Kernel, work:
     kernel.ok("@after = i32 0")
     first = kernel.start(TAILS[work])
     second = kernel.start("@kept = i32 9")
+    kernel.begun(first)
     time.sleep(0.5)
     by_signal(kernel)
     assert kernel.reply_to(first)["ename"] == "Interrupted"
@@ -135,6 +139,7 @@ def test_an_interrupt_that_meets_a_tail_call_ends_the_cell(kernel: Kernel, work:
 def test_cells_queued_behind_an_interrupted_one_are_aborted(kernel: Kernel) -> None:
     first = kernel.start(SPIN)
     second = kernel.start("@kept")
+    kernel.begun(first)
     time.sleep(0.3)
     by_signal(kernel)
     assert kernel.reply_to(first)["ename"] == "Interrupted"

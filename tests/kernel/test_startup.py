@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
+
+from tests.busy import strain
 
 CELLS = {
     "python3": "40 + 2",
     "jitkernel": "define i32 @f() {\n  ret i32 42\n}\n@f()",
 }
-BAR = 1.3
+BAR = 1.3  # of time, on a machine that does little else
+WORK = 2.1  # of processor time in all processes, on any
+QUIET = 1.25  # strain
 
 
-def first_result(name: str) -> float:
-    """Seconds, through jupyter_client."""
+def first_result(name: str, bytecode: Path) -> tuple[float, float]:
+    """Seconds, through jupyter_client; seconds of processor time in the kernel's processes.
+
+    Modules are compiled once, into the folder `bytecode`."""
+    import psutil
+
     manager = KernelManager(kernel_name=name)
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
-    manager.start_kernel()
+    manager.start_kernel(env=environment)
     client = manager.client()
     client.start_channels()
     try:
@@ -30,7 +42,13 @@ def first_result(name: str) -> float:
             CELLS[name], timeout=60, output_hook=lambda message: None
         )
         assert reply["content"]["status"] == "ok"
-        return time.perf_counter() - start
+        taken = time.perf_counter() - start
+        kernel = psutil.Process(manager.provisioner.pid)
+        used = 0.0
+        for process in [kernel, *kernel.children(recursive=True)]:
+            times = process.cpu_times()
+            used += times.user + times.system
+        return taken, used
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -48,8 +66,20 @@ def test_the_kernel_opens_its_sockets_before_it_imports_the_session() -> None:
 
 
 @pytest.mark.slow
-def test_start_to_first_result() -> None:
+def test_start_to_first_result(tmp_path: Path) -> None:
+    """Where others take processors away, what is done at once elsewhere is done in turns: then
+    only the work can be judged."""
     for name in CELLS:
-        first_result(name)  # compiles the .pyc files
-    ratios = [first_result("jitkernel") / first_result("python3") for _ in range(7)]
-    assert statistics.median(ratios) <= BAR, ratios
+        first_result(name, tmp_path)  # compiles the .pyc files
+    quiet: list[float] = []
+    work: list[float] = []
+    while len(quiet) < 7 and len(work) < 14:
+        before = strain()
+        (ours, used), (theirs, needed) = (
+            first_result(name, tmp_path) for name in ("jitkernel", "python3")
+        )
+        work.append(used / needed)
+        if max(before, strain()) <= QUIET:
+            quiet.append(ours / theirs)
+    assert statistics.median(work) <= WORK, work
+    assert len(quiet) < 3 or statistics.median(quiet) <= BAR, quiet

@@ -1,0 +1,39 @@
+"""What a measurement needs on a machine that does other things too.  Start from `strain`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["strain", "within"]
+
+_WORK = 0.03  # seconds of processor time
+_NAPS, _NAP = 5, 0.002
+
+
+def strain() -> float:
+    """How many times longer than on an idle machine things take just now; at least 1.
+
+    Both what computes and what sleeps and is to be woken are tried.  It takes 40 ms, or that many
+    times longer.
+    """
+    began, used = time.perf_counter(), time.thread_time()
+    while time.thread_time() - used < _WORK:
+        pass
+    computing = (time.perf_counter() - began) / _WORK
+    began = time.perf_counter()
+    for _ in range(_NAPS):
+        time.sleep(_NAP)
+    waking = (time.perf_counter() - began) / (_NAPS * (_NAP + 0.0005))
+    return max(1.0, computing, waking)
+
+
+def within(measure: Callable[[], float], bound: float, tries: int = 4) -> None:
+    """Check that a measurement is at most `bound`: one of some tries, for what else the machine
+    does can only spoil it."""
+    seen: list[float] = []
+    for _ in range(tries):
+        seen.append(measure())
+        if seen[-1] <= bound:
+            return
+    raise AssertionError(f"never at most {bound}: {', '.join(f'{s:.3g}' for s in seen)}")
