@@ -34,12 +34,15 @@ V = TypeVar("V")
 
 #: How a step is taken back: a function and what it is called with.
 Entry = tuple[Any, ...]
+#: Such steps one behind the other, each followed by its length: a tuple for each would have the
+#: garbage collector go through all that lives, again and again, in a long operation.
+Log = list[Any]
 
 
 class _Thread(threading.local):
     """The log of the block that is open on a thread, None where there is none."""
 
-    log: list[Entry] | None = None
+    log: Log | None = None
     owner: Rollback | None = None
 
 
@@ -54,7 +57,7 @@ set_first = object.__setattr__
 def note(back: Callable[..., object], *arguments: Any) -> None:
     """What is done next is taken back by this call.  It may be made twice, and before the step."""
     if _open and (log := _thread.log) is not None:
-        log.append((back, *arguments))
+        log += (back, *arguments, 1 + len(arguments))
 
 
 def recording() -> bool:
@@ -71,7 +74,7 @@ def later(do: Callable[..., object], *arguments: Any) -> None:
     if owner is None or log is None:
         do(*arguments)
     else:
-        log.append((_shorten, owner._later, len(owner._later)))
+        log += (_shorten, owner._later, len(owner._later), 3)
         owner._later.append((do, *arguments))
 
 
@@ -82,7 +85,7 @@ class Recorded:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if _open and (log := _thread.log) is not None:
-            log.append((_attribute_back, self, name, getattr(self, name, _GONE)))
+            log += (_attribute_back, self, name, getattr(self, name, _GONE), 4)
         _put(self, name, value)
 
 
@@ -94,19 +97,19 @@ class RecordedDict(dict[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_item_back, self, key, self.get(key, _GONE)))
+            log += (_item_back, self, key, self.get(key, _GONE), 4)
         dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: K) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_item_back, self, key, self.get(key, _GONE)))
+            log += (_item_back, self, key, self.get(key, _GONE), 4)
         dict.__delitem__(self, key)
 
     def pop(self, key: K, *default: Any) -> Any:
         log = _thread.log
         if log is not None:
-            log.append((_item_back, self, key, self.get(key, _GONE)))
+            log += (_item_back, self, key, self.get(key, _GONE), 4)
         return dict.pop(self, key, *default)
 
     def popitem(self) -> tuple[K, V]:
@@ -133,7 +136,7 @@ class RecordedDict(dict[K, V]):
     def _whole(self) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_dict_back, self, dict(self)))
+            log += (_dict_back, self, dict(self), 3)
 
 
 class RecordedList(list[V]):
@@ -144,18 +147,18 @@ class RecordedList(list[V]):
     def _whole(self) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_list_back, self, list(self)))
+            log += (_list_back, self, list(self), 3)
 
     def append(self, value: V) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_shorten, self, len(self)))
+            log += (_shorten, self, len(self), 3)
         list.append(self, value)
 
     def extend(self, values: Iterable[V]) -> None:
         log = _thread.log
         if log is not None:
-            log.append((_shorten, self, len(self)))
+            log += (_shorten, self, len(self), 3)
         list.extend(self, values)
 
     def insert(self, at: SupportsIndex, value: V) -> None:
@@ -166,7 +169,7 @@ class RecordedList(list[V]):
         log = _thread.log
         if log is not None:
             if at == -1 and self:
-                log.append((_end_back, self, len(self), self[-1]))
+                log += (_end_back, self, len(self), self[-1], 4)
             else:
                 self._whole()
         return list.pop(self, at)
@@ -236,11 +239,11 @@ class Rollback:
     """
 
     def __init__(self) -> None:
-        self._log: list[Entry] = []
+        self._log: Log = []
         self._depth = 0
         self._later: list[Entry] = []
         self._restored: dict[int, Any] = {}  # by identity: put back and perhaps not repaired yet
-        self._before: tuple[list[Entry] | None, Rollback | None] = (None, None)
+        self._before: tuple[Log | None, Rollback | None] = (None, None)
         self.repairs: list[Callable[[list[Any]], object]] = []
 
     def atomic(self) -> Atomic:
@@ -298,11 +301,12 @@ class Rollback:
         _thread.log = None
         try:
             while len(log) > mark:
-                back, *arguments = log[-1]
+                start = len(log) - 1 - log[-1]
+                back, *arguments = log[start:-1]
                 found = back(*arguments)
                 if found is not None:
                     self._restored[id(found)] = found
-                log.pop()
+                del log[start:]
             if self._restored:
                 restored = list(self._restored.values())
                 for repair in self.repairs:
