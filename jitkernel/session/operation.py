@@ -18,6 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.errors import JitError
+from jitkernel.session.uncollected import without_collections
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -134,7 +135,7 @@ def operation(
         def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
             if not atomic:
                 return function(session, *arguments, **named)
-            with session.arena.rollback.atomic():
+            with without_collections(), session.arena.rollback.atomic():
                 return function(session, *arguments, **named)
 
         @wraps(function)

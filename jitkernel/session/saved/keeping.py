@@ -14,11 +14,11 @@ from jitkernel.session.saved.restoring import (
     header,
     restore,
     same_machine,
-    without_collections,
 )
 from jitkernel.session.saved.rows import SymbolNumbers
 from jitkernel.session.saved.tables import PARTS
 from jitkernel.session.saved.writing import SETTINGS, Writer
+from jitkernel.session.uncollected import without_collections
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core

@@ -8,11 +8,9 @@ is this LLVM's and this processor's; else see `rebuilding`.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST
 from jitkernel.session.snapshot import far_words
+from jitkernel.session.uncollected import without_collections
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -43,7 +42,6 @@ __all__ = [
     "named_libraries",
     "restore",
     "same_machine",
-    "without_collections",
 ]
 
 #: How a user says so.
@@ -91,18 +89,6 @@ def header(rows: Rows, path: str) -> dict[str, Any]:
 def saved_at(rows: Rows) -> float:
     """When the file was last written, in seconds since 1970."""
     return next((float(body) for key, body, _ in rows["facts"] if key == "saved"), 0.0)
-
-
-@contextlib.contextmanager
-def without_collections() -> Iterator[None]:
-    """While much is made of which nothing is garbage."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
