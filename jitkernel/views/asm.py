@@ -20,20 +20,28 @@ from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing
 
 if TYPE_CHECKING:
+    from jitkernel.linker import Image
     from jitkernel.session import Cell, Session
 
 __all__ = ["Code", "asm", "code_of", "describer", "source_lines", "wake"]
 
+_INT3 = b"\xcc"  # the one-byte trap (Intel SDM, volume 2, INT3)
+_MOST_TRAPS = 16  # bytes: the rest of a granule
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A function in the arena; `type` is empty where only its own cell knows it."""
+    """A function in the arena; `type` is empty where only its own cell knows it.
+
+    `trap`: it has no code, and these are the bytes that its callers meet.
+    """
 
     name: str
     type: str
     address: int
     size: int
     cell: int
+    trap: bool = False
 
 
 def asm(
@@ -47,7 +55,7 @@ def asm(
     `lines`: the number of the cell's line stands before each instruction, and those lines below.
     Raises UsageError where there is no machine code.
     """
-    cell, functions = code_of(session, target)
+    cell, functions = code_of(session, target, traps=True)
     rows = lines_of(session, cell.number) if lines else []
     describe = describer(session, cell)
     views = [_function(session, code, syntax, rows, describe) for code in functions]
@@ -63,9 +71,12 @@ def asm(
     return join(views)
 
 
-def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code]]:
+def code_of(
+    session: Session, target: int | str | None, traps: bool = False
+) -> tuple[Cell, list[Code]]:
     """The cell and the functions that are meant, by address: of a cell, those only it knows too.
 
+    `traps`: also those of which nothing is left, where a trap stands in their place.
     Raises UsageError where there is no machine code.
     """
     cell, names = find(session, target)
@@ -81,10 +92,25 @@ def code_of(session: Session, target: int | str | None) -> tuple[Cell, list[Code
             for s in _own(session, cell)
             if s.kind == "function" and s.size
         ]
+    if traps and cell.image is not None:
+        found += [
+            Code(s.name, s.type, s.address, size, s.cell, trap=True)
+            for s in map(session.symbols.__getitem__, names)
+            if s.kind == "function" and not s.size
+            if (size := _trap(session, cell.image, s.address))
+        ]
     if not found:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no machine code")
     return cell, sorted(found, key=lambda code: code.address)
+
+
+def _trap(session: Session, image: Image, address: int) -> int:
+    """How many bytes at an address of an image's text do nothing but trap."""
+    if image.text is None or not image.text.start <= address < image.text.stop:
+        return 0
+    content = session.arena.read(address, min(image.text.stop - address, _MOST_TRAPS))
+    return len(content) - len(content.lstrip(_INT3))
 
 
 def wake(session: Session, cell: Cell) -> None:
@@ -133,7 +159,8 @@ def _function(
     markers = [(at, str(line) if line else "") for at, line in mine]
     shown = markers if any(text for _, text in markers) else None
     content = session.arena.read(start, code.size)
-    title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {code.size} bytes"
+    size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
+    title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {size}"
     title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
     return listing(title, "\n".join(disassemble(content, start, describe, syntax, shown)))
 
