@@ -121,10 +121,14 @@ def _as_output(message: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """A notebook of format 4, with sources and outputs as plain strings."""
-    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if notebook.get("nbformat") != 4:
-        raise ValueError(f"{path} is not a notebook of format 4")
+    """A notebook of format 4, with sources and outputs as plain strings.  Raises OSError, and
+    ValueError for what is none."""
+    try:
+        notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise ValueError("it is not a notebook") from None
+    if not isinstance(notebook, dict) or notebook.get("nbformat") != 4 or "cells" not in notebook:
+        raise ValueError("it is not a notebook of format 4")
     for cell in notebook["cells"]:
         cell["source"] = _joined(cell["source"])
         for output in cell.get("outputs", ()):

@@ -64,7 +64,11 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
         print(f"no such notebook: {path}", file=out)
         return 1
     start = time.monotonic()
-    notebook = read_notebook(path)
+    try:
+        notebook = read_notebook(path)
+    except (OSError, ValueError) as error:
+        print(f"{path}: {getattr(error, 'strerror', None) or error}", file=out)
+        return 1
     cells = code_cells(notebook)
     expected = unexpected = 0
     with running_kernel(path.parent, ("--deterministic",)) as client:

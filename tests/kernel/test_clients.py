@@ -335,6 +335,26 @@ def test_the_tour_notices_a_difference(tmp_path: Path) -> None:
     assert "+Out: i32 64" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "text", "words"),
+    [
+        ("tour", "a.ipynb", b"root:x:0:0", "it is not a notebook"),
+        ("tour", "b.ipynb", b"[]", "it is not a notebook of format 4"),
+        ("tour", "c.ipynb", b'{"nbformat": 4}', "it is not a notebook of format 4"),
+        ("run", "d.ipynb", b"\x7fELF\xd0", "it is not a notebook"),
+        ("run", "e.ll", b"\x7fELF\xd0", "it is no text"),
+    ],
+)
+def test_files_that_are_something_else(
+    tmp_path: Path, command: str, name: str, text: bytes, words: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text)
+    done = run("jitkernel", command, str(path), cwd=tmp_path)
+    told = (done.stdout + done.stderr).strip()
+    assert done.returncode == 1 and told.endswith(f"{path}: {words}") and "\n" not in told
+
+
 def test_the_notebook_runs_in_any_client(tmp_path: Path) -> None:
     """The endless loop of the tour ends by itself, and the failing cells are tagged."""
     done = run(

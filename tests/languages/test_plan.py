@@ -406,3 +406,9 @@ def test_the_quick_look_for_constants_that_do_not_fit_misses_none() -> None:
             truncation._SUSPECT = quick
         warned += bool(found)
     assert 500 < warned < 2900
+
+
+def test_a_call_behind_a_semicolon_is_told():
+    (found,) = parse_cell("@f(1); @f(2)\n@f(3) ; @f(4)\n@f(5); is 25\n@f(6);").warnings
+    assert (found.line, found.column, found.severity) == (1, 6, "warning")
+    assert found.message == "@f(2) did not run: a ; begins a comment"

@@ -7,6 +7,7 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -231,6 +232,7 @@ def parse_cell(source: str) -> Plan:
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     uses = mentioned(s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE)
     warnings = truncation.check(entities) + truncation.check(instructions)
+    warnings += _behind_semicolons(source, statements)
     types = [type_body(s.text) for s in entities if s.kind is Kind.TYPE]
     return Plan(
         source,
@@ -244,6 +246,25 @@ def parse_cell(source: str) -> Plan:
         types=dict([t for t in types if t is not None]),
         warnings=tuple(warnings),
     )
+
+
+#: `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
+_CALL_BEHIND = re.compile(r';[ \t]*(@(?:"[^"\n]*"|[-\w$.]+)\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)')
+
+
+def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Diagnostic]:
+    """A warning for each call that was meant as a second one of its line, and is a comment."""
+    found = []
+    for statement in statements:
+        match = statement.kind is Kind.CALL and _CALL_BEHIND.match(source, statement.stop)
+        if match:
+            begin = source.rfind("\n", 0, statement.stop) + 1
+            line = source[begin : match.end()]
+            words = f"{match[1]} did not run: a ; begins a comment"
+            at = match.start() - begin + 1
+            hint = "each call has a line of its own"
+            found.append(Diagnostic(words, statement.last_line, at, line, hint, "warning"))
+    return found
 
 
 def _cell_magic(source: str, statement: Statement) -> CellMagic:
