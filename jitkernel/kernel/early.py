@@ -9,15 +9,21 @@ the session waits for that thread.  Start from `EarlySession`.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.languages import Language
     from jitkernel.session import Session
 
-__all__ = ["EarlySession", "read_settings"]
+__all__ = ["EarlySession", "find_language", "read_settings"]
+
+# Two threads that import modules of one package in different orders wait for each other, and Python
+# then gives one of them a module that is not whole: an ImportError, for good.
+_importing = threading.Lock()
 
 # With one of these the application prints something and ends: nothing is to be started.
 _ENDS = ("--help", "--help-all", "-h", "--version", "--generate-config", "--show-config")
@@ -73,6 +79,8 @@ class EarlySession:
 
     def _make(self, settings: dict[str, Any]) -> None:
         try:
+            with _importing:  # the answer to kernel_info waits for no more than this
+                importlib.import_module("jitkernel.languages")
             from jitkernel.session import Session
 
             if settings["autosave"] and not settings["store_path"]:
@@ -85,6 +93,14 @@ class EarlySession:
             return
         with contextlib.suppress(Exception):  # met again, and told, by the first cell
             self._session.engine.ready()
+
+
+def find_language(name: str) -> Language:
+    """A language, whether or not the session's thread is importing them.  Raises UsageError."""
+    with _importing:
+        from jitkernel.languages import find
+
+        return find(name)
 
 
 def read_settings(argv: Sequence[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from jitkernel.errors import Interrupted, JitError
 from jitkernel.files import read_text
 from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
+from jitkernel.kernel.early import find_language
 from jitkernel.kernel.frontend import Frontend
 from jitkernel.kernel.history import History
 from jitkernel.kernel.settings import (
@@ -89,9 +90,7 @@ class JITKernel(JITKernelSettings, Kernel):
     @property
     def language(self) -> Language:
         """The default language."""
-        from jitkernel.languages import find
-
-        return find(self.default_language)
+        return find_language(self.default_language)
 
     @property
     def language_info(self) -> dict[str, object]:  # type: ignore[override]

@@ -65,6 +65,43 @@ def test_the_kernel_opens_its_sockets_before_it_imports_the_session() -> None:
     assert done.stdout.strip() == "[]"
 
 
+#: Each thread goes on where the other is in the middle of what it needs, or after a while.
+TWO_THREADS = """
+import sys, threading
+import jitkernel.linker  # long
+from jitkernel.kernel.early import EarlySession
+from jitkernel.kernel.kernel import JITKernel
+
+languages, package = threading.Event(), threading.Event()
+
+def pause(event, details):
+    name = details[0] if event == "import" else ""
+    if name == "jitkernel.languages.language":
+        languages.set()
+        package.wait(2)
+    if name == "jitkernel.languages.llvm.assemble":
+        package.set()
+        threading.Event().wait(1)
+
+sys.addaudithook(pause)
+early = EarlySession(["--help"])
+answer = threading.Thread(target=lambda: JITKernel.language.fget(kernel))
+kernel = type("Kernel", (), {"default_language": "llvm"})
+answer.start()
+languages.wait()
+early.begin({"autosave": False, "store_path": ""})
+answer.join()
+with early.get():
+    print(JITKernel.language.fget(kernel).name)
+"""
+
+
+def test_a_client_asks_what_the_kernel_is_while_it_imports_the_session() -> None:
+    """Two threads import the same packages then."""
+    done = subprocess.run([sys.executable, "-c", TWO_THREADS], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("llvm\n", "")
+
+
 @pytest.mark.slow
 def test_start_to_first_result(tmp_path: Path) -> None:
     """Where others take processors away, what is done at once elsewhere is done in turns: then
