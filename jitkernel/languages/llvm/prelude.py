@@ -131,11 +131,13 @@ _ROWS = _read()
 PRELUDE: dict[str, str] = {n: f"declare {r} @{n}{p}" for n, (r, p) in _ROWS.items()}
 
 
-@cache
 def prelude_type(name: str) -> FunctionType | None:
     """The type of a prelude function; None for other names."""
-    row = _ROWS.get(name)
-    if row is None:
-        return None
-    type = parse_type(f"{row[0]} {row[1]}")
+    return _type(name) if name in _ROWS else None  # of other names there is no end
+
+
+@cache
+def _type(name: str) -> FunctionType | None:
+    result, parameters = _ROWS[name]
+    type = parse_type(f"{result} {parameters}")
     return type if isinstance(type, FunctionType) else None
