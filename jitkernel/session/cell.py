@@ -35,7 +35,8 @@ class Cell(Recorded):
     nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  Where
     the object was `cached`, found in the object cache, all but the link's were spent earlier.
     `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
-    takes from libraries, `types` are the named types that it mentions,
+    takes from libraries, `types` are the named types that it mentions, `defines`
+    those of them that its own text defines,
     `extras` are variables that its statements made (name, address, bytes,
     where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
     `kept` whether its code is to stay in memory, `stays` why it has to (None: not looked at yet).
@@ -46,6 +47,7 @@ class Cell(Recorded):
         "_extras",
         "cached",
         "cell_id",
+        "defines",
         "image",
         "kept",
         "libraries",
@@ -70,6 +72,7 @@ class Cell(Recorded):
     libraries: tuple[tuple[str, Signature], ...]
     times: tuple[int, ...]
     types: tuple[str, ...]
+    defines: tuple[str, ...]
     cached: bool
     ran: int
     used: int
@@ -87,6 +90,7 @@ class Cell(Recorded):
         set_first(self, "libraries", ())
         set_first(self, "times", ())
         set_first(self, "types", ())
+        set_first(self, "defines", ())
         set_first(self, "cached", False)
         set_first(self, "ran", 0)
         set_first(self, "used", 0)

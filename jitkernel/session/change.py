@@ -66,9 +66,10 @@ class Change(Recorded):
     what was known of its type; `infos` what a missing one was taken for before; `whys` has what
     calls of a missing one said.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
-    `added`.  `pages` are bytes of the data zone as they were before, by address, `lost` ranges of
-    it that were written and of which nothing was kept; `left` are those of the change
-    that it takes back, which are as that left them.  `results` finds
+    `added`.  `types` are the bodies of named types before, `owners` the numbers of the cells that
+    defined them before and after (0: none).  `pages` are bytes of the data zone as they were
+    before, by address, `lost` ranges of it that were written and of which nothing was kept; `left`
+    are those of the change that it takes back, which are as that left them.  `results` finds
     the last result before, `values` are those of cells that left.  `effects` say what the run did
     that is no part of the program.
 
@@ -88,6 +89,7 @@ class Change(Recorded):
     whys: dict[str, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
+    owners: dict[str, tuple[int, int]] = field(default_factory=dict)
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
@@ -110,6 +112,7 @@ class Change(Recorded):
             or self.removed
             or self.moved
             or self.types
+            or self.owners
             or self.pages
             or self.lost
         )

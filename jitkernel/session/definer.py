@@ -298,6 +298,8 @@ class Definer(Relay):
         self.program.note(self.cell)
         if self.cell.number not in self.program.cells and self.session.number == self.cell.number:
             self.program.adopt(self.cell, self.change)
+        elif self.cell.image is None and len(self.cell.strings) == 1:
+            self.program.adopted += 1  # it had types alone
 
     def error(self, outcome: Outcome) -> Fault:
         if outcome.kind == "stub" and (failure := self.session.residency.failed()) is not None:

@@ -1,10 +1,10 @@
 """Cells that nothing can reach any more are found and freed.  Start from `collect`.
 
-A cell is garbage when it defines nothing any more, or when its notebook cell was run again since,
-and nothing outside the garbage refers to what it still defines; nor may a word of the data zone
-look like a pointer into it.  Most go by themselves when the last definition is replaced; what stays
-is what an earlier version's users have kept, until now.  Cells that have only data are garbage when
-nothing at all points to that (see remains.py).
+A cell is garbage when it defines nothing any more, no type either, or when its notebook cell was
+run again since, and nothing outside the garbage refers to what it still defines; nor may a word of
+the data zone look like a pointer into it.  Most go by themselves when the last definition is
+replaced; what stays is what an earlier version's users have kept, until now.  Cells that have only
+data are garbage when nothing at all points to that (see remains.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import present
 from jitkernel.session.account import pages
 from jitkernel.session.cell import Cell
 from jitkernel.session.eviction import evict
@@ -65,14 +64,17 @@ def find(program: Program) -> list[Cell]:
 
 
 def _may_go(program: Program, cell: Cell) -> bool:
-    if cell.image is None:
-        return False
+    if cell.image is None and (cell.strings or not cell.types):
+        return False  # see remains.py
     newer = program.by_id.get(cell.cell_id, 0) if cell.cell_id else 0
-    return not cell.exports or newer > cell.number
+    defines = cell.exports or program.type_uses.defined_by(cell)
+    return not defines or newer > cell.number
 
 
 def _users(program: Program, cell: Cell) -> set[int]:
-    image = present(cell.image, f"the code of {cell}")
+    image = cell.image
+    if image is None:
+        return set()
     return {i.cell for users in program.linker.dependents(image).values() for i in users}
 
 
@@ -82,12 +84,14 @@ def _pointed_to(program: Program, cells: Mapping[int, Cell]) -> set[int]:
     ranges: list[tuple[int, int, int]] = []
     own: set[int] = set()
     for number, cell in cells.items():
-        image = present(cell.image, f"the code of {cell}")
+        image = cell.image
+        if image is None:  # types alone
+            continue
         extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
         ranges += [(e.start, e.stop, number) for e in extents]
         if image.data is not None:
             own.add(image.data.extent.start)
-    return words_into(arena, sorted(ranges), own)
+    return words_into(arena, sorted(ranges), own) if ranges else set()
 
 
 def words_into(
@@ -113,7 +117,7 @@ def words_into(
 def collect(session: Core, dry_run: bool, undo: bool) -> Garbage:
     """Free what nothing can reach; see `Session.gc`."""
     program, history, arena = session.program, session.history, session.engine.arena
-    data = {n: c for n, c in program.cells.items() if has_only_data(c)}
+    data = {n: c for n, c in program.cells.items() if has_only_data(program, c)}
     cells = [*find(program), *unreachable(session, data)[0]]
     named = tuple(
         (c.number, tuple(s.name for s, _, _ in c.image.exports) if c.image else ()) for c in cells

@@ -1,4 +1,5 @@
-"""Which cells mention which named types, so that a type goes with the last of them.
+"""Which cell defines which named types and which cells mention them, so that a type goes with the
+last of them.
 
 Start from `TypeUses`.
 """
@@ -26,10 +27,12 @@ def defined_types(module: str) -> frozenset[str]:
 
 
 class TypeUses:
-    """How many cells in memory mention each type: `cell.types`."""
+    """How many cells in memory mention each type (`cell.types`), and the number of the cell that
+    was the last to define it (`cell.defines`)."""
 
     def __init__(self) -> None:
         self._count: RecordedDict[str, int] = RecordedDict()
+        self.owners: RecordedDict[str, int] = RecordedDict()
 
     def add(self, cell: Cell) -> None:
         """A cell is in memory."""
@@ -44,6 +47,17 @@ class TypeUses:
                 self._count[name] = left
             else:
                 self._count.pop(name, None)
+
+    def defined_by(self, cell: Cell) -> bool:
+        """Whether a type is still as the cell's own text defines it."""
+        return any(self.owners.get(name) == cell.number for name in cell.defines)
+
+    def move(self, name: str, number: int, moved: dict[str, tuple[int, int]]) -> None:
+        """A cell (0: none) is the type's owner from now on; `moved` gets who was and who is."""
+        before = self.owners.pop(name, 0)
+        if number:
+            self.owners[name] = number
+        moved[name] = moved.get(name, (before, 0))[0], number
 
     def unused(self, cells: Iterable[Cell]) -> list[str]:
         """The types of cells that left which none in memory mentions."""

@@ -162,6 +162,7 @@ class Program(Recorded):
         cell.libraries = self._taken_from_libraries(summary)
         self.libraries.add(cell)
         cell.types = tuple(map(intern, summary.types))
+        cell.defines = tuple([intern(n) for n in summary.types if n in types])
         self.type_uses.add(cell)
         with Exchange(linker) as exchange:
             for name in retype:
@@ -169,7 +170,8 @@ class Program(Recorded):
                     give_ghost(exchange, symbols[name], image, before[name], change)
         self._learn(image, known, kinds, before, change)
         self._learn_types(summary.types, cell, change)
-        for number in {n for n, _ in change.moved.values()} | ({old.number} if old else set()):
+        numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
+        for number in numbers | ({old.number} if old else set()):
             other = self.cells.get(number)
             if other is not None and other is not cell:
                 self._retire(other, cell, old, owned.get(number, frozenset()), change)
@@ -291,7 +293,7 @@ class Program(Recorded):
         """Let go of a cell that has lost definitions, unless others still need the rest of it."""
         image = other.image
         if image is None:
-            if other is old:
+            if other is old or not (other.strings or self.type_uses.defined_by(other)):
                 change.leaving.append((other, owned))
             return
         remaining = other.exports
@@ -326,11 +328,11 @@ class Program(Recorded):
             self.forget_types([c for c, _ in leaving if c.number == change.replaced], change)
 
     def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
-        new = {
-            n: body
-            for n, body in types.items()
-            if (was := self.types.get(n)) != body and (was is None or body != "opaque")
-        }
+        known = {n: b for n, b in types.items() if b != "opaque" or n not in self.types}
+        new = {n: body for n, body in known.items() if self.types.get(n) != body}
+        for name in cell.defines:
+            if name in known:
+                self.type_uses.move(name, cell.number, change.owners)
         users: dict[str, list[int]] = {}
         if new.keys() & self.types.keys():
             for other in self.cells.values():
@@ -352,6 +354,8 @@ class Program(Recorded):
         for name in self.type_uses.unused(gone):
             if name in self.types:
                 change.types.setdefault(name, self.types.pop(name))
+            if name in self.type_uses.owners:
+                self.type_uses.move(name, 0, change.owners)
 
     # -- leaving -------------------------------------------------------------------------------
 
@@ -391,6 +395,9 @@ class Program(Recorded):
         self.cells.pop(cell.number, None)
         self.libraries.drop(cell)
         self.type_uses.drop(cell)
+        for name in cell.defines:
+            if self.type_uses.owners.get(name) == cell.number:
+                self.type_uses.move(name, 0, change.owners)
         if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
             change.ids.setdefault(cell.cell_id, cell.number)
             self.name(cell.cell_id, 0)

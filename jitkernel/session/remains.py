@@ -20,6 +20,7 @@ from jitkernel.session.reverting import forget
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.program import Program
 
 __all__ = ["Remains", "has_only_data", "unreachable"]
 
@@ -27,9 +28,11 @@ _FEW = 256  # cells
 _BYTES = 1 << 14  # of memory that are looked through for each cell that may go
 
 
-def has_only_data(cell: Cell) -> bool:
+def has_only_data(program: Program, cell: Cell) -> bool:
     """Whether nothing is left of a cell but data that its statements brought."""
-    return cell.image is None and bool(cell.strings) and not cell.extras
+    if cell.image is not None or not cell.strings or cell.extras:
+        return False
+    return not program.type_uses.defined_by(cell)
 
 
 def unreachable(session: Core, cells: Mapping[int, Cell]) -> tuple[list[Cell], int]:
@@ -103,7 +106,8 @@ class Remains:
         self._before = program.adopted
         history = self._session.history
         undoable = {c.number for change in history.every() for c in change.arrived}
-        cells = {n: c for n, c in program.cells.items() if has_only_data(c) and n not in undoable}
+        cells = {n: c for n, c in program.cells.items() if has_only_data(program, c)}
+        cells = {n: c for n, c in cells.items() if n not in undoable}
         gone, looked = unreachable(self._session, cells)
         self._wait = max(_FEW, 2 * (len(cells) - len(gone)), looked // _BYTES)
         if gone:

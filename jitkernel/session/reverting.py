@@ -142,6 +142,9 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             program.types.pop(name, None)
         else:
             program.types[name] = body
+    for name, (before, after) in change.owners.items():
+        if program.type_uses.owners.get(name, 0) == after:  # else a later one defines it
+            program.type_uses.move(name, before, inverse.owners)
 
 
 def _give_back(program: Program, image: Image, symbols: Sequence[Symbol]) -> None:

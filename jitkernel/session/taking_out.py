@@ -51,4 +51,5 @@ def take_out_all(session: Core) -> None:
     session.history.clear()
     session.results.forget()
     program.types.clear()
+    program.type_uses.owners.clear()
     program.declared.clear()

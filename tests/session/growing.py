@@ -79,6 +79,8 @@ CELLS: dict[str, Callable[[int], str]] = {
         f"declare i32 @none{i % 50}()\ndefine i32 @u() {{\n  %r = call i32 @none{i % 50}()\n  ret i32 %r\n}}\n@u()"
     ),
     "named type": lambda i: f"%t = type {{ i32, [{i % 9 + 1} x i8] }}\n%x = add i32 {i}, 0",
+    "type alone": lambda i: f"%t = type {{ i32, [{i % 9 + 1} x i8] }}",
+    "type and string": lambda i: f'%t = type {{ i32 }}\n@puts("text {i}")',
     "private": lambda i: (
         '@.str = private constant [3 x i8] c"hi\\00"\ndefine ptr @m() {\n  ret ptr @.str\n}'
     ),
@@ -103,8 +105,6 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         f"run: {name}": cell(text, "kaleidoscope" if name == "Kaleidoscope" else "llvm")
         for name, text in CELLS.items()
     }
-    # The notebook's cell, run again: one that only names a type stays for as long as it is there.
-    found["run: named type"] = lambda i: s.run(CELLS["named type"](i), cell_id="types")
     found["run: new name and out"] = lambda i: (s.run(function(f"h{i}", i)), s.evict(f"h{i}"))
 
     def again(i: int) -> None:

@@ -130,6 +130,49 @@ def test_the_notebook_cell_run_again(s: Session) -> None:
     assert knows(s)  # @third has it
 
 
+def test_a_cell_whose_types_others_define_goes(s: Session) -> None:
+    s.run(PT + "\n%pu = type { i8 }")
+    s.run("%pt = type { i64, i64 }")
+    assert [c.number for c in s.cells] == [1, 2]  # the first still has %pu
+    s.run("%pu = type { i8 }\n@u = global %pu zeroinitializer")
+    assert [c.number for c in s.cells] == [2, 3]
+    s.run("%pt = type opaque\n@p = global ptr null")
+    assert [c.number for c in s.cells] == [2, 3, 4]  # that defines nothing
+    s.undo(2)
+    assert [c.number for c in s.cells] == [1, 2] and s.types["pu"] == "{ i8 }"
+    s.undo()
+    assert [c.number for c in s.cells] == [1] and s.types["pt"] == "{ i32, i32 }"
+    s.redo(2)
+    assert [c.number for c in s.cells] == [2, 3] and knows(s) and knows(s, "pu")
+    s.gc(undo=True)
+    assert s.types == {"pt": "{ i64, i64 }", "pu": "{ i8 }"}
+    s.evict(2)
+    s.evict(3)
+    assert s.types == {} and not s.program.type_uses.owners
+    s.check()
+
+
+def test_types_keep_a_cell_whose_data_nobody_needs(s: Session, tmp_path: Path) -> None:
+    """Until another one defines them, in a session that was saved and restored too."""
+    s.run(PT + '\n@puts("text")')
+    s.gc(undo=True)
+    assert knows(s) and [c.number for c in s.cells] == [1]
+    s.save(str(tmp_path / "t.jks"))
+    with Session.restore(str(tmp_path / "t.jks"), spare=False) as back:
+        back.gc(undo=True)
+        assert [c.number for c in back.cells] == [1] and knows(back)
+        back.run(PT)
+        back.gc(undo=True)
+        assert len(back.cells) == 1 and back.cells[0].number > 1 and knows(back)
+
+
+def test_types_and_strings_go_by_themselves(s: Session) -> None:
+    for i in range(900):
+        s.run(f'{PT}\n@puts("text {i}")')
+    assert len(s.cells) < 600 and knows(s)
+    s.check()
+
+
 def test_who_was_built_with_the_old_one_is_named(s: Session) -> None:
     s.run(PT)
     s.run(SECOND)

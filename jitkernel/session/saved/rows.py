@@ -153,6 +153,7 @@ def cell_row(
         program.handles.get(cell.number, ()),
         None if image is None else _image(program, image, arena, numbers, pieces),
         cell.types,
+        cell.defines,
     ]
     return cell.number, _dump(body), b"".join(pieces)
 
@@ -213,8 +214,12 @@ def read_cell(
         found = [(name, info_of(info)) for name, info in libraries]
         cell.libraries = tuple([(n, s) for n, s in found if isinstance(s, Signature)])
         program.libraries.add(cell)
-    cell.types = tuple(map(intern, *types)) if types else ()
+    mentioned, *own = types or [()]
+    cell.types = tuple(map(intern, mentioned))
+    cell.defines = tuple(map(intern, *own)) if own else cell.types  # nor do they say who defines
     program.type_uses.add(cell)
+    for name in cell.defines:
+        program.type_uses.owners[name] = number
     if handles:
         program.handles[number] = tuple(handles)
     if cell_id is not None and all(times[4:5]):  # where it is not said, the last one of several
