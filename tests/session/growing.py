@@ -105,6 +105,8 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         f"run: {name}": cell(text, "kaleidoscope" if name == "Kaleidoscope" else "llvm")
         for name, text in CELLS.items()
     }
+    kinds = [CELLS[n] for n in CELLS if n not in ("new name and out", "Kaleidoscope")]
+    found["run: mixed"] = cell(lambda i: kinds[i % len(kinds)](i), "llvm")
     found["run: new name and out"] = lambda i: (s.run(function(f"h{i}", i)), s.evict(f"h{i}"))
 
     def again(i: int) -> None:
