@@ -1,9 +1,9 @@
 """A process that has LLVM ready and forks workers from there, as the kernel process sees it.
 
-Start from `Zygote.fork`; `forks` is the other side.  What LLVM and llvmlite set up is there once
-for all of them: a forked worker is there in a millisecond and has 3 MB of its own after a compile,
-one that was started by itself 17 MB.  A zygote compiles nothing that a cell says, so nothing ends
-it but the system; it waits as the spare that `Workers` keeps.
+Start from `first_worker` or `Zygote.fork`; `forks` is the other side.  What LLVM and llvmlite set
+up is there once for all of them: a forked worker is there in a millisecond and has 3 MB of its own
+after a compile, one that was started by itself 17 MB.  A zygote compiles nothing that a cell says,
+so nothing ends it but the system; it waits as the spare that `Workers` keeps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,32 @@ from contextlib import suppress
 
 from jitkernel.compiler.process import WorkerProcess, last_words, start_worker, words_file
 
-__all__ = ["Zygote"]
+__all__ = ["Zygote", "close_first", "first_worker"]
+
+
+def first_worker(spare: bool = True) -> WorkerProcess:
+    """A session's first worker, which its pool takes over later; it may not be there yet.
+
+    With a `spare` it is forked by a zygote.  Raises OSError, and JitError without llvmlite.
+    """
+    if not spare:
+        return WorkerProcess()
+    zygote = Zygote()
+    try:
+        return zygote.fork()
+    except OSError:  # it has just ended
+        zygote.close()
+        return WorkerProcess()
+    except BaseException:
+        zygote.close()
+        raise
+
+
+def close_first(worker: WorkerProcess) -> None:
+    """End such a worker, which no pool has taken, and what it was forked from."""
+    if worker.zygote is not None:  # first: what it has not forked yet is not waited for
+        worker.zygote.close()
+    worker.close()
 
 
 class Zygote:

@@ -41,11 +41,11 @@ class EarlySession:
         self._session: Session | None = None
         self._error: BaseException | None = None
         if not any(argument.startswith(_ENDS) for argument in argv):
-            from jitkernel.compiler.zygote import Zygote
+            from jitkernel.compiler.zygote import first_worker
 
             # What it runs into is met again, and told, by the first cell.
             with contextlib.suppress(Exception):
-                self._worker = Zygote().fork()
+                self._worker = first_worker()
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Start what is left to start; returns at once."""
@@ -73,9 +73,9 @@ class EarlySession:
         if self._session is not None:
             self._session.close()
         elif self._worker is not None:
-            if self._worker.zygote is not None:
-                self._worker.zygote.close()
-            self._worker.close()
+            from jitkernel.compiler.zygote import close_first
+
+            close_first(self._worker)
 
     def _make(self, settings: dict[str, Any]) -> None:
         try:

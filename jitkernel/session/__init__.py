@@ -1,11 +1,17 @@
 """Cells, redefinition, eviction, undo: the growing program.  Start from `Session`."""
 
-from jitkernel.session.cell import Cell, CellState
-from jitkernel.session.handles import FunctionHandle, VariableHandle
-from jitkernel.session.options import CellOptions
-from jitkernel.session.result import Result, Sink
-from jitkernel.session.session import Session
-from jitkernel.session.settings import SessionSettings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jitkernel.session.cell import Cell, CellState
+    from jitkernel.session.handles import FunctionHandle, VariableHandle
+    from jitkernel.session.options import CellOptions
+    from jitkernel.session.result import Result, Sink
+    from jitkernel.session.session import Session
+    from jitkernel.session.settings import SessionSettings
 
 __all__ = [
     "Cell",
@@ -18,3 +24,22 @@ __all__ = [
     "Sink",
     "VariableHandle",
 ]
+
+_PLACES = {
+    "Cell": "cell",
+    "CellOptions": "options",
+    "CellState": "cell",
+    "FunctionHandle": "handles",
+    "Result": "result",
+    "Session": "session",
+    "SessionSettings": "settings",
+    "Sink": "result",
+    "VariableHandle": "handles",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: whoever wants `Session` is to make one before the rest is imported.
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -1,6 +1,9 @@
 """What a session has: its processes, its program, and what goes with them.
 
 `Session` adds what can be done with it; the modules that do it take this.  Start from `Core`.
+
+Most of the program's modules are imported by `Core.__init__`, when the compiler's process is on its
+way: that takes as long to start as they take to be imported.
 """
 
 from __future__ import annotations
@@ -8,32 +11,27 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jitkernel.arena import Arena
-from jitkernel.compiler import LineTable, Request
-from jitkernel.compiler.process import WorkerProcess
+from jitkernel.compiler.zygote import close_first, first_worker
 from jitkernel.errors import JitError, present
-from jitkernel.linker import Image
 from jitkernel.session.contexts import check_context
-from jitkernel.session.destructors import finish
-from jitkernel.session.engine import Engine
-from jitkernel.session.hidden_names import HiddenNames
-from jitkernel.session.onlookers import Onlookers
 from jitkernel.session.operation import Cleanups, Signals
-from jitkernel.session.options import CellOptions
-from jitkernel.session.places import Graves, Places
-from jitkernel.session.program import Program
-from jitkernel.session.remains import Remains
-from jitkernel.session.residency import Residency
-from jitkernel.session.result import Collector, Sink
-from jitkernel.session.results import Results
-from jitkernel.session.saved.keeping import Keeper
-from jitkernel.session.saved.restoring import Restored
 from jitkernel.session.settings import SessionSettings, settings_with
-from jitkernel.session.snapshot import DataShadow
-from jitkernel.session.store import Store
-from jitkernel.session.undo import UndoHistory
+
+if TYPE_CHECKING:
+    from jitkernel.arena import Arena
+    from jitkernel.compiler import LineTable, Request
+    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.linker import Image
+    from jitkernel.session.options import CellOptions
+    from jitkernel.session.places import Places
+    from jitkernel.session.program import Program
+    from jitkernel.session.residency import Residency
+    from jitkernel.session.result import Sink
+    from jitkernel.session.saved.restoring import Restored
+    from jitkernel.session.store import Store
+    from jitkernel.session.undo import UndoHistory
 
 __all__ = ["Core", "refused"]
 
@@ -54,6 +52,28 @@ class Core:
     ):
         self.settings = settings_with(settings, overrides)
         check_context(self.settings.context)
+        worker = worker or first_worker(self.settings.spare)
+        try:
+            self._assemble(worker, store, frozenset(overrides))
+        except BaseException:
+            close_first(worker)
+            raise
+
+    def _assemble(self, worker: WorkerProcess, store: Store | None, given: frozenset[str]) -> None:
+        """Import and make what a session has, while the worker starts.
+
+        `given` are the settings that were not left to the session's file.
+        """
+        from jitkernel.session.engine import Engine
+        from jitkernel.session.hidden_names import HiddenNames
+        from jitkernel.session.onlookers import Onlookers
+        from jitkernel.session.places import Graves
+        from jitkernel.session.remains import Remains
+        from jitkernel.session.result import Collector
+        from jitkernel.session.results import Results
+        from jitkernel.session.saved.keeping import Keeper
+        from jitkernel.session.store import Store
+
         self.lock = threading.RLock()
         self.operating = False  # an operation is in progress
         self.signals = Signals(self.interrupt, lambda: self.operating)
@@ -63,7 +83,7 @@ class Core:
         self.restored: Restored | None = None
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
-            self._keeper = Keeper(self, frozenset(overrides))
+            self._keeper = Keeper(self, given)
             self.engine = Engine(self.settings, self._output, self._input, worker)
         except BaseException:
             self.store.close()
@@ -93,6 +113,12 @@ class Core:
         """Wait for the engine, once; what a session's file has is there from now on."""
         if self._program is not None:
             return self._program
+        from jitkernel.session.places import Places
+        from jitkernel.session.program import Program
+        from jitkernel.session.residency import Residency
+        from jitkernel.session.snapshot import DataShadow
+        from jitkernel.session.undo import UndoHistory
+
         engine, settings = self.engine, self.settings
         program = self._program = Program(engine.linker, self.store, engine)
         self._keeper.bring_back()
@@ -137,6 +163,8 @@ class Core:
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
+        from jitkernel.session.destructors import finish
+
         finish(self, image)
 
     def interrupt(self) -> None:

@@ -1,37 +1,32 @@
-"""The public interface: a program that grows cell by cell.  Start from `Session`."""
+"""The public interface: a program that grows cell by cell.  Start from `Session`.
+
+What an operation takes is imported when it is first called: importing this takes a few
+milliseconds, and making a session starts the compiler's process before all else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import ContextAccount
-from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import UsageError
-from jitkernel.languages.llvm import TypedValue
-from jitkernel.linker import SymbolState
-from jitkernel.session import account
-from jitkernel.session.caller import Caller
-from jitkernel.session.cell import Cell, CellState
 from jitkernel.session.contexts import use_context
 from jitkernel.session.core import Core, refused
-from jitkernel.session.definer import Definer
-from jitkernel.session.finding import find, find_all
-from jitkernel.session.garbage import Garbage, collect
-from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle, handle
-from jitkernel.session.memory_log import Sample
 from jitkernel.session.operation import operation
-from jitkernel.session.options import CellOptions
-from jitkernel.session.result import Result, Sink
-from jitkernel.session.runner import Runner
-from jitkernel.session.saved.opening import open_copy, open_rebuilt
-from jitkernel.session.saved.writing import save
-from jitkernel.session.stopped import Stopped
-from jitkernel.session.symbol_table import SymbolTable
-from jitkernel.session.taking_back import redo, undo, undo_one
-from jitkernel.session.taking_out import take_out, take_out_all
-from jitkernel.session.watch import Watched
-from jitkernel.session.without_running import compile_only, place_file, place_only, run_many
+
+if TYPE_CHECKING:
+    from jitkernel.compiler import ContextAccount
+    from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.languages.llvm import TypedValue
+    from jitkernel.session.cell import Cell
+    from jitkernel.session.garbage import Garbage
+    from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
+    from jitkernel.session.memory_log import Sample
+    from jitkernel.session.options import CellOptions
+    from jitkernel.session.result import Result, Sink
+    from jitkernel.session.stopped import Stopped
+    from jitkernel.session.symbol_table import SymbolTable
+    from jitkernel.session.watch import Watched
 
 __all__ = ["Session"]
 
@@ -71,6 +66,8 @@ class Session(Core):
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
+        from jitkernel.session.runner import Runner
+
         self.remains.collect()
         return Runner(self, sink, options, cell_id, number).run(source, language)
 
@@ -81,11 +78,16 @@ class Session(Core):
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
         """
+        from jitkernel.session.options import CellOptions
+        from jitkernel.session.without_running import run_many
+
         return run_many(self, sources, options or CellOptions())
 
     @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
+        from jitkernel.session.caller import Caller
+
         return Caller(self).call(name.removeprefix("@"), arguments).python
 
     @operation(observed=True)
@@ -94,6 +96,8 @@ class Session(Core):
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
+        from jitkernel.session.caller import Caller
+
         return Caller(self, sink).time(expression, number, repeat)
 
     @operation(observed=True)
@@ -102,21 +106,32 @@ class Session(Core):
     ) -> list[list[float]]:
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
         that defines its function another way: see `timing.time_beside`."""
+        from jitkernel.session.caller import Caller
+
         return Caller(self).time_beside(sides, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
+        from jitkernel.session.caller import Caller
+
         return Caller(self, sink).value(expression)
 
     @operation()
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
+        from jitkernel.session.definer import Definer
+        from jitkernel.session.handles import CompiledCell
+        from jitkernel.session.without_running import compile_only
+
         return CompiledCell(source, *compile_only(Definer(self, options=options), source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
+        from jitkernel.session.definer import Definer
+        from jitkernel.session.without_running import place_only
+
         definer = Definer(self, options=compiled.options, cell_id=cell_id)
         return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
@@ -130,6 +145,8 @@ class Session(Core):
     @property
     def symbols(self) -> SymbolTable:
         """Every name the session knows: its own, and those of libraries that cells use."""
+        from jitkernel.session.symbol_table import SymbolTable
+
         return SymbolTable(self.program.linker)
 
     @property
@@ -139,9 +156,13 @@ class Session(Core):
 
     def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
         """A handle by name: it follows redefinition and undo.  Raises KeyError."""
+        from jitkernel.session.handles import handle
+
         return handle(self, name.removeprefix("@"))
 
     def __contains__(self, name: object) -> bool:
+        from jitkernel.linker import SymbolState
+
         symbol = self.program.symbol(str(name).removeprefix("@"))
         return symbol is not None and symbol.state == SymbolState.DEFINED
 
@@ -154,8 +175,10 @@ class Session(Core):
 
     def memory(self) -> dict[str, Any]:
         """The whole account: see `account.memory`."""
+        from jitkernel.session.account import memory
+
         with self.lock:
-            return account.memory(self)
+            return memory(self)
 
     def memory_samples(self) -> Sequence[Sample]:
         """What slab and processes held when cells had ended, the oldest first, and what they hold
@@ -224,6 +247,8 @@ class Session(Core):
 
     def find(self, which: int | str | Cell) -> list[Cell]:
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
+        from jitkernel.session.finding import find
+
         return find(self.program, which, self.number)
 
     @operation(atomic=True)
@@ -235,6 +260,8 @@ class Session(Core):
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
+        from jitkernel.session.taking_out import take_out
+
         return take_out(self, which, cascade, force)
 
     @property
@@ -259,6 +286,8 @@ class Session(Core):
 
         Cells by number, range or symbol; those whose code had left come back.  Raises UsageError.
         """
+        from jitkernel.session.finding import find_all
+
         cells = find_all(self.program, which, self.number)
         for cell in cells:
             cell.kept = on
@@ -270,6 +299,8 @@ class Session(Core):
     @operation(atomic=True)
     def wake(self, *which: int | str | Cell) -> list[Cell]:
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
+        from jitkernel.session.finding import find_all
+
         cells = find_all(self.program, which, self.number)
         for cell in cells:
             self.residency.bring_back(cell)
@@ -281,6 +312,9 @@ class Session(Core):
 
         Raises UsageError, and LinkError where the code of one has to stay.
         """
+        from jitkernel.session.cell import CellState
+        from jitkernel.session.finding import find_all
+
         cells = find_all(self.program, which, self.number)
         for cell in cells:
             if cell.state is not CellState.HIBERNATED:
@@ -306,6 +340,8 @@ class Session(Core):
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
+        from jitkernel.session.taking_back import undo, undo_one
+
         if cell is not None or name:
             return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
         return undo(self, count, partial)
@@ -316,6 +352,8 @@ class Session(Core):
 
         `partial` as for `undo`.
         """
+        from jitkernel.session.taking_back import redo
+
         return redo(self, count, partial)
 
     @operation(atomic=True)
@@ -326,6 +364,8 @@ class Session(Core):
         What is collected can be undone as an eviction can; `undo` forgets everything that could
         be, and frees what was kept for that.  `dry_run` only tells.
         """
+        from jitkernel.session.garbage import collect
+
         return collect(self, dry_run, undo)
 
     @operation()
@@ -334,6 +374,8 @@ class Session(Core):
 
         Raises UsageError where the file is another session's, or something else.
         """
+        from jitkernel.session.saved.writing import save
+
         return save(self, path)
 
     @classmethod
@@ -357,12 +399,16 @@ class Session(Core):
         wrote it.  Nothing of it runs before that, unless you `trust` it: then the libraries that
         it names are loaded, which runs their code, and `rebuild` runs the cells' constructors.
         """
+        from jitkernel.session.saved.opening import open_copy, open_rebuilt
+
         opened = open_rebuilt if rebuild else open_copy
         return opened(cls, path, worker, {**overrides, "trust": trust})
 
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
+        from jitkernel.session.taking_out import take_out_all
+
         take_out_all(self)
 
     @operation(atomic=True)
@@ -384,6 +430,9 @@ class Session(Core):
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
+        from jitkernel.session.definer import Definer
+        from jitkernel.session.without_running import place_file
+
         return place_file(Definer(self), path)
 
     @operation()
