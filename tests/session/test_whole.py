@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -90,6 +91,10 @@ OPERATIONS: dict[str, tuple[Callable[[Session], Any], ...]] = {
     "variable": (lambda s: setattr(s["n"], "value", 9),),
     "check": (lambda s: s.check(),),
 }
+#: What can be done once in a session of `_begin`; the rest again and again.
+ONCE = re.compile(
+    "evict|undo|redo|hibernate|wake|call what|keep|collect|reset|define what|assign|many"
+)
 #: Each so many lines is one that ends the operation; other ones each time.
 STRIDE, STRIDE_SIGNAL = 211, 431
 
@@ -146,8 +151,9 @@ def _tear(name: str, stride: int, by_signal: bool, seed: int) -> int:
                     _goes_on(s)
                 except Exception as error:
                     raise AssertionError(f"torn at {where}") from error
-                s.close()
-                s = _begin(name)
+                if ONCE.match(name):
+                    s.close()
+                    s = _begin(name)
                 before = state(s)
         _goes_on(s)
         return times
