@@ -183,3 +183,8 @@ def test_it_is_short_enough_to_read() -> None:
     folder = Path(__file__).parents[2] / "jitkernel" / "languages" / "kaleidoscope"
     lines = sum(len(p.read_text().splitlines()) for p in folder.iterdir() if p.is_file())
     assert lines < 600
+
+
+@pytest.mark.parametrize("source", ["-" * 5_000 + "1", "1+" * 10_000, "(" * 20_000])
+def test_what_is_deep_or_long_is_left_to_running_it(source: str) -> None:
+    assert LANGUAGE.is_complete(source).status == "complete"

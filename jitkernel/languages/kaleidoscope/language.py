@@ -99,13 +99,15 @@ def all_doubles(type: FunctionType) -> bool:
 
 
 def is_complete(source: str) -> Completeness:
-    """Whether a cell is whole, needs more lines, or is wrong whatever follows."""
-    code = split_commands(source).code
+    """Whether a cell is whole (so are too long or deep ones), needs more lines, or is wrong."""
     try:
-        parse(code, lambda operator: 1)
+        if len(source) < 1 << 14:
+            parse(split_commands(source).code, lambda operator: 1)
     except CompileError as error:
         early = error.diagnostics[0].message.startswith(ENDS_EARLY)
         return Completeness("incomplete", "  ") if early else Completeness("invalid")
+    except RecursionError:
+        pass
     return Completeness("complete")
 
 

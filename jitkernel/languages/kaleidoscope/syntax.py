@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -122,9 +123,8 @@ class _Group(Transformer[Token, Any]):
         self.source, self.precedence = source, precedence
 
     def function_head(self, name: Token, *parameters: Token) -> Prototype:
-        for i, parameter in enumerate(parameters):
-            if parameter in parameters[:i]:
-                raise complaint(self.source, parameter, f"two parameters called `{parameter}`")
+        if again := [b for a, b in pairwise(sorted(parameters)) if a == b]:
+            raise complaint(self.source, again[0], f"two parameters called `{again[0]}`")
         return Prototype(name, str(name), parameters)
 
     def unary_head(self, operator: Token, parameter: Token) -> Prototype:
@@ -140,13 +140,12 @@ class _Group(Transformer[Token, Any]):
         return Prototype(operator, f"binary{operator}", names, _number(number))
 
     def expression(self, first: Node, *rest: Any) -> Node:
-        return self.climb(first, list(rest), 1)
+        return self.climb(first, list(reversed(rest)), 1)
 
     def climb(self, left: Node, rest: list[Any], least: int) -> Node:
-        """Precedence climbing: `left` with as many of `rest`, operators and operands by turns, as
-        are held by operators of at least `least`.  What it used is taken off `rest`."""
-        while rest and (own := self.binds(rest[0])) >= least:
-            operator, right = rest.pop(0), rest.pop(0)
+        """Precedence climbing; takes what it uses off `rest`, operators and operands in reverse."""
+        while rest and (own := self.binds(rest[-1])) >= least:
+            operator, right = rest.pop(), rest.pop()
             # Of equal ones the left is first, but for assignment: a = b = 1.
             right = self.climb(right, rest, own if operator == "=" else own + 1)
             if operator == "=" and left.data != "variable":
