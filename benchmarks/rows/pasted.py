@@ -80,11 +80,17 @@ def matmul(scale: Scale) -> Iterator[Figure]:
             s.run(source("native", type_, cpu=False))
             s.run(source("pasted", type_, cpu=True))
             s.run(source("kept", type_, cpu=True), options=CellOptions(keep_cpu=True))
+            code = [
+                s.arena.read(f.address, f.size)
+                for f in map(s.symbols.get, ("native", "pasted"))
+                if f
+            ]
             at = [s.symbols[m].address for m in "abc"]
             sides = {name: partial(_call, s, name, *at, n) for name in ("native", "pasted", "kept")}
-            took = compare(sides, 4 * scale.blocks, 1, warm_up=2).blocks
+            took = compare(sides, 12 * scale.blocks, 1, warm_up=2).blocks
         least = {name: min(times) for name, times in took.items()}  # others only add to it
         what = f"matmul of {n} x {n} {type_}s"
         yield Figure(f"{what}: written for this machine", least["native"] / 1e6, "ms")
+        yield Figure(f"{what}: pasted is other code than that", float(code[0] != code[1]), "1", 0)
         yield Figure(f"{what}: pasted / that", least["pasted"] / least["native"], "x", 1.05)
         yield Figure(f"{what}: --keep-cpu / that", least["kept"] / least["native"], "x")
