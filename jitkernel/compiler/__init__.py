@@ -1,7 +1,7 @@
 """IR text to objects, in processes that hold LLVM so that this one need not.
 
 Start from `CompilerPool`.  The kernel's side is `pool` and `process`; the worker's is `worker`,
-which runs `pipeline`, `summary` and `binding`, the only module that imports llvmlite.
+which runs `pipeline`, `summary` and `binding`, which loads llvmlite's library.
 """
 
 from __future__ import annotations

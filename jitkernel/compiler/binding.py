@@ -1,50 +1,34 @@
 """LLVM's functions as the worker calls them: llvmlite's library through ctypes.  Worker only.
 
-The only module of the project that imports llvmlite.  Its Python classes take a lock and build
-several objects for each call, which for a tiny cell costs as much as parsing it, so what runs once
-per compile or more is called directly, with plain addresses (`int`) for references.  Who makes an
-object disposes it.  Start from `Machine`.
+Of llvmlite only its library is loaded.  Its Python classes take longer to import than a compile
+takes, and in a compile as long as parsing a tiny cell.  Functions are called directly, with plain
+addresses (`int`) for references.  Who makes an object disposes it.  Start from `Machine`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
 from functools import cache
 from typing import Any
 
+import llvmlite
 
-class _NoCallback(c_void_p):
-    """Stands for a callback type while llvmlite is imported."""
-
-    def __init__(self, function: object) -> None:
-        super().__init__(0)
-
-
-# llvmlite makes two callbacks for an object cache that nobody here uses.  Real ones would put a
-# page into this process that is writable and executable.
-_CFUNCTYPE = ctypes.CFUNCTYPE
-ctypes.CFUNCTYPE = lambda *types, **options: _NoCallback  # type: ignore[assignment]
-try:
-    import llvmlite.binding as llvmlite
-    from llvmlite import __version__ as LLVMLITE_VERSION
-    from llvmlite.binding import ffi
-finally:
-    ctypes.CFUNCTYPE = _CFUNCTYPE
-
-from jitkernel.compiler import heap, leftover  # noqa: E402
-from jitkernel.compiler.passes import SINGLE  # noqa: E402
+from jitkernel.compiler import heap, leftover
+from jitkernel.compiler.passes import SINGLE
 
 __all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "set_option", "take"]
 
-LLVM_VERSION: tuple[int, ...] = tuple(llvmlite.llvm_version_info)
-
+_FILE = os.path.join(llvmlite.__path__[0], "binding", "libllvmlite.so")
 _REF = c_void_p
 _OUT = POINTER(c_void_p)
 
 # name: (result, arguments)
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "GetVersionInfo": (c_uint, ()),
+    "SetCommandLine": (None, (c_char_p, c_char_p)),
     "ContextCreate": (_REF, ()),
     "ContextDispose": (None, (_REF,)),
     "ParseAssembly": (_REF, (_REF, c_char_p, _OUT)),
@@ -116,6 +100,27 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "PTOSetLoopVectorization": (None, (_REF, c_bool)),
     "PTOSetSLPVectorization": (None, (_REF, c_bool)),
     **{f"module_Add{name}Pass": (None, (_REF,)) for name in SINGLE.values()},
+    # machines
+    "InitializeNativeTarget": (None, ()),
+    "InitializeNativeAsmPrinter": (None, ()),
+    "InitializeNativeAsmParser": (None, ()),
+    "InitializeAllTargetInfos": (None, ()),
+    "InitializeAllTargets": (None, ()),
+    "InitializeAllTargetMCs": (None, ()),
+    "InitializeAllAsmPrinters": (None, ()),
+    "GetDefaultTargetTriple": (None, (_OUT,)),
+    "GetHostCPUName": (None, (_OUT,)),
+    "GetHostCPUFeatures": (c_int, (_OUT,)),
+    "GetTargetFromTriple": (_REF, (c_char_p, _OUT)),
+    # target, triple, CPU, features, level, relocation model, code model, print?, for a JIT?, ABI
+    "CreateTargetMachine": (
+        _REF,
+        (_REF, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p),
+    ),
+    "DisposeTargetMachine": (None, (_REF,)),
+    "GetTargetMachineTriple": (None, (_REF, _OUT)),
+    "CreateTargetMachineData": (_REF, (_REF,)),
+    "CopyStringRepOfTargetData": (None, (_REF, _OUT)),
     # code
     "TargetMachineEmitToMemory": (_REF, (_REF, _REF, c_int, _OUT)),
     "GetBufferStart": (_REF, (_REF,)),
@@ -129,10 +134,10 @@ def identity() -> tuple[str, str, str, str, str]:
     """The parts of `identity.Identity`, of this process."""
     return (
         ".".join(map(str, LLVM_VERSION)),
-        str(LLVMLITE_VERSION),
-        llvmlite.get_default_triple(),
-        llvmlite.get_host_cpu_name(),
-        llvmlite.get_host_cpu_features().flatten(),
+        str(llvmlite.__version__),
+        _told(lib.GetDefaultTargetTriple),
+        _told(lib.GetHostCPUName),
+        _host_features(),
     )
 
 
@@ -140,7 +145,7 @@ class _Library:
     """The functions above as attributes, without their prefix."""
 
     def __init__(self) -> None:
-        handle = ctypes.CDLL(ffi.lib._name)  # the library is loaded already: this only counts
+        handle = ctypes.CDLL(_FILE)
         for name, (result, arguments) in _PROTOTYPES.items():
             function = handle[f"LLVMPY_{name}"]
             function.restype = result
@@ -151,10 +156,17 @@ class _Library:
         raise AttributeError(f"LLVMPY_{name} has no prototype in {__name__}")
 
 
-llvmlite.initialize_native_target()
-llvmlite.initialize_native_asmprinter()
-llvmlite.initialize_native_asmparser()  # inline and module asm
+def _version() -> tuple[int, ...]:
+    """LLVM's, which the library tells as one number: a byte for each part."""
+    number = lib.GetVersionInfo()
+    return tuple(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+
+
 lib = _Library()
+lib.InitializeNativeTarget()
+lib.InitializeNativeAsmPrinter()
+lib.InitializeNativeAsmParser()  # inline and module asm
+LLVM_VERSION = _version()
 
 
 class LLVMError(Exception):
@@ -168,7 +180,7 @@ class LLVMError(Exception):
 def set_option(*words: str) -> None:
     """Options of LLVM's command line: for the whole process, and for ever."""
     for word in words:
-        llvmlite.set_option("jitkernel", word)
+        lib.SetCommandLine(b"jitkernel", word.encode())
 
 
 def take(address: int | None) -> str:
@@ -180,18 +192,27 @@ def take(address: int | None) -> str:
     return raw.decode("utf-8", "replace")
 
 
+def _told(function: Any, *arguments: Any) -> str:
+    """What a function writes to its last argument."""
+    out = c_void_p()
+    function(*arguments, byref(out))
+    return take(out.value)
+
+
+def _host_features() -> str:
+    """What this machine's CPU has and has not, by name: `+avx,-avx512f`."""
+    words = _told(lib.GetHostCPUFeatures).split(",")
+    return ",".join(sorted(filter(None, words), key=lambda word: word[1:]))
+
+
 def print_value(value: int) -> str:
     """LLVM's text of a value; of a function, its whole body."""
-    out = c_void_p()
-    lib.PrintValueToString(value, byref(out))
-    return take(out.value)
+    return _told(lib.PrintValueToString, value)
 
 
 def print_module(module: int) -> str:
     """LLVM's text of a module."""
-    out = c_void_p()
-    lib.PrintModuleToString(module, byref(out))
-    return take(out.value)
+    return _told(lib.PrintModuleToString, module)
 
 
 def print_type(type_: int) -> str:
@@ -262,9 +283,11 @@ def _walk(iterator: int, step: Any, dispose: Any) -> Iterator[int]:
 class Machine:
     """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life.
 
-    Without `triple`, one for this machine.
+    Without `triple`, one for this machine.  Raises RuntimeError, with LLVM's words, where there is
+    none for the triple.
     """
 
+    _reference: int | None = None
     _measured = False
     _left: int | None = None  # see `leftover.find`
 
@@ -272,31 +295,40 @@ class Machine:
         self, opt_level: int, cpu: str, reloc: str, code_model: str, triple: str | None = None
     ):
         if triple:
-            llvmlite.initialize_all_targets()
-            llvmlite.initialize_all_asmprinters()
-            target = llvmlite.Target.from_triple(triple)
+            lib.InitializeAllTargetInfos()
+            lib.InitializeAllTargets()
+            lib.InitializeAllTargetMCs()
+            lib.InitializeAllAsmPrinters()
             self.cpu, self.features = cpu, ""
         else:
-            host = llvmlite.get_host_cpu_name()
+            triple = _told(lib.GetDefaultTargetTriple)
+            host = _told(lib.GetHostCPUName)
             native = cpu in ("native", host)
-            target = llvmlite.Target.from_default_triple()
             self.cpu = host if native else cpu
-            self.features = llvmlite.get_host_cpu_features().flatten() if native else ""
+            self.features = _host_features() if native else ""
         self.opt_level = opt_level
-        self._machine = target.create_target_machine(
-            cpu=self.cpu,
-            features=self.features,
-            opt=opt_level,
-            reloc=reloc,
-            codemodel=code_model,
-        )
-        self._reference = ctypes.cast(self._machine._ptr, c_void_p).value
-        self.triple: str = self._machine.triple
-        with self._machine.target_data as data:
-            self.layout = str(data)
+        out = c_void_p()
+        target = lib.GetTargetFromTriple(triple.encode(), byref(out))
+        words = take(out.value)
+        if not target:
+            raise RuntimeError(words)
+        self._reference = lib.CreateTargetMachine(
+            target, triple.encode(), self.cpu.encode(), self.features.encode(), opt_level,
+            reloc.encode(), code_model.encode(), 0, 0, b"",
+        )  # fmt: skip
+        if not self._reference:
+            raise RuntimeError("Cannot create target machine")
+        self.triple = _told(lib.GetTargetMachineTriple, self._reference)
+        data = lib.CreateTargetMachineData(self._reference)
+        self.layout = _told(lib.CopyStringRepOfTargetData, data)
+        lib.DisposeTargetData(data)
         self._tuning = lib.CreatePipelineTuningOptions()
         self._tune(opt_level)
         self._pipeline: tuple[int, int] | None = None
+
+    def __del__(self) -> None:
+        if self._reference:
+            lib.DisposeTargetMachine(self._reference)
 
     def _tune(self, opt_level: int) -> None:
         """What clang has of a pipeline: vectors and unrolled loops from -O2 on."""

@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 
 __all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"]
@@ -105,6 +104,8 @@ def codegen_times(log: str) -> dict[tuple[str, str], list[int]]:
 
 
 def _nanoseconds(stamp: str) -> int:
+    from datetime import datetime  # a compile, which reads changes too, asks for no times
+
     whole, _, part = stamp.partition(".")
     return int(datetime.fromisoformat(whole).timestamp()) * 10**9 + int(part.ljust(9, "0")[:9])
 

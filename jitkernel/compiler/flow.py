@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import llvmlite.binding as llvmlite
-
 from jitkernel.compiler import binding, pipeline
+from jitkernel.compiler.classes import llvmlite
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.text import NAME, plain_name
 

@@ -7,8 +7,6 @@ given one by one (`SINGLE`), and those that exist for it only inside LLVM's defa
 
 from __future__ import annotations
 
-import difflib
-
 from jitkernel.errors import CompileError
 
 __all__ = [
@@ -191,6 +189,8 @@ def parse_passes(text: str) -> tuple[str, ...]:
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     for name in names:
         if name not in KNOWN:
+            import difflib  # a compile needs it only to find a fault
+
             near = difflib.get_close_matches(name, KNOWN, 1)
             words = f"; did you mean {near[0]}?" if near else ""
             listed = ", ".join(KNOWN)

@@ -14,13 +14,13 @@ import sys
 
 def _without_packages() -> None:
     """Import jitkernel's modules without running the packages' own `__init__`, which start more."""
-    from pathlib import Path
+    from os.path import dirname, realpath
     from types import ModuleType
 
-    here = Path(__file__).resolve().parent
-    for name, folder in (("jitkernel", here.parent), ("jitkernel.compiler", here)):
+    here = dirname(realpath(__file__))
+    for name, folder in (("jitkernel", dirname(here)), ("jitkernel.compiler", here)):
         package = ModuleType(name)
-        package.__path__ = [str(folder)]
+        package.__path__ = [folder]
         sys.modules[name] = package
 
 
@@ -35,7 +35,6 @@ import select  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
 import threading  # noqa: E402
-import traceback  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -93,6 +92,8 @@ def main() -> None:
         except MemoryError:
             reply, data = {"error": [["the compiler ran out of memory"]]}, b""
         except Exception:
+            import traceback  # not needed to compile
+
             reply, data = {"broken": traceback.format_exc()}, b""
         if own:
             reply["own"] = own
