@@ -137,7 +137,7 @@ def test_where_nothing_can_be_forked_the_process_compiles_itself(
     """As where a sandbox refuses clone(2) with CLONE_PARENT."""
     script = Path(process._SCRIPT)
     wrong = tmp_path / "worker.py"
-    code = script.read_text().replace("Path(__file__)", f"Path({str(script)!r})")
+    code = script.read_text().replace("realpath(__file__)", f"realpath({str(script)!r})")
     forks = "import jitkernel.compiler.forks as forks\nforks._CLONE_PARENT = 0x8000 | 0x10000\n\nimport os "
     wrong.write_text(code.replace("import os ", forks, 1))
     monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
