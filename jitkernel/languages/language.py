@@ -18,13 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.errors import CompileError
-from jitkernel.languages.llvm.completeness import Completeness
 from jitkernel.languages.llvm.plan import ENTRY, Plan, RunAction, parse_cell
 from jitkernel.languages.llvm.types import FunctionType, Type
 from jitkernel.languages.llvm.values import TypedValue
+
+if TYPE_CHECKING:
+    from jitkernel.languages.llvm.completeness import Completeness
 
 __all__ = ["Commands", "Known", "Language", "Once", "plan", "split_commands"]
 
@@ -49,6 +51,8 @@ class Known(Protocol):
 
 
 def _complete(source: str) -> Completeness:
+    from jitkernel.languages.llvm.completeness import Completeness  # only where one types
+
     return Completeness("complete")
 
 

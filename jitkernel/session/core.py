@@ -18,6 +18,7 @@ from jitkernel.errors import JitError, present
 from jitkernel.session.contexts import check_context
 from jitkernel.session.operation import Cleanups, Signals
 from jitkernel.session.settings import SessionSettings, settings_with
+from jitkernel.session.uncollected import without_collections
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
@@ -54,7 +55,8 @@ class Core:
         check_context(self.settings.context)
         worker = worker or first_worker(self.settings.spare)
         try:
-            self._assemble(worker, store, frozenset(overrides))
+            with without_collections():  # what is imported stays
+                self._assemble(worker, store, frozenset(overrides))
         except BaseException:
             close_first(worker)
             raise
@@ -64,6 +66,7 @@ class Core:
 
         `given` are the settings that were not left to the session's file.
         """
+        from jitkernel.session import residency, runner, snapshot, undo  # noqa: F401 - the first cell's
         from jitkernel.session.engine import Engine
         from jitkernel.session.hidden_names import HiddenNames
         from jitkernel.session.onlookers import Onlookers

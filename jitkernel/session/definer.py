@@ -18,14 +18,12 @@ from jitkernel.errors import (
 )
 from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble
-from jitkernel.languages.llvm.hints import Context, explain
 from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.session.agreement import check_types, refuse_change
 from jitkernel.session.cell import Cell
 from jitkernel.session.change import Change
 from jitkernel.session.declare import declaration, too_long
-from jitkernel.session.faults import error_of
 from jitkernel.session.host import host_of
 from jitkernel.session.named_types import defined_types
 from jitkernel.session.options import CellOptions, options_for, row, stored_options
@@ -34,9 +32,7 @@ from jitkernel.session.relinking import replace as replace_object
 from jitkernel.session.result import Collector, Sink
 from jitkernel.session.signatures import Variable
 from jitkernel.session.snapshot import far_words
-from jitkernel.session.source_lines import line_finder
 from jitkernel.session.status import status_lines, type_line
-from jitkernel.session.stopped import stopped
 from jitkernel.session.store import Record
 
 if TYPE_CHECKING:
@@ -162,6 +158,8 @@ class Definer(Relay):
 
     def explained(self, error: CompileError, source: str) -> CompileError:
         """LLVM's complaints with what to try."""
+        from jitkernel.languages.llvm.hints import Context, explain  # only where one is wrong
+
         hidden = self.session.hidden
         symbols = self.program.linker.symbols
 
@@ -310,6 +308,11 @@ class Definer(Relay):
                 f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
             )
             outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
+        # Only where code was stopped.
+        from jitkernel.session.faults import error_of
+        from jitkernel.session.source_lines import line_finder
+        from jitkernel.session.stopped import stopped
+
         find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
         fault = error_of(outcome, self.session.places, self.program.linker, find, kept)
         self.session.onlookers.stopped = stopped(

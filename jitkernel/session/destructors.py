@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.executor import Outcome
 from jitkernel.linker import Image, SymbolKind, SymbolState
-from jitkernel.session.faults import error_of
 from jitkernel.session.signatures import Signature
-from jitkernel.session.source_lines import line_finder
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -41,6 +39,10 @@ def finish(session: Core, image: Image) -> None:
 def _ended(session: Core, cell: int, outcome: Outcome) -> None:
     """Say what stopped a destructor."""
     if outcome.kind != "ok":
+        # Only where a destructor was stopped.
+        from jitkernel.session.faults import error_of
+        from jitkernel.session.source_lines import line_finder
+
         find = line_finder(session)
         error = error_of(outcome, session.places, session.program.linker, find, "")
         words = str(error).replace("\n", "; ")

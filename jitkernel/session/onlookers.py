@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.host import host_of
 from jitkernel.session.memory_log import MemoryLog, Sample
-from jitkernel.session.stopped import Stopped, running
 from jitkernel.session.watch import Observer, Watched, Watches
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.stopped import Stopped
 
 __all__ = ["Onlookers"]
 
@@ -85,6 +85,8 @@ class Onlookers:
             except UsageError as error:  # not the program's fault: it goes on
                 session.sink.note(f"%stack: {error}")
                 return
+            from jitkernel.session.stopped import running  # not needed until somebody looks
+
             linker = session.program.linker
             self.stopped = running(record, seconds, executor.pid, session.places, linker)
             call(self.stopped)

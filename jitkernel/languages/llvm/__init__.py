@@ -5,13 +5,13 @@ that the compiler gets, `evaluate` runs the expressions of call lines and assign
 `Host`, and `TypedValue` reads and writes values.  Start from `parse_cell`.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jitkernel.languages.llvm.assemble import Assembled, assemble, stands_alone
-from jitkernel.languages.llvm.assignment import Assignment, assign
-from jitkernel.languages.llvm.completeness import Completeness, Token, is_complete, token_at
 from jitkernel.languages.llvm.evaluate import evaluate
-from jitkernel.languages.llvm.hints import Context, explain
-from jitkernel.languages.llvm.host import Host
-from jitkernel.languages.llvm.keywords import KEYWORDS, describe_word
 from jitkernel.languages.llvm.plan import (
     ENTRY,
     Action,
@@ -28,10 +28,17 @@ from jitkernel.languages.llvm.plan import (
     parse_cell,
     progress,
 )
-from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
-from jitkernel.languages.llvm.python_values import from_python
 from jitkernel.languages.llvm.types import Type, parse_type
 from jitkernel.languages.llvm.values import Pointer, TypedValue, scalar_layout
+
+if TYPE_CHECKING:
+    from jitkernel.languages.llvm.assignment import Assignment, assign
+    from jitkernel.languages.llvm.completeness import Completeness, Token, is_complete, token_at
+    from jitkernel.languages.llvm.hints import Context, explain
+    from jitkernel.languages.llvm.host import Host
+    from jitkernel.languages.llvm.keywords import KEYWORDS, describe_word
+    from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+    from jitkernel.languages.llvm.python_values import from_python
 
 __all__ = [
     "Action",
@@ -72,3 +79,27 @@ __all__ = [
     "stands_alone",
     "token_at",
 ]
+
+_PLACES = {
+    "Assignment": "assignment",
+    "Completeness": "completeness",
+    "Context": "hints",
+    "Host": "host",
+    "KEYWORDS": "keywords",
+    "PRELUDE": "prelude",
+    "Token": "completeness",
+    "assign": "assignment",
+    "describe_word": "keywords",
+    "explain": "hints",
+    "from_python": "python_values",
+    "is_complete": "completeness",
+    "prelude_type": "prelude",
+    "token_at": "completeness",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: a cell that is right needs neither hints nor completeness.
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -15,7 +15,6 @@ from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
-from jitkernel.languages.llvm.nearest_form import most_telling
 from jitkernel.languages.llvm.quoting import decode_name
 from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
 
@@ -225,6 +224,8 @@ def parse_cell(source: str) -> Plan:
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[leading:], problems)
     if problems:
+        from jitkernel.languages.llvm.nearest_form import most_telling  # only for errors
+
         raise CompileError(most_telling(problems))
     names = Names()
     for statement in entities:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm.nearest_form import most_telling, nearest_form
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
@@ -112,6 +111,8 @@ def split(source: str) -> tuple[Statement, ...]:
     """The statements of a normalised cell.  Raises CompileError for text that is none."""
     statements, problems = scan(source)
     if problems:
+        from jitkernel.languages.llvm.nearest_form import most_telling  # only for errors
+
         raise CompileError(most_telling([p.diagnostic for p in problems]))
     return statements
 
@@ -270,6 +271,8 @@ class _Scanner:
 
     def unknown(self, at: int) -> int:
         end = self.next_line(at)
+        from jitkernel.languages.llvm.nearest_form import nearest_form  # only for errors
+
         message, hint = nearest_form(self.source[at:end])
         self.problem(at, message, hint)
         return end
