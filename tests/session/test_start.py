@@ -1,0 +1,59 @@
+"""What a session's start waits for: the compiler's process first, then the imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def told_by(program: str) -> list[str]:
+    """What a Python program of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout.split()
+
+
+def test_the_worker_is_started_before_the_session_is_imported() -> None:
+    told = told_by(
+        """
+import sys
+from jitkernel import Session
+from jitkernel.compiler import zygote
+
+start = zygote.start_worker
+before = []
+def started(*arguments):
+    before.append(set(sys.modules))
+    return start(*arguments)
+zygote.start_worker = started
+with Session(capacity=64 << 20) as s:
+    s.run("@sq = global i32 1")
+    print(*before[0])
+"""
+    )
+    assert "jitkernel.session.session" in told
+    heavy = ("jitkernel.session.engine", "jitkernel.linker", "jitkernel.languages", "sqlite3")
+    assert not [name for name in heavy if name in told]
+
+
+def test_what_only_errors_take_is_not_imported_for_a_value() -> None:
+    told = told_by(
+        """
+import sys
+from jitkernel import Session
+with Session(capacity=64 << 20) as s:
+    s.run("define i32 @sq(i32 %x) {\\n  %r = mul i32 %x, %x\\n  ret i32 %r\\n}\\n@sq(7)")
+print(*sys.modules)
+"""
+    )
+    assert "jitkernel.session.runner" in told
+    late = ("languages.llvm.hints", "languages.llvm.nearest_form", "session.stopped", "views")
+    assert not [name for name in late if f"jitkernel.{name}" in told]
+
+
+def test_the_worker_does_without_llvmlites_classes() -> None:
+    told = told_by("import sys, jitkernel.compiler.worker\nprint(*sys.modules)")
+    assert "jitkernel.compiler.pipeline" in told and "llvmlite" in told
+    assert "llvmlite.binding" not in told
