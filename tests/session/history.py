@@ -575,7 +575,8 @@ class Walk:
         if (
             gone := now.strings.keys() - cells.keys()
         ):  # those that nothing points to go by themselves
-            assert not any(now.strings[c][0] == self._pointer() for c in gone)
+            there = {now.strings[c][0] for c in now.strings.keys() - gone}  # in the same place
+            assert self._pointer() not in {now.strings[c][0] for c in gone} - there
             self.now = now = now.copy()
             now.drop(set(gone))
         assert cells.keys() == now.cells.keys()
