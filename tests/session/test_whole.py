@@ -179,6 +179,7 @@ def test_ctrl_c_at_any_line(name: str, tmp_path, monkeypatch) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("by_signal", [False, True])
