@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
+from jitkernel.errors import present
+
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
 
@@ -168,9 +170,9 @@ class Writes:
         tables = self._tables()
         if tables is None:
             return []
-        assert self._seen is not None
+        window = present(self._seen, "the page table of the window")
         try:
-            seen = self._seen.present(start, stop)
+            seen = window.present(start, stop)
             found = _common(seen, tables[0].unwritten(start, stop))
             found = _common(found, tables[1].unwritten(start, stop))
         except OSError:
