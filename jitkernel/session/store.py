@@ -23,13 +23,13 @@ from jitkernel.session.saved.tables import (
     UNREADABLE,
     Damaged,
     Tables,
+    Transaction,
     connect,
     create,
     identify,
     reading,
     refusal,
     refuse_odd,
-    transaction,
     upgrade,
 )
 
@@ -105,7 +105,7 @@ class Store:
         db.execute("pragma cache_size = -512")
         db.execute("pragma trusted_schema = off")
         if self._temporary:
-            db.execute("pragma journal_mode = off")
+            db.execute("pragma journal_mode = memory")
             db.execute("pragma synchronous = off")
         else:
             if not new:
@@ -114,14 +114,14 @@ class Store:
             db.execute("pragma synchronous = normal")
             db.execute("pragma wal_autocheckpoint = 4000")  # pages: 16 MB of log at most
         if new:
-            with transaction(db):
+            with Transaction(db):
                 create(db)
                 if not self._temporary:
                     Tables(db).seal()
         else:
             upgrade(db, path)
         if not self._temporary:
-            with transaction(db):  # from now on it is this session's
+            with Transaction(db):  # from now on it is this session's
                 pass
 
     @property
@@ -207,11 +207,12 @@ class Store:
         if not self._pending:
             return
         if self._temporary:
-            with transaction(self._db):
+            with Transaction(self._db):
                 self._write()
         else:
             self.begin()
             self._write()
+        self._pending, self._bytes = RecordedDict(), 0
 
     def begin(self) -> None:
         """Go on with the transaction, or begin one."""
@@ -224,6 +225,7 @@ class Store:
         """From now on the file has all that was written since the last time."""
         if self._pending:
             self._write()
+            self._pending, self._bytes = RecordedDict(), 0
         self.tables.seal()
         self._db.execute("commit")
         self._written.clear()
@@ -241,11 +243,22 @@ class Store:
         self._written.clear()
 
     def _write(self) -> None:
-        pending, self._pending, self._bytes = self._pending, RecordedDict(), 0
+        """Write what was collected, in the transaction that is open, all of it or nothing; it stays
+        collected until the caller forgets it."""
+        pending, sums = self._pending, self.tables.sealed()
+        try:
+            self._db.execute("savepoint collected")
+            self.tables.put_records([_row(r) for r in pending.values() if r is not None])
+            self.tables.drop("records", [n for n, r in pending.items() if r is None])
+            self._db.execute("release collected")
+        except BaseException:
+            self.tables.unseal(sums)
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("rollback to collected")
+                self._db.execute("release collected")
+            raise
         if self.commits_often:
             self._written.update(pending)
-        self.tables.put_records([_row(r) for r in pending.values() if r is not None])
-        self.tables.drop("records", [n for n, r in pending.items() if r is None])
 
     def close(self) -> None:
         """Close; what was not committed is gone."""

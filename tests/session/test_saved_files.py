@@ -22,7 +22,7 @@ from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
-from jitkernel.session.saved.tables import PARTS, SCHEMA, Tables, transaction
+from jitkernel.session.saved.tables import PARTS, SCHEMA, Tables, Transaction
 from jitkernel.session.store import Store
 
 SIZE = 16 << 20
@@ -214,7 +214,7 @@ def _changed_fact(path: Path) -> Iterator[dict[str, Any]]:
         head = json.loads(db.execute("select body from facts where id = 'session'").fetchone()[0])
         yield head
         tables = Tables(db)
-        with transaction(db):
+        with Transaction(db):
             tables.put("facts", [("session", json.dumps(head), b"")])
             tables.seal_all()
 

@@ -46,7 +46,7 @@ __all__ = [
     "reading",
     "refusal",
     "refuse_odd",
-    "transaction",
+    "Transaction",
     "upgrade",
 ]
 
@@ -117,7 +117,7 @@ def upgrade(db: sqlite3.Connection, path: str) -> None:
                 f"{SCHEMA}"
             )
         if version == 1 and names == {"cells"}:
-            with transaction(db):
+            with Transaction(db):
                 _from_1(db)
             version = 2
         found = dict(db.execute("select name, sql from sqlite_master where sql is not null"))
@@ -176,17 +176,27 @@ def reading(path: str) -> Iterator[None]:
         raise refusal(path, error) from None
 
 
-@contextlib.contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing."""
-    db.execute("begin immediate")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            db.execute("rollback")
-        raise
-    db.execute("commit")
+class Transaction:
+    """All or nothing.  What an earlier one left open that was torn out of its end is nothing."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: sqlite3.Connection):
+        self._db = db
+
+    def __enter__(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self._db.execute("begin immediate")
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        try:
+            if kind is None:
+                self._db.execute("commit")
+        finally:
+            if self._db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):  # some failures end it themselves
+                    self._db.execute("rollback")
 
 
 class Tables:

@@ -20,12 +20,12 @@ from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row
 from jitkernel.session.saved.tables import (
     BESIDE,
     Tables,
+    Transaction,
     connect,
     create,
     identify,
     refusal,
     refuse_odd,
-    transaction,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def save(session: Core, path: str) -> int:
     path = _place(path)
 
     def write(db: sqlite3.Connection) -> None:
-        with transaction(db):
+        with Transaction(db):
             create(db)
             tables = Tables(db)
             # What the user wrote comes first: a file that is cut off still has it.
