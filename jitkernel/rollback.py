@@ -240,11 +240,14 @@ class Rollback:
 
     def __init__(self) -> None:
         self._log: Log = []
-        self._depth = 0
+        self._blocks: list[Atomic] = []  # that are open, the innermost last
         self._later: list[Entry] = []
         self._restored: dict[int, Any] = {}  # by identity: put back and perhaps not repaired yet
         self._before: tuple[Log | None, Rollback | None] = (None, None)
         self.repairs: list[Callable[[list[Any]], object]] = []
+        #: called before anything is taken back, and after
+        self.before: Callable[[], object] = lambda: None
+        self.after: Callable[[], object] = lambda: None
 
     def atomic(self) -> Atomic:
         """A block (`with`) whose writes all stand, or none where an exception leaves it."""
@@ -253,7 +256,7 @@ class Rollback:
     @property
     def open(self) -> bool:
         """Whether a block is open or something of one is still to be done."""
-        return bool(self._depth or self._log or self._later or self._restored)
+        return bool(self._blocks or self._log or self._later or self._restored)
 
     def recover(self) -> None:
         """Take back what a block has left that could not end, and do what one has put off.
@@ -261,27 +264,34 @@ class Rollback:
         Nothing where everything is in order.  It may be interrupted and called again; never within
         a block.
         """
-        if self._depth or self._log or self._restored or _thread.owner is self:
+        if self._blocks or self._log or self._restored or _thread.owner is self:
             self._take_back(0)
             self._leave()
         if self._later:
             self._do_later()
 
-    def _enter(self) -> int:
-        if _thread.owner is not self:
-            if self.open:
+    def _enter(self, block: Atomic) -> None:
+        if _thread.owner is not self or not self._blocks:
+            if self.open or _thread.owner is self:
                 self.recover()  # an earlier block was torn out of its end
             _open.add(self)
             self._before = (_thread.log, _thread.owner)
             _thread.owner, _thread.log = self, self._log
-        self._depth += 1
-        return len(self._log)
+        block.mark = len(self._log)
+        self._blocks.append(block)
 
-    def _exit(self, mark: int, failed: bool) -> None:
+    def _exit(self, block: Atomic, failed: bool) -> None:
+        blocks = self._blocks
+        if block is not (blocks[-1] if blocks else None):
+            if block not in blocks:
+                return  # it was taken back, and ends only now, perhaps within another one
+            while blocks[-1] is not block:  # these were torn out of their end
+                self._take_back(blocks[-1].mark)
+                blocks.pop()
         if failed:
-            self._take_back(mark)
-        if self._depth > 1:
-            self._depth -= 1
+            self._take_back(block.mark)
+        if len(blocks) > 1:
+            blocks.pop()
             return
         self._leave()
         if self._later:
@@ -291,15 +301,18 @@ class Rollback:
         """No block is open any more; what was noted is of no use from here on."""
         # One step, and the first: whatever comes after it, the block has ended.  What is written
         # until a thread's log is set back is noted in a list that nobody will read.
-        self.__dict__.update(_log=[], _depth=0)
+        self.__dict__.update(_log=[], _blocks=[])
         if _thread.owner is self:
             _thread.log, _thread.owner = self._before
         _open.discard(self)
 
     def _take_back(self, mark: int) -> None:
         log = self._log
+        if len(log) <= mark and not self._restored:
+            return
         _thread.log = None
         try:
+            self.before()
             while len(log) > mark:
                 start = len(log) - 1 - log[-1]
                 back, *arguments = log[start:-1]
@@ -312,6 +325,7 @@ class Rollback:
                 for repair in self.repairs:
                     repair(restored)
                 self._restored.clear()
+            self.after()
         finally:
             if _thread.owner is self:
                 _thread.log = log
@@ -326,13 +340,14 @@ class Rollback:
 class Atomic:
     """See `Rollback.atomic`."""
 
-    __slots__ = ("_mark", "_owner")
+    __slots__ = ("_owner", "mark")
 
     def __init__(self, owner: Rollback):
         self._owner = owner
+        self.mark = 0  # how long the log was when it began
 
     def __enter__(self) -> None:
-        self._mark = self._owner._enter()
+        self._owner._enter(self)
 
     def __exit__(
         self,
@@ -340,4 +355,4 @@ class Atomic:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._owner._exit(self._mark, kind is not None)
+        self._owner._exit(self, kind is not None)

@@ -146,3 +146,29 @@ def test_two_sessions_on_one_thread() -> None:
         a.x = 9
         raise Failed
     assert (a.x, b.x) == (5, 8)
+
+
+def test_a_block_that_ends_late_is_not_another_ones_end() -> None:
+    """Its `with` was torn out of its end, and what was left of it goes when another one is open."""
+    rollback, point = Rollback(), Point()
+    late, inner = rollback.atomic(), rollback.atomic()
+    late.__enter__()
+    inner.__enter__()
+    point.x = 7
+    rollback.recover()
+    assert point.x == 1
+    with rollback.atomic():
+        point.x, point.y = 8, 9
+        late.__exit__(Failed, Failed(), None)
+        inner.__exit__(None, None, None)
+        assert recording()
+    assert (point.x, point.y) == (8, 9) and not rollback.open
+
+
+def test_an_inner_block_without_an_end_is_taken_back_with_the_outer_ones() -> None:
+    rollback, point = Rollback(), Point()
+    with rollback.atomic():
+        point.y = 5
+        rollback.atomic().__enter__()
+        point.x = 7
+    assert (point.x, point.y) == (1, 5) and not rollback.open and not recording()

@@ -302,9 +302,31 @@ class Arena(Recorded):
                 self._unpunch(z, start, start + len(data))
         self.write(start, data)
 
+    def keep_taken(self) -> None:
+        """What is about to be taken back stays where it is, as it is: threads may use it."""
+        for z in self.zones.values():
+            if z.poison is not None and z.list.kept is None:
+                z.list.kept = {}
+
+    def retain_kept(self) -> None:
+        """That has been taken back: what stayed is freed when the threads have ended."""
+        for z in self.zones.values():
+            if z.list.kept is None:
+                continue
+            if self._retained is None:
+                self._retained = RecordedDict()
+            for start, size in z.list.kept.items():
+                if start + size <= z.high:
+                    self._retained[Extent(z.name, start, size)] = self.free
+                elif start in z.list.live:  # it was never handed out
+                    z.list.give(start)
+            z.list.kept = None
+
     def _poison_again(self, zone: str, start: int, size: int) -> None:
         """An extent was not taken after all."""
         z = self.zones[zone]
+        if z.list.kept is not None:
+            return
         stop = min(start + (size + -size % z.list.granule or z.list.granule), z.high)
         if z.poison is None:
             self.view[start - self.base : stop - self.base] = bytes(max(stop - start, 0))

@@ -50,6 +50,7 @@ class FreeList:
         self.live: dict[int, int] = {}
         self.used = 0
         self.padding = 0
+        self.kept: dict[int, int] | None = None  # what stays live although its `take` is undone
         self._torn = False  # a change was cut short: only `live` can be relied on
         self._stop_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
@@ -208,6 +209,9 @@ class FreeList:
 
     def _untake(self, at: int) -> FreeList | None:
         """Undo `take`; where this list is returned, `rebuild` has to follow."""
+        if self.kept is not None and not self._torn and at in self.live:
+            self.kept[at] = self.live[at]
+            return None
         if not self._torn and at in self.live:
             self.give(at)
             return None

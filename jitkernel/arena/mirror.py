@@ -18,7 +18,7 @@ from typing import NamedTuple
 from jitkernel.arena.arena import PAGE, Arena
 from jitkernel.rollback import Recorded, RecordedDict, note
 
-__all__ = ["Mirror", "Seen"]
+__all__ = ["Mirror", "Seen", "Taken"]
 
 _PIECE = 16 * PAGE
 _LONGEST = 64  # looks
@@ -26,6 +26,10 @@ _LARGE = 4 << 20  # bytes from which on it pays to ask who wrote before any are 
 _ZEROS = bytes(PAGE)
 _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+#: What a mirror holds: bytes and where they begin, by piece, and where the zone ended.
+Taken = tuple[dict[int, tuple[int, bytes]], int]
 
 
 class Seen(NamedTuple):
@@ -68,6 +72,23 @@ class Mirror(Recorded):
         data[address - start : address - start + PAGE] = content.ljust(PAGE, b"\0")
         self._known[index] = (start, bytes(data))
         self._stop = max(self._stop, address + PAGE)
+
+    def taken(self) -> Taken:
+        """What the zone held at the last look, for `since`."""
+        return dict(self._known), self._stop
+
+    def since(self, taken: Taken) -> list[tuple[int, bytes]]:
+        """The pages that differ from what was taken, with what they held then; nothing is
+        remembered."""
+        known, before = taken
+        held = dict.fromkeys(known, (0, 0)) | self._held(self._zone.start, before)
+        found: list[tuple[int, bytes]] = []
+        for index, (low, high) in sorted(held.items()):
+            start, old = known.get(index, (low, b""))
+            low, high = (low, high) if high else (start, start)
+            new = bytes(self._arena.view[low - self._arena.base : high - self._arena.base])
+            found += [(at, was) for at, was, _ in _differing(low, new, start, old, before, before)]
+        return found
 
     def look(self) -> list[Seen]:
         """The pages that differ since the last look, in order; what is now is remembered.
@@ -154,13 +175,7 @@ class Mirror(Recorded):
             if not _memcmp(self._slab + low, old, high - low):
                 return []
         new = bytes(arena.view[low - arena.base : high - arena.base])
-        first = min(low, start if old else low)
-        last = max(high, start + len(old))
-        found = []
-        for at in range(first - first % PAGE, last, PAGE):
-            was, is_now = _page(start, old, at, before), _page(low, new, at, stop)
-            if was != is_now:
-                found.append(Seen(at, was, is_now))
+        found = _differing(low, new, start, old, before, stop)
         if new:
             known[index] = (low, new)
         else:
@@ -209,6 +224,17 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
             found[-1] = (found[-1][0], stop)
         else:
             found.append((start, stop))
+    return found
+
+
+def _differing(low: int, new: bytes, start: int, old: bytes, before: int, stop: int) -> list[Seen]:
+    """The pages that differ of a piece that holds `new` from `low`, and held `old` from `start`."""
+    first, last = min(low, start if old else low), max(low + len(new), start + len(old))
+    found = []
+    for at in range(first - first % PAGE, last, PAGE):
+        was, is_now = _page(start, old, at, before), _page(low, new, at, stop)
+        if was != is_now:
+            found.append(Seen(at, was, is_now))
     return found
 
 

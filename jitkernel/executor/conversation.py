@@ -58,6 +58,7 @@ class Conversation:
         self.child: Spawned | None = None
         self.busy = False
         self.pending = False  # a request was sent, and its answer not waited for to the end
+        self.serving = False  # somebody waits for it: what runs is a callback
         self.stop: Interruption | None = None
         self.failure: BaseException | None = None
         self._get, self._put = get, put
@@ -125,7 +126,11 @@ class Conversation:
 
     def wait(self, child: Spawned, deadline: float = 0.0) -> tuple[int, ...] | None:
         """Serve the streams until the request that was sent is answered; see `ask`."""
-        answer = self._serve(child, deadline)
+        self.serving = True
+        try:
+            answer = self._serve(child, deadline)
+        finally:
+            self.serving = False
         self.pending = False
         return answer
 

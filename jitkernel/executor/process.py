@@ -379,6 +379,12 @@ class Executor:
         return self._talk.busy
 
     @property
+    def serving(self) -> bool:
+        """Whether somebody waits for a request to be answered, and what runs meanwhile is one of
+        the callbacks."""
+        return self._talk.serving
+
+    @property
     def threads(self) -> int:
         """How many threads the program has running of its own."""
         return max(procfs.thread_count(self.pid) - OWN_THREADS, 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.elf import ElfObject, read_object
@@ -57,8 +58,10 @@ class Linker(Recorded):
         self.unwind = UnwindRegion(arena)
         self.shelf = Shelf()
         arena.rollback.repairs.append(self._repair)
-        #: grows whenever an image comes or goes or a symbol moves
+        #: another number whenever an image comes or goes or a symbol moves; never one of before
+        #: unless all is again as it was then
         self.generation = 0
+        self._generations = count(1)
         #: bytes of text that the images of cells take
         self.code = 0
         #: by COMDAT group: the image that provides it, and those that would have it
@@ -108,7 +111,7 @@ class Linker(Recorded):
             placing.link(takeover)
             if placing.saved or placing.pins:
                 placing.commit()
-            self.generation += 1
+            self.generation = next(self._generations)
             image = placing.image
             self.changed(image)
             for group in image.groups:
@@ -142,7 +145,7 @@ class Linker(Recorded):
         returned.  Whoever must not be left so asks `dependents` first.  Raises ArenaFull, with
         nothing changed, where there is no room for the stubs.
         """
-        self.generation += 1
+        self.generation = next(self._generations)
         owned = [symbol for symbol, _, _ in image.exports if symbol.image is image]
         for symbol in owned:
             if symbol.users and symbol.is_function and not symbol.stub:
@@ -210,7 +213,7 @@ class Linker(Recorded):
         if image.text is not None:
             self.code -= image.text.size if image.cell else 0
             self.arena.free(image.text)
-        self.generation += 1
+        self.generation = next(self._generations)
         image.text = text
         if text is not None and image.cell:
             self.code += text.size
@@ -260,7 +263,7 @@ class Linker(Recorded):
 
     def redefine(self, symbol: Symbol, definition: Definition) -> None:
         """Point a symbol at an earlier definition again, all its users with it."""
-        self.generation += 1
+        self.generation = next(self._generations)
         was = self.bind.held_value(symbol.definition, symbol.stub)
         symbol.definition = definition
         self.bind.rebind(symbol, was)

@@ -12,6 +12,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import count
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
@@ -60,7 +61,8 @@ def split(frames: bytes) -> list[Record]:
 class UnwindRegion(Recorded):
     """The records in the arena's `unwind` zone; `start` is where an unwinder begins to walk.
 
-    `generation` grows with each change, so that an executor knows when to register again.
+    `generation` is another number after each change, so that an executor knows when to register
+    again: never one of before, unless the region is again as it was then.
     Invariant: from `start`, record lengths lead to a zero word, and every FDE met is an image's.
     """
 
@@ -70,6 +72,7 @@ class UnwindRegion(Recorded):
         self._shared: RecordedDict[bytes, int] = RecordedDict()
         self.start = self._zone.start
         self.generation = 0
+        self._generations = count(1)
         self._index: tuple[int, array[int], array[int]] = (-1, array("Q"), array("Q"))
         #: where the next shared CIE goes: they lie before all FDEs, which count back to them
         self._next, self._stop = self.start, arena.reserve("unwind", _CIES, 8).stop
@@ -78,7 +81,9 @@ class UnwindRegion(Recorded):
 
     def reserve(self, size: int) -> Extent:
         """Room for records of `size` bytes in all, a multiple of 8."""
-        self.generation += 1  # first: whoever takes this back repairs the region then
+        self.generation = next(
+            self._generations
+        )  # first: whoever takes this back repairs the region then
         extent = self._arena.reserve("unwind", size, 8)
         self._mark(extent.stop)
         return extent
@@ -87,7 +92,7 @@ class UnwindRegion(Recorded):
         """Take an image's records away; not while threads may be in what they are about."""
         if self._arena.hold(extent, self.free):
             return
-        self.generation += 1
+        self.generation = next(self._generations)
         self._arena.save(extent.start, extent.size)
         self._clear(extent.start, extent.size)
         after = self._zone.list.hole_at(extent.stop)
@@ -112,7 +117,7 @@ class UnwindRegion(Recorded):
         An FDE whose function is nowhere has 0 in the field that says where it begins: unwinders
         skip it, as they do the records of functions that a linker has left out.
         """
-        self.generation += 1
+        self.generation = next(self._generations)
 
     def shared_cie(self, content: bytes) -> int:
         """The address of a CIE without relocations: one for all images that bring its bytes.
@@ -153,7 +158,7 @@ class UnwindRegion(Recorded):
         for start, stop in list(self._zone.list.holes()):
             self._clear(start, min(stop - start, _DUMMY.size))
             self._mark(start)
-        self.generation += 1
+        self.generation = next(self._generations)
 
     def find(self, address: int) -> int:
         """The address of the FDE that covers `address`; 0 where none does.

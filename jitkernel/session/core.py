@@ -130,6 +130,7 @@ class Core:
         self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
         self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
         engine.describe = self._places.code
+        engine.about_to_run = self._history.code_runs
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
         return program

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from jitkernel.executor import Outcome
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble
 from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
+from jitkernel.rollback import Atomic
 from jitkernel.session.agreement import check_types, refuse_change
 from jitkernel.session.cell import Cell
 from jitkernel.session.change import Change
@@ -78,19 +78,11 @@ class Definer(Relay):
     def change(self, change: Change) -> None:
         self._change = change
 
-    @contextlib.contextmanager
-    def changing(self, title: str) -> Iterator[None]:
-        """What happens to the program is one change (`self.change`), or nothing where this raises:
-        then the data is as it was too, where code has run."""
-        history, calls = self.session.history, self.engine.calls
-        self.change = history.begin(title, self.cell.number)
-        try:
-            with self.engine.arena.rollback.atomic():
-                yield
-        except BaseException:
-            if self.engine.calls != calls:
-                history.restore_data()
-            raise
+    def changing(self, title: str) -> Atomic:
+        """A block in which what happens to the program is one change (`self.change`), or nothing
+        where it raises."""
+        self.change = self.session.history.begin(title, self.cell.number)
+        return self.engine.arena.rollback.atomic()
 
     def define(self, plan: Plan, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""

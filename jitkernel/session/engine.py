@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
@@ -26,7 +26,7 @@ from jitkernel.executor import (
 )
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
-from jitkernel.rollback import note
+from jitkernel.rollback import note, recording
 from jitkernel.session.settings import SessionSettings
 from jitkernel.session.signatures import Signature
 from jitkernel.session.status import shortened
@@ -105,7 +105,10 @@ class Engine:
         self.on_end: Callable[[], None] | None = None  # after each run
         self.describe: Callable[[int], str] = lambda address: ""  # names session code
         self.notices: list[str] = []  # what the user is still to be told
-        self.calls = 0  # how often code of the program was begun
+        # Called when code is about to run in an atomic block, which may have to be taken back.
+        self.about_to_run: Callable[[], object] = lambda: None
+        self.taking_back = False  # an operation that failed is being taken back
+        self.arena.rollback.before, self.arena.rollback.after = self._take_back, self._taken_back
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -189,14 +192,17 @@ class Engine:
         if self._executor is not None and (lost := self._executor.restore_order()):
             self.notices.append(lost)
         if self._writing or self._parked:
-            self._write_no_more()
+            self.write_no_more()
+        if self.taking_back:
+            self._taken_back()
 
     # -- calling -------------------------------------------------------------------------------
 
     def call(self, thunk: int, function: int, arguments: bytes = b"", result: int = 0) -> Outcome:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         executor = self.executor
-        self.calls += 1
+        if recording():
+            self.about_to_run()
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
         self.tell_unwind()
@@ -209,7 +215,8 @@ class Engine:
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
-        self.calls += 1
+        if recording():
+            self.about_to_run()
         self.tell_unwind()
         return self._after(self.executor.call_many(addresses))
 
@@ -237,30 +244,57 @@ class Engine:
                 self.gone = self.linker.renew_far()
             self._generation = self._executor.generation
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """While session code is written: no thread of the program's and no handler of its signals
-        runs any.
+    def writing(self) -> Writing:
+        """While session code is written (`with`): no thread of the program's and no handler of its
+        signals runs any.
 
         What is freed while such threads live stays as it is until they have ended.
         """
+        return Writing(self)
+
+    def begin_writing(self) -> bool:
+        """See `writing`; False where that is so already."""
         if self._writing:
-            yield
-            return
+            return False
         executor, arena = self.executor, self.arena
         threads = executor.threads > 0
-        if threads or executor.handles_signals:
-            self._parked = True
-            executor.park(threads)
-        self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
         try:
+            self._park(executor, threads)
+            self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
             with arena.rollback.atomic():
                 arena.retain(threads)
-            yield
-        finally:
-            self._write_no_more()
+        except BaseException:
+            self.write_no_more()
+            raise
+        return True
 
-    def _write_no_more(self) -> None:
+    def _park(self, executor: Executor, threads: bool) -> None:
+        if not self._parked and (threads or executor.handles_signals):
+            self._parked = True
+            executor.park(threads)
+
+    def _take_back(self) -> None:
+        """What an operation has written is about to be taken back: nobody may run it meanwhile,
+        and what threads may have come to use stays."""
+        executor = self._executor
+        if executor is None or executor.serving:
+            return  # a callback has failed, and the call that it is a part of goes on
+        self.taking_back = True
+        if lost := executor.restore_order():
+            self.notices.append(lost)
+        threads = executor.threads > 0
+        if threads:
+            self.arena.keep_taken()
+        self._park(executor, threads)
+
+    def _taken_back(self) -> None:
+        """That is done."""
+        self.arena.retain_kept()
+        if self._parked and not self._writing:
+            self.write_no_more()
+        self.taking_back = False
+
+    def write_no_more(self) -> None:
         """The program's threads go on."""
         if self._parked:
             self.executor.unpark()
@@ -378,6 +412,22 @@ class Engine:
         if self._executor is None:
             return [0] * len(names)
         return self._executor.lookup(names)
+
+
+class Writing:
+    """See `Engine.writing`."""
+
+    __slots__ = ("_begun", "_engine")
+
+    def __init__(self, engine: Engine):
+        self._engine, self._begun = engine, False
+
+    def __enter__(self) -> None:
+        self._begun = self._engine.begin_writing()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._begun:
+            self._engine.write_no_more()
 
 
 def _cache(settings: SessionSettings) -> ObjectCache | None:

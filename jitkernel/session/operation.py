@@ -56,6 +56,7 @@ class Signals:
         """From now on."""
         if threading.get_ident() != _main:
             return
+        self._raised = None  # what is left where `release` was interrupted itself
         for number in _HELD:
             handler = _signal.getsignal(number)
             if callable(handler) and not self._is_held(handler):
@@ -158,10 +159,14 @@ def operation(
                         session.end_operation(observed)
                 except BaseException:
                     session.sink = sink
-                    session.restore_order()
-                    session.operating = False
+                    try:
+                        session.restore_order()
+                    finally:  # else the next one would be taken for a part of this
+                        session.operating = False
+                        session.engine.running = session.engine.stopping = False
                     raise
                 finally:
+                    session.operating = False
                     session.signals.release()
 
         return run

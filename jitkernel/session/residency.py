@@ -219,7 +219,7 @@ class Residency(Recorded):
         found = self._asleep.get(stub)
         cell = self._program.cells.get(found[0]) if found is not None else None
         try:
-            if found is None or cell is None:
+            if found is None or cell is None or self._engine.taking_back:
                 raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
             if cell.state is CellState.HIBERNATED:
                 self._engine.arena.retain(not alone)

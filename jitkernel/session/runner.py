@@ -274,6 +274,8 @@ class Runner(Definer):
             if block.block_type is None:
                 raise CompileError("the cell's instructions have no type")
             return self._call_block(block.block_type, self.entry, host)
+        if self.program.running is not None:
+            raise JitError("the executor is running another call")
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}

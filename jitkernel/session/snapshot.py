@@ -13,7 +13,7 @@ from mmap import PAGESIZE
 
 from jitkernel.arena import Arena
 from jitkernel.arena.marks import Marks, Range
-from jitkernel.arena.mirror import Mirror
+from jitkernel.arena.mirror import Mirror, Taken
 from jitkernel.rollback import note
 
 __all__ = ["CHUNK", "DataShadow"]
@@ -77,6 +77,15 @@ class DataShadow:
         """What is now where those bytes were."""
         return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
 
+    def taken(self) -> Taken:
+        """All that the data zone held at the last `changes`; it costs next to nothing."""
+        return self._mirror.taken()
+
+    def back(self, taken: Taken) -> None:
+        """Write that again, where it differs and extents are live; to be called once more where it
+        is interrupted."""
+        self.restore(self._mirror.since(taken))
+
     def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:
         """Write old bytes back where extents are live; the number of words that point into the
         upper address space, where the executor's heap, stack and libraries are."""
@@ -84,7 +93,9 @@ class DataShadow:
         arena = self._arena
         live = sorted(self._zone.list.live.items())
         for address, old in pages:
-            for start, size in live:
+            for start, size in live[max(bisect_right(live, (address, 1 << 64)) - 1, 0) :]:
+                if start >= address + len(old):
+                    break
                 low, high = max(start, address), min(start + size, address + len(old))
                 if low < high:
                     piece = old[low - address : high - address]

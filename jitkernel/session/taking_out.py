@@ -43,7 +43,7 @@ def take_out(
 
 def take_out_all(session: Core) -> None:
     """Evict every cell for good; see `Session.reset`."""
-    program, change = session.program, Change("reset")
+    program, change = session.program, session.history.begin("reset")
     cells = sorted(program.cells.values(), key=lambda c: c.number)
     evict(program, cells, change, cascade=True, finish=session.finish)
     forget(program, change)

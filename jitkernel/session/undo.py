@@ -11,7 +11,7 @@ from itertools import chain
 from jitkernel.errors import UsageError
 from jitkernel.linker import Image
 from jitkernel.printable import written
-from jitkernel.rollback import Atomic, Recorded, RecordedDict, RecordedList
+from jitkernel.rollback import Atomic, Recorded, RecordedDict, RecordedList, note
 from jitkernel.session.change import Change
 from jitkernel.session.dependence import Obstacle, footprint, obstacles, patch
 from jitkernel.session.losses import apart, beyond
@@ -90,11 +90,10 @@ class UndoHistory(Recorded):
         self._done.append(change)
         self.trim()
 
-    def restore_data(self) -> None:
-        """A run failed, and the program is as it was when it began: so is its data now."""
-        with self._atomic():
-            self._shadow.restore(self._shadow.changes())
-            self._shadow.forget()
+    def code_runs(self) -> None:
+        """Code is about to run in an atomic block: where that fails, data is again what it was when
+        the block's change began."""
+        note(self._shadow.back, self._shadow.taken())
 
     def trim(self) -> None:
         """Forget what is beyond the depth now."""

@@ -1,0 +1,326 @@
+"""What fails fails twice, or while threads run, or with data that code has written: whole all the
+same."""
+
+from __future__ import annotations
+
+import _signal
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interruption import Torn
+
+from jitkernel import Session
+from jitkernel.arena import Arena
+from jitkernel.errors import Fault, JitError
+from jitkernel.linker import Linker
+from jitkernel.linker.binding import Bindings
+from jitkernel.session.result import Collector
+from jitkernel.session.saved.tables import Tables
+from jitkernel.session.undo import UndoHistory
+
+T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
+#: Its constructor and its destructor write a variable of another cell.
+MADE = """@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @ini, ptr null }]
+@llvm.global_dtors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @fin, ptr null }]
+define void @ini() {
+  store i32 77, ptr @n
+  ret void
+}
+define void @fin() {
+  store i32 88, ptr @n
+  ret void
+}"""
+THREAD = """@stop = global i32 0
+@thread = global i64 0
+@answer = global i32 0
+define i32 @slow(i32 %x) {
+  ret i32 %x
+}
+declare i32 @usleep(i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+define ptr @worker(ptr %p) {
+entry:
+  br label %loop
+loop:
+  %v = call i32 @slow(i32 5)
+  store volatile i32 %v, ptr @answer
+  %s = load volatile i32, ptr @stop
+  %go = icmp eq i32 %s, 0
+  br i1 %go, label %loop, label %done
+done:
+  ret ptr null
+}
+define i32 @start() {
+  %r = call i32 @pthread_create(ptr @thread, ptr null, ptr @worker, ptr null)
+  ret i32 %r
+}
+define i32 @finish() {
+  store volatile i32 1, ptr @stop
+  %t = load i64, ptr @thread
+  %r = call i32 @pthread_join(i64 %t, ptr null)
+  ret i32 %r
+}"""
+#: The thread is in the new `@slow`, asleep, when the constructor fails.
+WORSE = """declare i32 @usleep(i32)
+define i32 @slow(i32 %x) {
+  %s = call i32 @usleep(i32 300000)
+  %r = add i32 %x, 1
+  ret i32 %r
+}
+@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @bad, ptr null }]
+define void @bad() {
+  %s = call i32 @usleep(i32 100000)
+  %v = load volatile i32, ptr null
+  ret void
+}"""
+
+
+@pytest.fixture
+def s():
+    with Session(capacity=64 << 20, object_cache=False, spare=False) as session:
+        yield session
+        session.check()
+
+
+def failing(function: Callable[..., Any], times: int = 1, after: bool = False) -> Any:
+    """The function, which raises the first times that it is called: at once, or when it is done."""
+    left = times
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            if after:
+                function(*arguments, **named)
+            raise Torn("again")
+        return function(*arguments, **named)
+
+    return call
+
+
+def test_what_cannot_be_put_in_order_at_once_is_over_all_the_same(s, monkeypatch):
+    """The next operation is one of its own: whole, and a signal ends it."""
+    s.run(T)
+    with monkeypatch.context() as patch:
+        patch.setattr(s.residency, "trim", failing(s.residency.trim), raising=False)
+        ordered, failures = s.restore_order, iter([False, False])
+
+        def restore() -> None:
+            if next(failures, True):
+                raise Torn("again")
+            ordered()
+
+        patch.setattr(s, "restore_order", restore)
+        with pytest.raises(Torn):
+            s.run("@n = global i32 1")
+    assert not s.operating and not s.engine.running and not s.engine.stopping
+    assert s.run(T.replace("add", "sub") + "\n@t(5)").value == 4
+    assert not s.arena.rollback.open
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize(
+    "step", [lambda s: s.evict("ini"), lambda s: s.undo(2), lambda s: s.reset()]
+)
+def test_data_that_destructors_wrote_is_as_before(s, monkeypatch, step, twice):
+    s.run("@n = global i32 5")
+    s.run(MADE)
+    s.run("@n = 6")
+    rollback = s.arena.rollback
+    with monkeypatch.context() as patch:
+        patch.setattr(Linker, "unlink", failing(Linker.unlink))
+        if twice:
+            patch.setattr(rollback, "before", failing(rollback.before))
+        with pytest.raises(Torn):
+            step(s)
+    assert s["n"].value == 6 and "ini" in s
+    s.check()
+    step(s)  # and once more, to the end
+    assert "ini" not in s
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_data_that_constructors_wrote_is_as_before(s, monkeypatch, twice):
+    s.run("@n = global i32 5\n@untouched = global [65536 x i8] zeroinitializer")
+    rollback = s.arena.rollback
+    with monkeypatch.context() as patch:
+        patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
+        if twice:
+            patch.setattr(rollback, "before", failing(rollback.before))
+        with pytest.raises(Torn):
+            s.run(MADE)
+    assert s["n"].value == 5 and "ini" not in s
+
+
+def test_what_was_done_keeps_what_its_constructors_wrote(s, monkeypatch):
+    """It fails when the block has ended already."""
+    s.run("@n = global i32 5")
+    rollback, keep = s.arena.rollback, UndoHistory.keep
+    with monkeypatch.context() as patch:
+
+        def kept(*arguments: Any) -> None:
+            keep(*arguments)
+            patch.setattr(rollback, "_leave", failing(rollback._leave, after=True))
+
+        patch.setattr(UndoHistory, "keep", kept)
+        with pytest.raises(Torn):
+            s.run(MADE)
+    assert "ini" in s and s["n"].value == 77
+
+
+def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
+    """The thread is in a function whose cell fails while it runs constructors."""
+    s.run(THREAD)
+    s.call("start")
+    pid = s.engine.executor.pid
+    with pytest.raises(Fault):
+        s.run(WORSE)
+    assert s.call("slow", 5) == 5
+    s.check()
+    s.call("finish")
+    assert s.engine.executor.pid == pid and s["answer"].value in (5, 6)
+    s.run(T)  # what was kept for the thread goes
+    assert not s.arena.retained
+
+
+def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):
+    s.run(THREAD)
+    s.call("start")
+    seen: list[bool] = []
+    again = Arena._bytes_again
+
+    def look(arena: Arena, start: int, data: bytes) -> None:
+        seen.append(s.engine._parked)
+        again(arena, start, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Arena, "_bytes_again", look)
+        patch.setattr(Bindings, "rewrite", lambda b, symbol: seen.append(s.engine._parked))
+        patch.setattr(UndoHistory, "keep", failing(UndoHistory.keep))
+        with pytest.raises(Torn):
+            s.run("define i32 @slow(i32 %x) {\n  ret i32 7\n}")
+    assert seen and all(seen) and not s.engine._parked
+    s.engine.linker._repair([s.program.symbol("slow")])
+    assert s.call("slow", 5) == 5
+    s.call("finish")
+
+
+def test_what_could_not_be_written_to_the_file_stays_to_be_written(s, monkeypatch):
+    s.run(T)
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "drop", failing(Tables.drop))
+        with pytest.raises(Torn):
+            s.idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "put_records", failing(Tables.put_records))
+        with pytest.raises(Torn):
+            s.idle()
+    assert s.source(1) == T
+    s.idle()
+    assert s.source(1) == T and s.store.numbers() == [1]
+
+
+def test_the_seal_of_a_file_outlives_a_write_that_failed(tmp_path, monkeypatch):
+    path = str(tmp_path / "kept.jks")
+    settings = {"object_cache": False, "spare": False, "store_path": path, "autosave": True}
+    with Session(capacity=64 << 20, **settings) as s:
+        s.run(T)
+        s.run(T.replace("@t", "@u"))
+        s.store.put(s.store.get(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(Tables, "drop", failing(Tables.drop))
+            with pytest.raises(Torn):
+                s.store.flush()
+    with Session.restore(path, object_cache=False, spare=False) as s:
+        assert s.call("t", 1) == s.call("u", 1) == 2
+
+
+def test_numbers_of_states_are_not_given_twice(s):
+    """What somebody remembers by such a number, seen in a block that failed, is never taken for
+    what came later."""
+    linker = s.program.linker
+    s.run(T)
+    other = s.compile(T.replace("@t", "@a")).compiled.object
+    before = linker.generation, linker.unwind.generation
+    with pytest.raises(Torn), s.arena.rollback.atomic():
+        linker.place(other, 7)
+        seen = linker.generation, linker.unwind.generation
+        raise Torn
+    assert linker.generation == before[0] and linker.unwind.generation != seen[1]
+    s.run(T.replace("@t", "@b"))
+    assert linker.generation != seen[0] and linker.unwind.generation != seen[1]
+
+
+def test_two_presses_end_one_operation(s, monkeypatch):
+    """The second one comes while the first is handed on."""
+
+    def raising(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, raising)
+    try:
+        restored = _signal.signal
+
+        def press(number: int, handler: Any) -> None:
+            restored(number, handler)
+            if handler is raising:
+                signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("jitkernel.session.operation._signal.signal", press)
+            patch.setattr(s.residency, "trim", lambda: signal.raise_signal(signal.SIGINT), False)
+            with pytest.raises(KeyboardInterrupt):
+                s.run(T)
+        assert s.run("@t(5)").value == 6
+        assert signal.getsignal(signal.SIGINT) is raising
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+SAY = """declare i32 @puts(ptr)
+declare i32 @fflush(ptr)
+declare i32 @usleep(i32)
+@m = constant [3 x i8] c"hi\\00"
+define i32 @say() {
+  %a = call i32 @puts(ptr @m)
+  %b = call i32 @fflush(ptr null)
+  %c = call i32 @usleep(i32 50000)
+  ret i32 %c
+}"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.evict("t", force=True), lambda s: s.undo(), lambda s: s.reset(),
+        lambda s: s.run("%x = add i32 1, 2"), lambda s: s.call("t", 1),
+    ],
+)  # fmt: skip
+def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
+    """It is called while code runs; the cell goes on, and nothing is left of what was refused."""
+
+    class Asking(Collector):
+        error: BaseException | None = None
+
+        def output(self, name: str, data: bytes) -> None:
+            try:
+                step(s)
+            except JitError as error:
+                self.error = error
+
+    s.run(T)
+    s.run(SAY)
+    s.run("%a = add i32 1, 2")
+    sink = Asking()
+    assert s.run("%v = call i32 @say()\n%w = call i32 @t(i32 1)", sink=sink).value == 2
+    assert sink.error is not None and "running" in str(sink.error)
+    s.run("%a = add i32 1, 2")
+    assert s.call("t", 1) == 2 and s.program.running is None
+    s.check()
+    held = {c.image.text.start for c in s.cells if c.image is not None and c.image.text}
+    known = held | {i.text.start for i in s.engine.thunk_images() if i.text}
+    stubs = {symbol.stub for symbol in s.program.linker.symbols.values() if symbol.stub}
+    assert s.arena.zones["text"].list.live.keys() <= known | stubs
