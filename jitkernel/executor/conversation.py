@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from jitkernel.errors import JitError
 from jitkernel.executor import procfs
 from jitkernel.executor.inbox import Inbox
-from jitkernel.executor.interrupt import Interruption
+from jitkernel.executor.interrupt import Interruption, Wish
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
@@ -63,7 +63,7 @@ class Conversation:
         self.failure: BaseException | None = None
         self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.asked = False  # somebody wants, or wanted, the present call stopped
+        self.wish = Wish()  # to stop the present request
         self._inbox = Inbox(get)
         self._began, self._due, self._looks, self._stuck = 0.0, 0.0, 0, 0
         self._fed = False  # input was written that may be unread
@@ -102,11 +102,17 @@ class Conversation:
     # -- requests ------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A call comes: what the last one left of input, or of wishes to stop it, is not for it."""
-        self.stop, self.asked, self._line = None, False, b""
+        """A request comes: wishes to stop the last one are not for it."""
+        self.stop, self.wish = None, Wish()
+        self.busy = True
+
+    def begin_call(self) -> None:
+        """A call comes: nor is what the last one left of input."""
         if self._fed:
             self.pipes.drop_input()
             self._fed = False
+        self._line = b""
+        self.begin()
 
     def ask(self, child: Spawned, message: bytes, deadline: float = 0.0) -> tuple[int, ...] | None:
         """Send a request and serve the streams until its answer: (op, seq, ...).
@@ -180,7 +186,7 @@ class Conversation:
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self.asked and self.stop is None:
+                if self.wish.pressed and self.stop is None:
                     self.interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
@@ -257,14 +263,13 @@ class Conversation:
 
         May be called from any thread and from a signal handler; returns at once.
         """
-        if not self.busy:
+        if not self.busy or not self.wish.press():
             return False
-        self.asked = True
         try:
             os.eventfd_write(self._wake, 1)
         except OSError:
             return False
-        return self.busy  # what was asked for before the call ended is not lost
+        return True  # though the call may have ended by now: it ends as interrupted
 
     def interrupt_now(self, cause: str) -> None:
         """Begin to stop the request, in the loop's own thread."""

@@ -2,7 +2,8 @@
 
 The runtime's handler (native/handler.ll) decides what a signal may do at the place where it
 arrives; this is the kernel process's half, a clock: what to try next, and when to give up.  It
-never waits.  Start from `Interruption.step`.
+never waits.  `Wish` is what comes before: whether anybody wants a call stopped.  Start from
+`Interruption.step`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,34 @@ from collections.abc import Callable
 
 from jitkernel.executor import procfs
 
-__all__ = ["SIGNAL", "Interruption"]
+__all__ = ["SIGNAL", "Interruption", "Wish"]
 
 SIGNAL = 62  # a real-time signal of our own; native/handler.ll has the same number
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
 BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force
+
+
+class Wish:
+    """Whether somebody wants one call stopped: the first to come decides, a press or its end.
+
+    `press` may be called from any thread and from a signal handler.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, bool] = {}  # one entry; dict.setdefault is atomic
+
+    def press(self) -> bool:
+        """Somebody wants it stopped; False where it had ended before."""
+        return self._first.setdefault("pressed", True)
+
+    def end(self) -> bool:
+        """The call is over; True where somebody wanted it stopped before."""
+        return self._first.setdefault("pressed", False)
+
+    @property
+    def pressed(self) -> bool:
+        return self._first.get("pressed", False)
 
 
 class Interruption:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 
 from jitkernel.executor import procfs
+from jitkernel.executor.peek import stack_pointer
 from jitkernel.executor.records import Keeper
 
 __all__ = ["keeper"]
@@ -27,7 +28,7 @@ def keeper(get: Callable[[str], int], pid: int) -> Keeper | None:
     tid = int.from_bytes(data, "little")
     if not procfs.has_thread(pid, tid):
         tid = 0
-    stack = procfs.memory(pid, procfs.stack_pointer(pid, tid), _DEPTH) if tid else b""
+    stack = procfs.memory(pid, stack_pointer(tid), _DEPTH) if tid else b""
     low, high = get("text_start"), get("text_stop")
     words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
     stream = "stdout" if get("kept_fd") == 1 else "stderr"

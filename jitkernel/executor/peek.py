@@ -1,5 +1,5 @@
-"""The registers and the stack of a cell that runs, and the signals that a thread blocks; it goes on
-afterwards.  Start from `peek` and `unblock_faults`.
+"""The registers and the stack of a cell that runs, a thread's stack pointer, and the signals that
+it blocks; it goes on afterwards.  Start from `peek`, `stack_pointer` and `unblock_faults`.
 
 The kernel process holds the executor's thread for some 100 microseconds as a debugger would
 (`ptrace`, "seize" and "interrupt"), reads what it needs and lets it go.  System calls that were
@@ -18,7 +18,7 @@ from jitkernel.executor.control import STACK_SIZE
 from jitkernel.executor.procfs import regions, threads_that_block
 from jitkernel.executor.records import FaultRecord
 
-__all__ = ["peek", "unblock_faults"]
+__all__ = ["peek", "stack_pointer", "unblock_faults"]
 
 _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
@@ -80,6 +80,18 @@ def _stopped(thread: int) -> Iterator[Callable[..., int]]:
         yield libc.ptrace
     finally:
         libc.ptrace(_DETACH, thread, None, None)
+
+
+def stack_pointer(thread: int) -> int:
+    """Of a thread that runs or waits; 0 where the system lets nobody look, or it is just ending."""
+    words = (ctypes.c_uint64 * len(_FIELDS))()
+    try:
+        with _stopped(thread) as ptrace:
+            if ptrace(_GETREGS, thread, None, ctypes.addressof(words)):
+                return 0
+    except UsageError:
+        return 0
+    return int(words[_FIELDS.index("rsp")])
 
 
 def peek(pid: int, top: int, generation: int) -> FaultRecord:

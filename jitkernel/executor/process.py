@@ -233,8 +233,7 @@ class Executor:
         asked, self._handled = False, None
         for attempt in range(3):
             seq = new_number()
-            talk.begin()
-            talk.busy = True
+            talk.begin_call()
             if asked or self.stopping():
                 talk.interrupt()
             try:
@@ -252,7 +251,7 @@ class Executor:
                 raise failure
             if self._get("kept_by") and not outcome.respawned:
                 outcome = replace(outcome, keeper=keeper(self._get, self.pid))
-            asked = stop is not None or talk.asked or self.stopping()
+            asked = talk.wish.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
@@ -427,7 +426,7 @@ class Executor:
         if talk.busy:
             raise JitError("the executor is running a call")
         for _ in range(2):
-            talk.busy = True
+            talk.begin()
             try:
                 head = HEAD.pack(op, new_number(), argument, 0, 0, 0, 0, 0)
                 answer = talk.ask(self._running(), head + payload)

@@ -23,7 +23,6 @@ __all__ = [
     "memory",
     "regions",
     "session_members",
-    "stack_pointer",
     "thread_count",
     "threads_that_block",
     "waits_for_input",
@@ -215,12 +214,6 @@ def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
 def has_thread(pid: int, thread: int) -> bool:
     """Whether a process has a thread with this number."""
     return os.path.exists(f"/proc/{pid}/task/{thread}")
-
-
-def stack_pointer(pid: int, thread: int) -> int:
-    """Of a thread that waits in a system call; 0 elsewhere."""
-    words = _text(f"/proc/{pid}/task/{thread}/syscall").split()
-    return int(words[-2], 16) if len(words) >= 3 else 0
 
 
 def memory(pid: int, address: int, size: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -114,6 +115,29 @@ def interrupted(lab: Lab, ir: str, bound: float, delay: float = 0.1) -> Outcome:
     timer.join()
     in_time(stopped[0], bound)
     return outcome
+
+
+def test_a_press_is_told_that_it_counts_though_the_call_ends_first(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, counted = os.eventfd_write, []
+
+    def slow(fd: int, value: int) -> None:
+        write(fd, value)
+        over.wait(20)
+
+    over = threading.Event()
+    monkeypatch.setattr(os, "eventfd_write", slow)
+    at = lab.place(LOOP)
+    timer = threading.Timer(0.1, lambda: counted.append(lab.executor.interrupt()))
+    timer.start()
+    assert lab.executor.call(at, 0).kind == "interrupted"
+    over.set()
+    timer.join()
+    assert counted == [True]
+    monkeypatch.undo()
+    assert not lab.executor.interrupt()
+    assert lab.square(9) == 81
 
 
 @pytest.mark.parametrize("name", ENDLESS)
