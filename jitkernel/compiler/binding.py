@@ -16,7 +16,6 @@ from typing import Any
 
 import llvmlite
 
-from jitkernel.compiler import heap, leftover
 from jitkernel.compiler.passes import SINGLE
 
 __all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "set_option", "take"]
@@ -288,8 +287,6 @@ class Machine:
     """
 
     _reference: int | None = None
-    _measured = False
-    _left: int | None = None  # see `leftover.find`
 
     def __init__(
         self, opt_level: int, cpu: str, reloc: str, code_model: str, triple: str | None = None
@@ -375,19 +372,14 @@ class Machine:
         lib.RunNewModulePassManager(passes, module, builder)
 
     def dispose(self, used: tuple[int, int]) -> None:
-        """Free a pipeline that has run, and what its builder leaves."""
+        """Free a pipeline that has run.
+
+        1.5 KB stay: `LLVMPY_CreatePassBuilder` makes a PassInstrumentationCallbacks that nothing
+        of llvmlite 0.50 frees (ffi/newpassmanagers.cpp).  `Workers` replaces what has grown.
+        """
         builder, passes = used
-        if not Machine._measured:
-            Machine._measured = True
-            Machine._left = leftover.find(
-                lambda: int(lib.CreatePassBuilder(self._reference, self._tuning)),
-                lib.DisposePassBuilder,
-            )
         lib.DisposeNewModulePassManger(passes)
-        left = heap.word(builder + Machine._left) if Machine._left is not None else 0
         lib.DisposePassBuilder(builder)
-        if left:
-            heap.free(left)
 
     def emit(self, module: int, assembly: bool = False) -> bytes:
         """The module as an object file (or as assembly text)."""

@@ -8,12 +8,11 @@ None of them has a say in the code.
 
 from __future__ import annotations
 
-import resource
 from collections import deque
 from typing import Any
 
-from jitkernel.compiler import heap
 from jitkernel.compiler.binding import lib
+from jitkernel.compiler.memory import held
 
 __all__ = ["Contexts"]
 
@@ -77,25 +76,18 @@ class Contexts:
         if policy != "throwaway":
             self._watched = True
         if self._watched:
-            self._before = (cell, policy, *_held())
+            self._before = (cell, policy, *held())
 
     def end(self) -> None:
         """It is over, and what it left has been tidied up."""
         if self._before is not None:
-            cell, policy, held, resident = self._before
+            cell, policy, resident, allocated = self._before
             self._before = None
-            now = _held()
-            self._costs.append([cell, policy, now[0] - held, now[1] - resident, self.live])
+            now = held()
+            cost = [cell, policy, now[1] - allocated, now[0] - resident, self.live]
+            self._costs.append(cost)
 
     def watch(self) -> dict[str, Any]:
         """What there is and what the latest compiles cost; from now on all are counted."""
         self._watched = True
         return {"live": self.live, "kept": list(self._kept), "costs": list(self._costs)}
-
-
-def _held() -> tuple[int, int]:
-    """Bytes that are allocated, and resident bytes that are no file's."""
-    with open("/proc/self/statm", "rb") as file:
-        fields = file.read().split()
-    own = (int(fields[1]) - int(fields[2])) * resource.getpagesize()
-    return heap.allocated(), own

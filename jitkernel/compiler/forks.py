@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from jitkernel.compiler.resting import give_back
+from jitkernel.compiler.memory import unmap_llvm
 
 __all__ = ["next_socket"]
 
@@ -30,18 +30,18 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
     `warm_up` is run once, before the first fork unless that one has a request waiting already.
     Where no process can be forked this one serves the socket itself, and is a zygote no more.
     """
-    warm = resting = False
+    warm = unmapped = False
     while True:
-        if not resting and not select.select([control], [], [], _IDLE)[0]:
+        if not unmapped and not select.select([control], [], [], _IDLE)[0]:
             warm = warm or _warm(warm_up)
-            resting = bool(give_back())
+            unmapped = bool(unmap_llvm())
         message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message:
             os._exit(0)
         served, words = descriptors
         if not warm and not select.select([served], [], [], 0)[0]:
             warm = _warm(warm_up)
-        resting = False
+        unmapped = False
         gc.freeze()
         try:
             forked = _fork()

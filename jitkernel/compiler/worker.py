@@ -38,7 +38,7 @@ import threading  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from jitkernel.compiler import binding, bitcode, heap, pipeline, resting  # noqa: E402
+from jitkernel.compiler import binding, bitcode, memory, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
@@ -69,7 +69,7 @@ def main() -> None:
     sock.sendall(frame({"ready": os.getpid()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = Inbox(sock)
-    inbox.idle, inbox.on_idle = resting.IDLE, resting.give_back
+    inbox.idle, inbox.on_idle = memory.IDLE, memory.unmap_llvm
     if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
     _take_words()
@@ -104,7 +104,7 @@ def main() -> None:
         pipeline.contexts.end()
         served += 1
         measure = served % _MEASURE_EVERY == 0 or len(data) > _LARGE
-        own = (_own_bytes(), heap.allocated()) if measure else None
+        own = memory.held() if measure else None
         if served % _COLLECT_EVERY == 0:
             gc.collect()
 
@@ -255,13 +255,6 @@ def _row(diagnostic: Diagnostic) -> list[Any]:
         diagnostic.hint,
         diagnostic.severity,
     ]
-
-
-def _own_bytes() -> int:
-    """Resident bytes that are this process's own, as the kernel counts them cheaply."""
-    with open("/proc/self/statm", "rb") as file:
-        fields = file.read().split()
-    return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
 
 
 def _take_words() -> str:

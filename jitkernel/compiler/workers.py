@@ -16,9 +16,10 @@ from jitkernel.errors import JitError
 __all__ = ["Workers", "memory_of"]
 
 _SPARE_DELAY = 0.25  # seconds after a worker is in use
-# Bytes that a worker may hold beyond its first measurement.  What a compile leaves is given back
-# (leftover.py); where it cannot be, 1.5 KB a compile add up, of which a fresh process has none.
-_GROWTH = 4 << 20
+# Bytes that a worker may hold beyond its first measurement: what some 3,000 compiles leave
+# (`binding.Machine.dispose`), of which a fresh process has none.  A new one costs a millisecond
+# where it is forked, a tenth of a second where it is not.
+_GROWTH, _GROWTH_ALONE = 4 << 20, 32 << 20
 
 
 class Workers:
@@ -158,12 +159,10 @@ class Workers:
 
     def _has_grown(self, worker: WorkerProcess) -> bool:
         """Whether a fresh worker should take over from one that holds what LLVM never frees."""
-        return (
-            worker.held_bytes - worker.first_held > _GROWTH
-            and self._has_spare()
-            and not worker.contexts
-            and not worker.shares
-        )
+        grown = worker.held_bytes - worker.first_held
+        if grown <= _GROWTH or worker.contexts or worker.shares:
+            return False
+        return grown > _GROWTH_ALONE or self._has_spare()
 
 
 def memory_of(worker: WorkerProcess | Zygote) -> WorkerMemory:

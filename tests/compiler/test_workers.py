@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel.compiler import Compiled, CompilerPool, Options, Request, process
+from jitkernel.compiler import Compiled, CompilerPool, Options, Request, process, workers
 from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
 from jitkernel.executor import procfs
 
@@ -283,24 +283,41 @@ def test_a_worker_over_its_limit_is_replaced_when_idle() -> None:
         assert pool.restarts >= 1
 
 
-def test_memory_does_not_grow() -> None:
-    """After 500 compiles to warm up, 1,500 with names and types never used before."""
+def fresh_types(tag: str) -> str:
+    """A module of types, constants and names that no context has met: 20 KB of a context's."""
+    types = "".join(f"%{tag}t{i} = type {{ i32, [{i + 2} x i{i + 3}] }}\n" for i in range(100))
+    return f"{types}@{tag}v = global %{tag}t7 zeroinitializer\n" + SQUARE.replace("@sq", f"@{tag}")
+
+
+def test_contexts_come_back() -> None:
+    """What stays of a compile is llvmlite's, 1.5 KB of a pass builder, whatever the module had."""
     with CompilerPool(spare=False) as pool:
 
         def compile_fresh(count: int, tag: str) -> int:
             for i in range(count):
-                name = f"{tag}{i}"
-                source = (
-                    f"%{name} = type {{ i32, ptr }}\n@g{name} = global %{name} zeroinitializer\n"
-                    f"define i32 @{name}(i32 %x) {{\n  %r = add i32 %x, {i}\n  ret i32 %r\n}}"
-                )
-                pool.compile(Request(source, Options(0)))
+                pool.compile(Request(fresh_types(f"{tag}{i}"), Options(0)))
             return pool.memory()[0].anonymous
 
-        before = compile_fresh(500, "a")
-        after = compile_fresh(1500, "b")
-        assert after - before < 1500 * 128
+        before = compile_fresh(300, "a")
+        after = compile_fresh(700, "b")
+        assert after - before < 700 * 2048
         assert pool.restarts == 0
+
+
+def test_what_compiles_leave_does_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has grown is replaced, forked or not: no process is ever much larger than a fresh
+    one."""
+    monkeypatch.setattr(workers, "_GROWTH", 256 << 10)
+    monkeypatch.setattr(workers, "_GROWTH_ALONE", 256 << 10)
+    for spare in (True, False):
+        with CompilerPool(spare=spare) as pool:
+            sizes = []
+            for i in range(1000):
+                assert pool.compile(Request(fresh_types(f"a{i}"), Options(0))).object
+                if i % 50 == 49:
+                    sizes.append(next(m.anonymous for m in pool.memory() if m.role == "worker"))
+            assert max(sizes) < min(sizes) + (3 << 20)
+            assert 2 <= pool.restarts <= 20
 
 
 def test_a_worker_that_holds_too_much_gives_way_to_a_fresh_one() -> None:

@@ -1,13 +1,17 @@
-"""What an idle worker need not have mapped.  Worker only.  Start from `give_back`."""
+"""What a worker's process holds, and what it can give back.  Worker only.
+
+Start from `held` and `unmap_llvm`.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import resource
 from typing import Any
 
-__all__ = ["IDLE", "give_back"]
+__all__ = ["IDLE", "allocated", "held", "unmap_llvm"]
 
-#: Seconds without a request until a process rests.  The next compile takes 2 ms more.
+#: Seconds without a request until LLVM is unmapped.  The next compile takes 2 ms more.
 IDLE = 5.0
 
 _DONTNEED = 4  # madvise(2), <asm-generic/mman-common.h>
@@ -16,7 +20,40 @@ _madvise: Any = _libc.madvise
 _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-def give_back() -> int:
+class _MallInfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`, mallinfo(3)."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+            "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+_mallinfo: Any = getattr(_libc, "mallinfo2", _MallInfo)  # zeros where there is no glibc
+if _mallinfo is not _MallInfo:
+    _mallinfo.restype = _MallInfo
+
+
+def allocated() -> int:
+    """Bytes of all blocks that were not freed; 0 where there is no glibc."""
+    info = _mallinfo()
+    return int(info.uordblks + info.hblkhd)
+
+
+def held() -> tuple[int, int]:
+    """Resident bytes that are this process's own (those of no file), and bytes allocated.
+
+    Source: proc(5), `/proc/PID/statm`; mallinfo(3).
+    """
+    with open("/proc/self/statm", "rb") as file:
+        _, resident, shared, *_ = file.read().split()
+    return (int(resident) - int(shared)) * resource.getpagesize(), allocated()
+
+
+def unmap_llvm() -> int:
     """Take LLVM's code and constants out of this process; the number of bytes.
 
     They are clean pages of a file: they stay in the system's cache, to be mapped again as they are
