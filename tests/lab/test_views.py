@@ -129,6 +129,23 @@ def test_it_can_be_read(shown: Shown, page: Any) -> None:
     assert shown.named(page.evaluate("()=>looking.faint(4.5)")) == []
 
 
+@pytest.fixture
+def kept(shown: Shown, page: Any, theme: str, trust: str, width: int) -> None:
+    """Pictures of all outputs, where they are asked for."""
+    if "LAB_PICTURES" not in os.environ:
+        return
+    folder = Path(os.environ["LAB_PICTURES"]) / f"{trust}-{theme}-{width}"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.evaluate("()=>looking.folded()")
+    for i, name in enumerate(shown.names):
+        output = page.locator(".jp-CodeCell").nth(i).locator(".jp-Cell-outputWrapper")
+        tall = min(TALLEST, int(output.bounding_box()["height"]) + 300)
+        page.set_viewport_size({"width": width, "height": max(1000, tall)})
+        output.scroll_into_view_if_needed()
+        output.screenshot(path=folder / f"{i:03} {name}.png")
+
+
+@pytest.mark.usefixtures("kept")
 def test_pictures(shown: Shown, page: Any) -> None:
     assert shown.named(page.evaluate("()=>looking.pictures()")) == []
 
@@ -146,16 +163,3 @@ def test_no_number_is_lost(shown: Shown, page: Any) -> None:
             plain = re.sub(r"a letter is [\d,]+ bytes", "", "".join(plain))
             lost += [f"{name}: {n}" for n in NUMBER.findall(plain) if n not in on_screen]
     assert lost == []
-
-
-@pytest.mark.skipif("LAB_PICTURES" not in os.environ, reason="no pictures are asked for")
-def test_take_pictures(shown: Shown, page: Any, theme: str, trust: str, width: int) -> None:
-    folder = Path(os.environ["LAB_PICTURES"]) / f"{trust}-{theme}-{width}"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.evaluate("()=>looking.folded()")
-    for i, name in enumerate(shown.names):
-        output = page.locator(".jp-CodeCell").nth(i).locator(".jp-Cell-outputWrapper")
-        tall = min(TALLEST, int(output.bounding_box()["height"]) + 300)
-        page.set_viewport_size({"width": width, "height": max(1000, tall)})
-        output.scroll_into_view_if_needed()
-        output.screenshot(path=folder / f"{i:03} {name}.png")

@@ -150,10 +150,12 @@ DOUBLING = "".join(f"%t{i} = type {{ %t{i + 1}, %t{i + 1} }}\n" for i in range(6
     ],
 )
 def test_types_that_do_not_end(cell):
-    try:
-        assemble(parse_cell(cell))
-    except CompileError as error:
-        assert "scalars cannot be shown" in str(error)
+    """They are LLVM's to refuse; only one that would be shown is looked into."""
+    if cell.startswith(DOUBLING):
+        with pytest.raises(CompileError, match="scalars cannot be shown"):
+            assemble(parse_cell(cell))
+    else:
+        assert cell.partition("\n")[0] in assemble(parse_cell(cell)).source
 
 
 def test_generated_modules_keep_every_line():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from programs import CUBE, SQ, caller, constant, state
 
-from jitkernel.errors import EvictError, Fault, UndefinedSymbol, UsageError
+from jitkernel.errors import CompileError, EvictError, Fault, UndefinedSymbol, UsageError
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_value_stored_by_a_cell_without_definitions(s):
 def test_evicting_the_cell_of_the_last_result(s):
     number = s.run(SQ + "\n@sq(6)").cell.number
     s.evict("sq")
-    with pytest.raises(Exception, match=f"_{number}"):
+    with pytest.raises(CompileError, match=f"_{number} has no value"):
         s.run(f"@strlen(_{number})")
 
 

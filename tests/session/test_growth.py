@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.rows.growth import KINDS
 from jitkernel import Session
-from jitkernel.errors import EvictError
+from jitkernel.errors import CompileError, EvictError
 
 #: Kinds whose steps compile each of n modules, which is no matter of growth here.
 SMALL = {"cells", "users"}
@@ -90,7 +90,7 @@ def test_an_error_below_many_declarations_is_on_its_own_line(s: Session) -> None
     s.run("".join(f"define void @f{i}() {{\n  ret void\n}}\n" for i in range(n)))
     table = f"@t = global [{n} x ptr] [{', '.join(f'ptr @f{i}' for i in range(n))}]\n"
     s.run(table + "call void @f599()\n%x = add i32 40, 2")
-    with pytest.raises(Exception, match="line 4") as refused:
+    with pytest.raises(CompileError, match="line 4") as refused:
         s.run(table + "define i32 @r() {\n  %x = add i32 1, 2\n  ret i64 %x\n}")
     assert "ret i64 %x" in str(refused.value)
     s.run(table + "define i32 @r() {\n  %p = load ptr, ptr @t\n  call void %p()\n  ret i32 1\n}")

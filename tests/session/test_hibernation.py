@@ -11,7 +11,15 @@ import pytest
 from programs import CUBE, SQ, constant, interrupting
 
 from jitkernel import Session
-from jitkernel.errors import ArenaFull, EvictError, Interrupted, LinkError, TypeMismatch, UsageError
+from jitkernel.errors import (
+    ArenaFull,
+    EvictError,
+    Fault,
+    Interrupted,
+    LinkError,
+    TypeMismatch,
+    UsageError,
+)
 from jitkernel.session import CellOptions
 from jitkernel.session.cell import CellState
 
@@ -255,7 +263,7 @@ def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, h
 def test_a_crash_in_code_that_came_back_names_it(s: Session) -> None:
     s.run("define i32 @get(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}")
     s.hibernate("get")
-    with pytest.raises(Exception, match=r"(?s)null pointer.*@get"):
+    with pytest.raises(Fault, match=r"(?s)null pointer.*@get"):
         s.call("get", 0)
     s.hibernate("get")
     s.run("@g = global i32 3")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from programs import CUBE, SQ, caller, constant, state
 
-from jitkernel.errors import EvictError, Fault, TypeMismatch, UndefinedSymbol, UsageError
+from jitkernel.errors import (
+    CompileError,
+    EvictError,
+    Fault,
+    TypeMismatch,
+    UndefinedSymbol,
+    UsageError,
+)
 from jitkernel.session import CellOptions
 
 RETYPE = CellOptions(retype=True)
@@ -119,7 +126,7 @@ def test_users_of_the_old_type_raise_again_after_redo(s):
     s.undo()
     assert s.call("use") == 1
     s.redo()
-    with pytest.raises(Exception, match="has another type now"):
+    with pytest.raises(TypeMismatch, match="has another type now"):
         s.call("use")
     assert s.call("f", 1) == 7
     s.undo()
@@ -150,7 +157,7 @@ def test_a_cell_that_fails_leaves_what_can_be_redone(s):
     s.run("@g = global i32 1")
     s.run("@g = 2")
     s.undo()
-    with pytest.raises(Exception, match="never closed"):
+    with pytest.raises(CompileError, match="never closed"):
         s.run("define i32 @f( {")
     s.redo()
     assert s["g"].value == 2
