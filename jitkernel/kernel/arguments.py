@@ -1,7 +1,7 @@
 """What TAB offers for the arguments of a magic: its flags, and values by what they stand for.
 
-A magic's declaration (`magics/table.py`) says of each argument what completes it; here is what that
-means.  Nothing is compiled, and LLVM is not asked.  Start from `argument_matches`.
+A magic's declaration (`magics/registry.py`) says of each argument what completes it; here is what
+that means.  Nothing is compiled, and LLVM is not asked.  Start from `argument_matches`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.kernel.magics import MAGICS
-from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 
 if TYPE_CHECKING:
     from traitlets import TraitType
-
-    from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["Match", "argument_matches", "cell_symbols", "option_at", "paths", "session_symbols"]
 
@@ -41,17 +38,17 @@ class Match:
 
 
 def argument_matches(
-    frontend: Frontend, magic: Magic, typed: str, word: str, code: str
+    context: MagicContext, magic: Magic, typed: str, word: str, code: str
 ) -> Iterator[Match]:
     """What `word` may become, which stands behind the arguments `typed`, in the cell `code`."""
     given = _WORDS.findall(typed)
     waiting = option_at(magic, given[-1]) if given else None
     if waiting is not None and "=" not in given[-1] and _takes_value(magic, given[-1]):
-        yield from _values(frontend, magic, waiting, word, given, code)
+        yield from _values(context, magic, waiting, word, given, code)
         return
     name, equals, value = word.partition("=")
     if equals and (option := magic.options.get(name)) and option.take != "flag":
-        for match in _values(frontend, magic, option, value, given, code):
+        for match in _values(context, magic, option, value, given, code):
             yield Match(f"{name}={match.text}", match.kind, match.signature)
         return
     used = {a for text in given if (a := option_at(magic, text)) and a.take != "*"}
@@ -65,7 +62,7 @@ def argument_matches(
                         yield Match(option_name + choice, "value", option.help)
     place = _positional(magic, given)
     if place is not None and (not word.startswith("-") or place.take == "rest"):
-        yield from _values(frontend, magic, place, word, given, code)
+        yield from _values(context, magic, place, word, given, code)
     if not word and place is None:
         for option_name, option in magic.options.items():
             if option not in used:
@@ -99,24 +96,24 @@ def _positional(magic: Magic, given: list[str]) -> Argument | None:
 
 
 def _values(
-    frontend: Frontend, magic: Magic, argument: Argument, word: str, given: list[str], code: str
+    context: MagicContext, magic: Magic, argument: Argument, word: str, given: list[str], code: str
 ) -> Iterator[Match]:
     for choice in argument.choices:
         if choice.startswith(word):
             yield Match(choice, "value", argument.help)
     what = argument.completes
     if what in ("symbol", "target", "function", "global", "code"):
-        yield from _names(frontend, argument, word, code)
+        yield from _names(context, argument, word, code)
     if what in ("cell", "target"):
-        yield from _cells(frontend, word)
+        yield from _cells(context, word)
     offered: Iterable[Match] = ()
     match what:
         case "file":
             offered = (Match(path, "path") for path in paths(word))
         case "magic":
-            offered = _magics(word)
+            offered = _magics(context, word)
         case "setting":
-            offered = _settings(frontend, word)
+            offered = _settings(context, word)
         case "variable":
             offered = (Match(name, "variable") for name in os.environ)
         case "pass":
@@ -142,7 +139,7 @@ def _values(
     yield from (match for match in offered if match.text.lower().startswith(word.lower()))
 
 
-def _names(frontend: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
+def _names(context: MagicContext, argument: Argument, word: str, code: str) -> Iterator[Match]:
     """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
     free = argument.completes == "code"
     mark = free or not word or word.startswith("@")
@@ -151,7 +148,7 @@ def _names(frontend: Frontend, argument: Argument, word: str, code: str) -> Iter
     if free and word and not tail:
         return
     wanted = {"function": "function", "global": "variable"}.get(argument.completes)
-    found = [m for m in session_symbols(frontend) if wanted in (None, m.kind)]
+    found = [m for m in session_symbols(context) if wanted in (None, m.kind)]
     found += cell_symbols(code)
     if free:
         found += _library()
@@ -161,22 +158,22 @@ def _names(frontend: Frontend, argument: Argument, word: str, code: str) -> Iter
             yield Match(lead + shown, match.kind, match.signature)
 
 
-def _cells(frontend: Frontend, word: str) -> Iterator[Match]:
+def _cells(context: MagicContext, word: str) -> Iterator[Match]:
     """Numbers of cells that have code, the last ones first; `3-` and `2,` go on."""
     lead = word[: max(word.rfind("-"), word.rfind(",")) + 1]
     if word and not word[-1].isdigit() and not lead:
         return
     from jitkernel.views.names import written
 
-    for cell in list(frontend.session.cells)[-_CELLS:][::-1]:
+    for cell in list(context.session.cells)[-_CELLS:][::-1]:
         text = f"{lead}{cell.number}"
         if text.startswith(word):
             names = ", ".join(map(written, cell.names[:4]))
             yield Match(text, "cell", f"cell {cell.number}: {names}" if names else "cell")
 
 
-def _magics(word: str) -> Iterator[Match]:
-    for magic in MAGICS:
+def _magics(context: MagicContext, word: str) -> Iterator[Match]:
+    for magic in context.magics:
         yield Match(magic.name, "magic", magic.help)
         if word.startswith("%"):
             yield Match("%" + magic.name, "magic", magic.help)
@@ -209,10 +206,10 @@ def _processors(given: list[str]) -> Iterator[Match]:
         yield Match(name, "cpu", machine)
 
 
-def _settings(frontend: Frontend, word: str) -> Iterator[Match]:
+def _settings(context: MagicContext, word: str) -> Iterator[Match]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
-    for section, owner in frontend.settings.items():
+    for section, owner in context.settings.items():
         for own, trait in owner.traits(config=True, effect=lambda effect: effect).items():
             full = f"{section}.{own}"
             if not equals:
@@ -243,11 +240,11 @@ def _languages() -> list[str]:
     return names()
 
 
-def session_symbols(frontend: Frontend) -> Iterator[Match]:
+def session_symbols(context: MagicContext) -> Iterator[Match]:
     """The session's symbols, with what they are and their types."""
     from jitkernel.views.names import written
 
-    for symbol in frontend.session.symbols.values():
+    for symbol in context.session.symbols.values():
         if symbol.state != "fixed":
             yield Match(written(symbol.name), symbol.kind, symbol.type)
 

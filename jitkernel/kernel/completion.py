@@ -18,11 +18,10 @@ from jitkernel.kernel.arguments import (
     paths,
     session_symbols,
 )
-from jitkernel.kernel.magics import BY_NAME, MAGICS, named
-from jitkernel.kernel.magics.table import Magic
+from jitkernel.kernel.magics.parsing import cell_magic
+from jitkernel.kernel.magics.registry import Magic, MagicContext
 
 if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
 __all__ = ["Match", "cell_language", "complete", "magic_of"]
@@ -38,18 +37,18 @@ _UNFINISHED = re.compile(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
 
 
-def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
+def complete(context: MagicContext, code: str, position: int) -> dict[str, Any]:
     """The content of a `complete_reply`; `position` counts characters."""
     before = code[:position]
     line = before.rsplit("\n", 1)[-1]
     start, matches = position, list[Match]()
-    language = cell_language(frontend, code)
-    magic = magic_of(line)
+    language = cell_language(context, code)
+    magic = magic_of(context, line)
     head = _MAGIC_HEAD.match(line)
     if magic is not None:
         typed, word = _last_word(line)
         start = position - len(word)
-        matches = list(argument_matches(frontend, magic, typed, word, code))
+        matches = list(argument_matches(context, magic, typed, word, code))
     elif language is None and line.lstrip().startswith("!") and line.lstrip()[:2] != "!!":
         word = line.split(None)[-1] if not line[-1:].isspace() else ""
         word = word.removeprefix("!")
@@ -60,12 +59,12 @@ def complete(frontend: Frontend, code: str, position: int) -> dict[str, Any]:
         word = found[0] if found else ""
         start = position - len(word)
         if language is None:
-            matches = list(_ir_matches(frontend, code, before, word))
+            matches = list(_ir_matches(context, code, before, word))
         else:
-            matches = list(_language_matches(frontend, language, code, word))
+            matches = list(_language_matches(context, language, code, word))
         if head is not None:
             first_line = not before[: len(before) - len(line)].strip()
-            matches = [*_magic_matches(head[1], head[2] or "", first_line), *matches]
+            matches = [*_magic_matches(context, head[1], head[2] or "", first_line), *matches]
     return _reply(matches, start, position)
 
 
@@ -92,12 +91,12 @@ def _reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
 # -- magics --------------------------------------------------------------------------------
 
 
-def magic_of(line: str) -> Magic | None:
+def magic_of(context: MagicContext, line: str) -> Magic | None:
     """The magic whose arguments are being typed."""
     match = _MAGIC_LINE.match(line)
     if match is None or match[4].startswith("="):
         return None
-    return named(match[2])
+    return context.magics.get_cell(match[2])
 
 
 def _last_word(line: str) -> tuple[str, str]:
@@ -109,8 +108,8 @@ def _last_word(line: str) -> tuple[str, str]:
     return text[: len(text) - len(word)], word
 
 
-def _magic_matches(marks: str, word: str, cell_too: bool) -> Iterator[Match]:
-    for magic in MAGICS:
+def _magic_matches(context: MagicContext, marks: str, word: str, cell_too: bool) -> Iterator[Match]:
+    for magic in context.magics:
         for name in (magic.name, *magic.aliases):
             if not name.startswith(word):
                 continue
@@ -122,19 +121,18 @@ def _magic_matches(marks: str, word: str, cell_too: bool) -> Iterator[Match]:
         from jitkernel.languages import names
 
         for name in names():
-            if name.startswith(word) and name not in BY_NAME:
+            if name.startswith(word) and name not in context.magics:
                 yield Match("%%" + name, "magic", f"Run the rest of the cell as {name}")
 
 
 # -- other languages -----------------------------------------------------------------------
 
 
-def cell_language(frontend: Frontend, code: str) -> Language | None:
+def cell_language(context: MagicContext, code: str) -> Language | None:
     """The language of a cell, by its %% line or by default; None for IR and for unknown ones."""
-    from jitkernel.kernel.magics import cell_magic
     from jitkernel.languages import find, names
 
-    name = frontend.setting("JITKernel.default_language")
+    name = context.setting("JITKernel.default_language")
     call = cell_magic(code)
     if call is not None and call.name in names():
         name = call.name
@@ -145,7 +143,7 @@ def cell_language(frontend: Frontend, code: str) -> Language | None:
 
 
 def _language_matches(
-    frontend: Frontend, language: Language, code: str, word: str
+    context: MagicContext, language: Language, code: str, word: str
 ) -> Iterator[Match]:
     """Keywords, functions that the language can call, and the cell's own words."""
     if not word:
@@ -156,7 +154,7 @@ def _language_matches(
     from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
     from jitkernel.languages.llvm.types import FunctionType, parse_type
 
-    types = {s.name: s.type for s in frontend.session.symbols.values() if s.kind == "function"}
+    types = {s.name: s.type for s in context.session.symbols.values() if s.kind == "function"}
     for name, shown in types.items():
         if not name.startswith(word):
             continue
@@ -175,12 +173,12 @@ def _language_matches(
 # -- IR ------------------------------------------------------------------------------------
 
 
-def _ir_matches(frontend: Frontend, code: str, before: str, word: str) -> Iterator[Match]:
+def _ir_matches(context: MagicContext, code: str, before: str, word: str) -> Iterator[Match]:
     if word.startswith("@"):
-        yield from (m for m in _symbols(frontend, code) if m.text.startswith(word))
+        yield from (m for m in _symbols(context, code) if m.text.startswith(word))
         return
     if word.startswith("%"):
-        yield from (m for m in _locals(frontend, code, before) if m.text.startswith(word))
+        yield from (m for m in _locals(context, code, before) if m.text.startswith(word))
         return
     if not word:
         return
@@ -191,9 +189,9 @@ def _ir_matches(frontend: Frontend, code: str, before: str, word: str) -> Iterat
             yield Match(text, kind, meaning)
 
 
-def _symbols(frontend: Frontend, code: str) -> Iterator[Match]:
+def _symbols(context: MagicContext, code: str) -> Iterator[Match]:
     """The session's symbols, the names that this cell defines, the C library's common ones."""
-    yield from session_symbols(frontend)
+    yield from session_symbols(context)
     yield from cell_symbols(code)
     from jitkernel.languages.llvm.prelude import PRELUDE
 
@@ -201,7 +199,7 @@ def _symbols(frontend: Frontend, code: str) -> Iterator[Match]:
         yield Match("@" + name, "function", declaration)
 
 
-def _locals(frontend: Frontend, code: str, before: str) -> Iterator[Match]:
+def _locals(context: MagicContext, code: str, before: str) -> Iterator[Match]:
     """Values, parameters and labels of the function around the cursor, and named types."""
     start = before.rfind("\ndefine ")
     stop = code.find("\n}", len(before))
@@ -210,5 +208,5 @@ def _locals(frontend: Frontend, code: str, before: str) -> Iterator[Match]:
         yield Match(name, "local")
     for name in _LABEL.findall(body):
         yield Match("%" + name, "label")
-    for name, text in dict(frontend.session.program.types).items():
+    for name, text in dict(context.session.program.types).items():
         yield Match(f"%{name}", "type", text)

@@ -22,6 +22,7 @@ from jitkernel.views.view import View, escape, preformatted, prose
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
+    from jitkernel.kernel.magics.registry import Registry
     from jitkernel.session import CellOptions, Result, Session
 
 __all__ = ["Frontend", "Output"]
@@ -188,6 +189,11 @@ class Frontend:
 
     # -- the sink of a session -------------------------------------------------------------
 
+    @property
+    def sink(self) -> Frontend:
+        """This; for magics, which see only a part of it."""
+        return self
+
     def output(self, name: str, data: bytes) -> None:
         self.out.write(name, data)
 
@@ -219,14 +225,39 @@ class Frontend:
         self.run_shell(action.command)
 
     def inspect(self, action: Any) -> None:
-        from jitkernel.kernel.inspection import inspect_name
-
-        view = inspect_name(self, action.name, action.level - 1)
+        view = self.look_up(action.name, action.level - 1)
         if view is None:
             raise UsageError(f"nothing is called {action.name} here")
         self.page(view)
 
-    # -- what magics use -------------------------------------------------------------------
+    # -- what magics use, with what is above: `MagicContext` -------------------------------
+
+    @property
+    def magics(self) -> Registry:
+        """Every magic."""
+        return magics.MAGICS
+
+    def look_up(self, name: str, level: int = 0) -> View | None:
+        """What is known of a name; from level 1 on with IR and assembly."""
+        from jitkernel.kernel.inspection import inspect_name
+
+        return inspect_name(self, name, level)
+
+    def confirm(self, question: str, unasked: bool = False) -> bool:
+        """Whether the user says yes; `unasked` where the client has no input box.
+
+        No answer is no.  Raises Interrupted.
+        """
+        try:
+            answer = self.out.input(f"{question} (y/[n]) ")
+        except EOFError:
+            return False
+        if answer is None:
+            return unasked
+        return answer.strip().lower() in ("y", "yes")
+
+    def clear(self, wait: bool) -> None:
+        self.out.clear(wait)
 
     def display(self, view: View) -> None:
         self.out.display(self.masked(view))

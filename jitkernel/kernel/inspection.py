@@ -13,13 +13,12 @@ from jitkernel.compiler.pass_words import WORDS
 from jitkernel.errors import JitError
 from jitkernel.kernel.arguments import option_at
 from jitkernel.kernel.completion import cell_language, magic_of
-from jitkernel.kernel.magics import BY_NAME, named
-from jitkernel.kernel.magics.table import Magic, help_text
+from jitkernel.kernel.magics.parsing import help_text
+from jitkernel.kernel.magics.registry import Magic, MagicContext
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
     from jitkernel.session.symbol_table import Symbol
 
@@ -28,26 +27,26 @@ __all__ = ["inspect_at", "inspect_name"]
 _WORD = re.compile(r'[@%!]{0,2}(?:"[^"\n]*"|[-\w.$]+)')
 
 
-def inspect_at(frontend: Frontend, code: str, position: int, level: int) -> View | None:
+def inspect_at(context: MagicContext, code: str, position: int, level: int) -> View | None:
     """What stands at a position (counted in characters) of a cell; None if nothing is known."""
     start = code.rfind("\n", 0, position) + 1
     stop = code.find("\n", position)
     line = code[start : stop if stop >= 0 else len(code)]
-    language = cell_language(frontend, code)
+    language = cell_language(context, code)
     if language is not None and not line.lstrip().startswith("%"):
-        return _in_language(frontend, language, code, position, level)
-    magic = magic_of(line[: position - start])
+        return _in_language(context, language, code, position, level)
+    magic = magic_of(context, line[: position - start])
     for match in _WORD.finditer(line):
         if match.start() <= position - start <= match.end():
             found = _argument(magic, match[0]) if magic is not None else None
-            found = found or inspect_name(frontend, match[0], level)
+            found = found or inspect_name(context, match[0], level)
             if found is not None:
                 return found
     if magic is not None and not re.search(r"@\S+\(\S*\Z", line[: position - start]):
         return listing("", help_text(magic))
     # Inside the parentheses of a call: the function that is called.
     call = re.findall(r'(@(?:"[^"\n]*"|[-\w.$]+))\(', line[: position - start])
-    return inspect_name(frontend, call[-1], level) if call else None
+    return inspect_name(context, call[-1], level) if call else None
 
 
 def _argument(magic: Magic, word: str) -> View | None:
@@ -62,43 +61,44 @@ def _argument(magic: Magic, word: str) -> View | None:
 
 
 def _in_language(
-    frontend: Frontend, language: Language, code: str, position: int, level: int
+    context: MagicContext, language: Language, code: str, position: int, level: int
 ) -> View | None:
     """A keyword of the language, a function that stands or is called there, or a magic."""
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
     for name in (language.symbol_at(code, position), *called[-1:]):
         if name in language.keywords:
             return listing("", f"{name}: {language.keywords[name][1]}")
-        found = inspect_name(frontend, f"@{name}", level) if name else None
+        found = inspect_name(context, f"@{name}", level) if name else None
         if found is not None:
             return found
     return None
 
 
-def inspect_name(frontend: Frontend, name: str, level: int) -> View | None:
+def inspect_name(context: MagicContext, name: str, level: int) -> View | None:
     """What `name` is.  Level 0 is the short form; from 1 on (`??`) IR and assembly follow."""
     if name.startswith("%"):
-        magic = named(name.lstrip("%")) if name.startswith("%%") else BY_NAME.get(name[1:])
+        known = context.magics
+        magic = known.get_cell(name[2:]) if name.startswith("%%") else known.get(name[1:])
         if magic is not None:
             return listing("", help_text(magic))
-        text = frontend.session.program.types.get(bare(name[1:]))
+        text = context.session.program.types.get(bare(name[1:]))
         return listing("", f"{name} = type {text}") if text is not None else None
-    symbol = frontend.session.symbols.get(bare(name))
+    symbol = context.session.symbols.get(bare(name))
     if symbol is not None:
-        return _symbol(frontend, symbol, level)
+        return _symbol(context, symbol, level)
     if name.startswith("@"):
         return _prelude(bare(name))
-    magic = BY_NAME.get(name)
+    magic = context.magics.get(name)
     word = _word(name)
     if word is not None:
         return word
     return listing("", help_text(magic)) if magic is not None else None
 
 
-def _symbol(frontend: Frontend, symbol: Symbol, level: int) -> View:
+def _symbol(context: MagicContext, symbol: Symbol, level: int) -> View:
     from jitkernel.session import VariableHandle
 
-    session = frontend.session
+    session = context.session
     rows = [("type", f"{'constant' if symbol.constant else symbol.kind} {symbol.type}")]
     if symbol.cell:
         rows.append(("cell", str(symbol.cell)))
@@ -126,10 +126,10 @@ def _symbol(frontend: Frontend, symbol: Symbol, level: int) -> View:
         )
         + "</tbody></table>",
     )
-    return join([head, *_source(frontend, symbol, level)])
+    return join([head, *_source(context, symbol, level)])
 
 
-def _source(frontend: Frontend, symbol: Symbol, level: int) -> list[View]:
+def _source(context: MagicContext, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
     from jitkernel.views.ir import entity, ir, module_text
 
@@ -138,11 +138,11 @@ def _source(frontend: Frontend, symbol: Symbol, level: int) -> list[View]:
     name = written(symbol.name)
     try:
         if level < 1:
-            text = entity(module_text(frontend.session, symbol.cell), name)
+            text = entity(module_text(context.session, symbol.cell), name)
             return [listing("source", text)] if text else []
-        parts = [ir(frontend.session, name)]
+        parts = [ir(context.session, name)]
         if symbol.kind == "function":
-            parts.append(asm(frontend.session, name, frontend.setting("JITKernel.asm_syntax")))
+            parts.append(asm(context.session, name, context.setting("JITKernel.asm_syntax")))
         return parts
     except JitError:
         return []  # what is not there any more is not worth an error here

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jitkernel.kernel.magics import MAGICS
-from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.registry import Argument, Magic
 from tests.kernel.conftest import Kernel
 
 LIVE = "define i32 @live(i32 %x) {\n  %y = mul i32 %x, 3\n  ret i32 %y\n}\n@seen = global i32 5"

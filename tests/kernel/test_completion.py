@@ -17,7 +17,7 @@ from jitkernel.compiler.cpus import CPUS
 from jitkernel.compiler.pass_words import WORDS
 from jitkernel.compiler.passes import KNOWN
 from jitkernel.kernel.magics import MAGICS
-from jitkernel.kernel.magics.table import Magic
+from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.foreign import TARGETS
 from tests.kernel.conftest import Kernel
 

@@ -6,10 +6,9 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.glossary import explained
-from jitkernel.kernel.magics.groups import grouped
-from jitkernel.kernel.magics.habits import HABITS
-from jitkernel.kernel.magics.program import targets
-from jitkernel.kernel.magics.table import help_text, parse
+from jitkernel.kernel.magics.help import grouped
+from jitkernel.kernel.magics.parsing import help_text, parse, targets
+from jitkernel.kernel.magics.registry import HABITS
 
 DAY_ONE = (
     "cells symbols whos who memory arena evict undo gc ir asm time timeit lib link run reset config"
@@ -19,12 +18,12 @@ DAY_ONE = (
 
 @pytest.mark.parametrize("name", DAY_ONE)
 def test_line_magics_of_day_one(name: str) -> None:
-    assert magics.find(name, "line")
+    assert MAGICS.find(name, "line")
 
 
 @pytest.mark.parametrize("name", ["llvm", "time", "timeit", "writefile"])
 def test_cell_magics_of_day_one(name: str) -> None:
-    assert magics.find(name, "cell")
+    assert MAGICS.find(name, "cell")
 
 
 @pytest.mark.parametrize("magic", magics.MAGICS, ids=lambda m: m.name)
@@ -53,9 +52,9 @@ def test_names_are_unique() -> None:
         ("timeit", "-n 10 -r5 @f(-1, 2)", {"n": 10, "r": 5, "code": "@f(-1, 2)"}),
         ("timeit", "@f(1) -n 3", {"n": None, "code": "@f(1) -n 3"}),
         ("timeit", "-q @f()", {"quiet": True, "code": "@f()"}),
-        ("llvm", "-O3 --closed", {"O": "3", "closed": True, "retype": False}),
-        ("llvm", "-O 0", {"O": "0"}),
-        ("llvm", "-O=1", {"O": "1"}),
+        ("llvm", "-O3 --closed", {"O": 3, "closed": True, "retype": False}),
+        ("llvm", "-O 0", {"O": 0}),
+        ("llvm", "-O=1", {"O": 1}),
         ("undo", "", {"what": None, "cell": None}),
         ("undo", "3", {"what": "3"}),
         ("undo", "--cell 5 --cascade", {"cell": 5, "cascade": True}),
@@ -64,12 +63,12 @@ def test_names_are_unique() -> None:
         ("run", "'a b.ll'", {"file": "a b.ll"}),
         ("config", "Compiler.opt_level = 3", {"setting": "Compiler.opt_level = 3"}),
         ("env", "A=b  c", {"setting": "A=b  c"}),
-        ("compare", "@f -O0 -O2 --time '7, 3'", {"what": ["@f"], "O": ["0", "2"], "time": "7, 3"}),
+        ("compare", "@f -O0 -O2 --time '7, 3'", {"what": ["@f"], "O": [0, 2], "time": "7, 3"}),
         ("history", "-n 5 -g sq", {"n": 5, "search": "sq"}),
     ],
 )
 def test_parsing(name: str, line: str, expected: dict) -> None:
-    values = vars(parse(magics.BY_NAME[name], line))
+    values = vars(parse(MAGICS.get(name), line))
     assert {k: values[k] for k in expected} == expected
 
 
@@ -93,7 +92,7 @@ def test_parsing(name: str, line: str, expected: dict) -> None:
 )
 def test_wrong_arguments(name: str, line: str, words: str) -> None:
     with pytest.raises(UsageError, match="^%" + name) as caught:
-        parse(magics.BY_NAME[name], line)
+        parse(MAGICS.get(name), line)
     assert words in str(caught.value)
 
 
@@ -134,7 +133,7 @@ def test_a_range_backwards() -> None:
 )
 def test_unknown_magics_name_what_to_use(name: str, form: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        magics.find(name, form)
+        MAGICS.find(name, form)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -1,134 +1,21 @@
-"""Magics about compiling: options of a cell, its IR and its machine code."""
+"""Magics about how a cell is compiled: its language, its options, its passes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.kernel.magics.inspecting import one_of
-from jitkernel.kernel.magics.program import targets
-from jitkernel.kernel.magics.table import Argument, Magic
-from jitkernel.kernel.magics.targets import SHOWN
+from jitkernel.errors import CompileError, UsageError
+from jitkernel.kernel.magics.parsing import targets
+from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext
 
 if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import CellOptions
 
-__all__ = ["COMPILE_OPTIONS", "MAGICS"]
-
-
-def ir(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.ir import ir as view
-
-    stage = one_of(arguments, ("raw", "opt", "diff"))
-    for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, stage))
-
-
-def asm(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.errors import UsageError
-    from jitkernel.views.asm import asm as view
-    from jitkernel.views.foreign import foreign, unplaced
-
-    session, body = frontend.session, getattr(arguments, "body", None)
-    level = None if arguments.O is None else int(arguments.O)
-    syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
-    syntax = syntax or frontend.setting("JITKernel.asm_syntax")
-    if body is not None:
-        if arguments.what:
-            raise UsageError("%%asm takes the cell below it; for what is defined: %asm")
-        level = session.settings.opt_level if level is None else level
-        machine = arguments.target or "x86_64"
-        frontend.display(unplaced(session, body, machine, arguments.cpu or "", level, syntax))
-        return
-    if not arguments.target and (arguments.cpu or level is not None):
-        raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")
-    for target in targets([arguments.what]) if arguments.what else [None]:
-        if arguments.target:
-            shown = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
-        else:
-            shown = view(session, target, syntax=syntax, lines=not arguments.no_lines)
-        frontend.display(shown)
-
-
-def object_file(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.object import object as view
-
-    for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target))
-
-
-def cfg(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.cfg import cfg as view
-
-    level = None if arguments.O is None else int(arguments.O)
-    for target in targets([arguments.target]) if arguments.target else [None]:
-        shown = view(
-            frontend.session, target, raw=arguments.raw, level=level,
-            around=arguments.around or "", depth=arguments.depth,
-        )  # fmt: skip
-        frontend.display(shown)
-
-
-def callgraph(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.callgraph import callgraph as view
-
-    for target in targets([arguments.target]) if arguments.target else [None]:
-        frontend.display(view(frontend.session, target, arguments.depth))
-
-
-def stack(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.errors import UsageError
-    from jitkernel.views.stack import stack as view
-
-    session = frontend.session
-    if arguments.after is None:
-        frontend.display(view(session))
-        return
-    if not arguments.after > 0:
-        raise UsageError("%stack: --after takes seconds, more than 0")
-    session.look_after(arguments.after, lambda stopped: frontend.display(view(session)))
-
-
-def compare(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.compare import compare as view
-
-    frontend.display(
-        view(
-            frontend.session,
-            *targets(arguments.what),
-            levels=[int(level) for level in arguments.O],
-            machines=arguments.target,
-            cpu=arguments.cpu or "",
-            arguments=arguments.time,
-            syntax=frontend.setting("JITKernel.asm_syntax"),
-        )
-    )
-
-
-def llvm(frontend: Frontend, arguments: Any) -> Any:
-    return frontend.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
-
-
-def cell_options(arguments: Any) -> CellOptions:
-    """The options of `%%llvm` as the session takes them."""
-    from jitkernel.compiler.passes import canonical
-    from jitkernel.session import CellOptions
-
-    return CellOptions(
-        opt_level=None if arguments.O is None else int(arguments.O),
-        cpu=arguments.cpu or "",
-        closed=arguments.closed,
-        ignore_optnone=arguments.ignore_optnone,
-        retype=arguments.retype,
-        keep_data=arguments.keep_data,
-        passes=canonical(arguments.passes) if arguments.passes else "",
-        fresh=arguments.fresh,
-        keep_cpu=arguments.keep_cpu,
-    )
-
+__all__ = ["MAGICS", "language_magic", "pipeline"]
 
 COMPILE_OPTIONS = (
-    Argument("-O", "optimisation level", choices=("0", "1", "2", "3")),
+    Argument("-O", "optimisation level", type=int, choices=LEVELS),
     Argument(
         "--passes", "passes to run instead of a level's, with commas between", completes="passes"
     ),
@@ -141,106 +28,121 @@ COMPILE_OPTIONS = (
     Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),
 )
 
+
+def llvm(context: MagicContext, arguments: Any) -> Any:
+    return context.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
+
+
+def cell_options(arguments: Any) -> CellOptions:
+    """The options of `%%llvm` as the session takes them."""
+    from jitkernel.compiler.passes import canonical
+    from jitkernel.session import CellOptions
+
+    return CellOptions(
+        opt_level=arguments.O,
+        cpu=arguments.cpu or "",
+        closed=arguments.closed,
+        ignore_optnone=arguments.ignore_optnone,
+        retype=arguments.retype,
+        keep_data=arguments.keep_data,
+        passes=canonical(arguments.passes) if arguments.passes else "",
+        fresh=arguments.fresh,
+        keep_cpu=arguments.keep_cpu,
+    )
+
+
+def language_magic(name: str, shown: str, example: str = "") -> Magic:
+    """`%%name`: the rest of the cell in that language."""
+
+    def call(context: MagicContext, arguments: Any) -> Any:
+        options = cell_options(arguments)
+        return context.execute(arguments.body, arguments.cell_id, options, name)
+
+    help = f"Run the rest of the cell as {shown}, in the same program as all other cells."
+    return Magic(name, help, call, COMPILE_OPTIONS, form="cell", example=example)
+
+
+def language(context: MagicContext, arguments: Any) -> None:
+    from jitkernel import languages
+    from jitkernel.views.view import table
+
+    if arguments.file:
+        found = languages.load_file(arguments.file)
+        context.print(f"%%{found.name} cells are read by {arguments.file} now")
+        return
+    default = context.setting("JITKernel.default_language")
+    rows = []
+    for name in languages.names():
+        found = languages.find(name)
+        use = "every cell without %%" if name == default else f"%%{name}"
+        rows.append((name, found.display_name or name, use, found.file_extension))
+    context.display(table("Languages of cells", ("name", "language", "used by", "files"), rows))
+
+
+def own_pass(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.transform import apply_pass
+    from jitkernel.views.own_pass import own_pass as view
+
+    target, *others = targets([arguments.on]) if arguments.on else [None]
+    if others:
+        raise UsageError(f"%%pass runs on one cell or function at a time, not on {arguments.on}")
+    effect = apply_pass(
+        context.session,
+        arguments.body,
+        arguments.name,
+        target,
+        last=arguments.last,
+        call=arguments.time or "",
+        keep=arguments.keep,
+        timeout=arguments.timeout,
+    )
+    context.display(view(effect))
+    if effect.complaint:
+        raise CompileError(
+            f"the pass {effect.name} left a module that LLVM refuses; cell {effect.cell} is as "
+            f"it was\n{effect.complaint}"
+        )
+
+
+def opt(context: MagicContext, arguments: Any) -> None:
+    session = context.session
+    if not arguments.pipeline:
+        settings = session.settings
+        now = settings.passes or f"-O{settings.opt_level}"
+        context.print(f"cells are optimised with {now}")
+        return
+    words = arguments.pipeline.split()
+    if "--keep-cpu" in words:
+        if session.cell_options is None:
+            raise UsageError("%opt --keep-cpu is for one cell: write it above the cell's code")
+        session.cell_options = replace(session.cell_options, keep_cpu=True)
+        words.remove("--keep-cpu")
+        if not words:
+            return
+    level, names = pipeline(" ".join(words))
+    if session.cell_options is not None:  # above the code of a cell: for that one
+        session.cell_options = replace(session.cell_options, opt_level=level, passes=names)
+        return
+    if level is not None:
+        context.configure("Compiler.opt_level", level)
+    context.configure("Compiler.passes", names)
+    context.print(f"cells are optimised with {names or f'-O{level}'} from now on")
+
+
+def pipeline(text: str) -> tuple[int | None, str]:
+    """A level (`-O2`, `O2`) or the names of passes, checked.  Raises CompileError, UsageError."""
+    from jitkernel.compiler.passes import canonical
+
+    words = text.strip().strip("\"'")
+    level = words.removeprefix("-")
+    if level[:1] == "O" and len(level) <= 3:
+        if level[1:] not in ("0", "1", "2", "3"):
+            raise UsageError(f"there is no level {words}; there are -O0, -O1, -O2 and -O3")
+        return int(level[1:]), ""
+    return None, canonical(words)
+
+
 MAGICS = (
-    Magic(
-        "ir",
-        "The LLVM IR of a function or a cell, as it was given to the compiler.",
-        ir,
-        (
-            SHOWN,
-            Argument("--raw", "as LLVM has it before its first pass", "flag"),
-            Argument("--opt", "after its last pass", "flag"),
-            Argument("--diff", "what the passes changed", "flag"),
-        ),
-        example="%ir @sq --opt",
-    ),
-    Magic(
-        "asm",
-        "Machine code as it stands in the arena, or with --target as it would be elsewhere.",
-        asm,
-        (
-            Argument(
-                "what", "a function or a cell; without it, the last cell", "?", completes="target"
-            ),
-            Argument("--syntax", "how to write it", choices=("intel", "att")),
-            Argument("--intel", "the same as --syntax intel", "flag"),
-            Argument("--att", "the same as --syntax att", "flag"),
-            Argument("--no-lines", "leave the cell's lines out", "flag"),
-            Argument(
-                "--target",
-                "another machine: aarch64, riscv64, ..., or a triple",
-                completes="machine",
-            ),
-            Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
-            Argument("-O", "optimisation level; with --target", choices=("0", "1", "2", "3")),
-        ),
-        aliases=("dis",),
-        form="both",
-        example="%asm @sq --target riscv64",
-    ),
-    Magic(
-        "object",
-        "A cell's relocatable object, and what the linker made of each relocation.",
-        object_file,
-        (SHOWN,),
-        example="%object @sq",
-    ),
-    Magic(
-        "cfg",
-        "Control flow of a function: its blocks and where each can go next.",
-        cfg,
-        (
-            SHOWN,
-            Argument("--raw", "as the cell is written, before any pass", "flag"),
-            Argument("-O", "as this optimisation level has it", choices=("0", "1", "2", "3")),
-            Argument("--around", "draw the blocks around this one, such as %loop"),
-            Argument("--depth", "draw so many edges around it, or around the entry", "", int),
-        ),
-        example="%cfg @sum --raw",
-    ),
-    Magic(
-        "callgraph",
-        "Who calls whom, read from the machine code as it stands now.",
-        callgraph,
-        (
-            Argument(
-                "target",
-                "a function or a cell: what it reaches and who reaches it; without it, all",
-                "?",
-                completes="target",
-            ),
-            Argument("--depth", "only what is so many calls away from it", "", int),
-        ),
-        example="%callgraph @sum --depth 2",
-    ),
-    Magic(
-        "stack",
-        "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
-        stack,
-        (
-            Argument(
-                "--after", "show it when code has run for so many seconds, and go on", "", float
-            ),
-        ),
-        example="%stack --after 2",
-    ),
-    Magic(
-        "compare",
-        "Two functions, levels, machines or versions side by side, counted and timed.",
-        compare,
-        (
-            Argument(
-                "what", "two functions, or one and cells that defined it", "*", completes="target"
-            ),
-            Argument("-O", "a level; twice, or once against what is", "*", choices=tuple("0123")),
-            Argument(
-                "--target", "a machine; twice, or once against this one", "*", completes="machine"
-            ),
-            Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
-            Argument("--time", "time a call with these arguments: '7, 3'"),
-        ),
-        example="%compare @sum -O0 -O2 --time 100",
-    ),
     Magic(
         "llvm",
         "Run the rest of the cell with options of its own.",
@@ -248,5 +150,48 @@ MAGICS = (
         COMPILE_OPTIONS,
         form="cell",
         example="%%llvm -O3 --closed",
+    ),
+    language_magic("kaleidoscope", "Kaleidoscope, the language of LLVM's tutorial"),
+    Magic(
+        "language",
+        "The languages that cells can be written in; with a Python file, add the one that it names"
+        " LANGUAGE.",
+        language,
+        (Argument("file", "a Python file", "?", completes="file"),),
+        example="%language forth.py",
+    ),
+    Magic(
+        "pass",
+        "A pass in Python: a function of the module (or of its `text: str`) that changes it or "
+        "returns another; its diff, LLVM's verdict, and what it did to the code.",
+        own_pass,
+        (
+            Argument("name", "the function's name, or a name for the one function there is"),
+            Argument(
+                "--on", "the cell or function to run it on; else the last cell", completes="target"
+            ),
+            Argument("--last", "after LLVM's passes instead of before them", "flag"),
+            Argument(
+                "--time", 'a call to compare and time with both codes: "@f(3)"', completes="code"
+            ),
+            Argument("--keep", "let the new code stay in place of the old", "flag"),
+            Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
+        ),
+        form="cell",
+        example='%%pass no-neg --on @f --time "@f(3)"',
+    ),
+    Magic(
+        "opt",
+        "The level or the passes for this cell, above its code; alone in a cell, for all to come.",
+        opt,
+        (
+            Argument(
+                "pipeline",
+                "-O0 to -O3, or names of passes with commas between; --keep-cpu",
+                "rest",
+                completes="pipeline",
+            ),
+        ),
+        example="%opt sroa,instcombine,simplifycfg",
     ),
 )

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitkernel.kernel.magics.table import Argument, Magic
-
-if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 
 __all__ = ["MAGICS"]
 
 
-def check(frontend: Frontend, arguments: Any) -> None:
+def check(context: MagicContext, arguments: Any) -> None:
     from jitkernel import grading
 
     if arguments.exercise is None:
-        frontend.display(_listed(arguments.folder))
+        context.display(_listed(arguments.folder))
         return
     report = grading.check(
-        frontend.session, arguments.exercise, arguments.function or "", arguments.folder
+        context.session, arguments.exercise, arguments.function or "", arguments.folder
     )
-    frontend.display(report.view())
+    context.display(report.view())
 
 
 def _listed(folder: str) -> Any:
@@ -36,12 +33,12 @@ def _listed(folder: str) -> Any:
     return table("Exercises", ("name", "function", "task", "rules"), rows, note)
 
 
-def exercise(frontend: Frontend, arguments: Any) -> None:
+def exercise(context: MagicContext, arguments: Any) -> None:
     from jitkernel import grading
 
-    made = grading.make_exercise(frontend.session, arguments.exercise, arguments.body)
+    made = grading.make_exercise(context.session, arguments.exercise, arguments.body)
     path = made.write(Path(arguments.folder or "exercises"))
-    frontend.print(f"{path}: the reference is {len(made.reference)} bytes of bitcode")
+    context.print(f"{path}: the reference is {len(made.reference)} bytes of bitcode")
 
 
 _FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")

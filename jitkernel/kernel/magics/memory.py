@@ -1,52 +1,101 @@
-"""Magics about memory: the account, the arena's map, giving back."""
+"""Magics about memory: the account, the arena, what stays in it, giving back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitkernel.kernel.magics.table import Argument, Magic
-
-if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.parsing import CELLS, targets
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.settings import parse_size
+from jitkernel.views.view import size_text
 
 __all__ = ["MAGICS"]
-
-
-def memory(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.memory import memory as view
-
-    frontend.display(view(frontend.session, arena_only=arguments.arena, over_time=arguments.plot))
-
-
-def arena(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.arena import arena as view
-
-    frontend.display(view(frontend.session, zone=arguments.zone, part=arguments.part))
-
-
-def gc(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.undo import garbage as view
-
-    frontend.display(view(frontend.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
-
-
-def context(frontend: Frontend, arguments: Any) -> None:
-    from jitkernel.views.contexts import contexts as view
-
-    policy = arguments.policy
-    if policy is not None:
-        frontend.configure("Session.context", policy)
-        frontend.session.contexts()  # from here on the cost is counted
-        frontend.print(f"from the next cell on: {_CONTEXTS[policy]}")
-    else:
-        frontend.display(view(frontend.session))
-
 
 _CONTEXTS = {
     "throwaway": "each cell is compiled in an LLVM context of its own, which goes with its IR",
     "shared": "all cells are compiled in one LLVM context, which only grows",
     "kept": "each cell keeps the LLVM context it was compiled in until it is evicted",
 }
+
+
+def memory(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.memory import memory as view
+
+    context.display(view(context.session, arena_only=arguments.arena, over_time=arguments.plot))
+
+
+def arena(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.arena import arena as view
+
+    context.display(view(context.session, zone=arguments.zone, part=arguments.part))
+
+
+def gc(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.undo import garbage as view
+
+    context.display(view(context.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
+
+
+def llvm_context(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.contexts import contexts as view
+
+    policy = arguments.policy
+    if policy is not None:
+        context.configure("Session.context", policy)
+        context.session.contexts()  # from here on the cost is counted
+        context.print(f"from the next cell on: {_CONTEXTS[policy]}")
+    else:
+        context.display(view(context.session))
+
+
+def budget(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.residency import residency as view
+    from jitkernel.views.residency import threads
+
+    if arguments.size is None:
+        context.display(view(context.session))
+        return
+    try:
+        size = 0 if arguments.size in ("none", "off") else parse_size(arguments.size)
+    except ValueError as error:
+        raise UsageError(f"%budget: {error}") from None
+    context.configure("Session.budget", size)
+    code = context.session.residency.code
+    words = f"at most {size_text(size)}" if size else "no limit"
+    context.print(f"code in memory between runs: {words}; now {size_text(code)}")
+    if size and code > size:
+        why = threads(context.session)
+        context.print(
+            why or "what is beyond it leaves when this cell is done; %budget names what has to stay"
+        )
+
+
+def keep(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.session.cell import cells_words
+
+    if not arguments.target:
+        kept = [c.number for c in context.session.cells if c.kept]
+        words = cells_words(kept) if kept else "no cell"
+        context.print(f"{words} kept in memory whatever the budget")
+        return
+    cells = context.session.keep(*targets(arguments.target), on=not arguments.off)
+    how = "may leave memory again" if arguments.off else "stays in memory"
+    context.print(f"the code of {cells_words([c.number for c in cells])} {how}")
+
+
+def hibernate(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.session.cell import cells_words
+
+    if not arguments.target:
+        raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate @sq")
+    before = context.session.residency.code
+    cells = context.session.hibernate(*targets(arguments.target))
+    freed = before - context.session.residency.code
+    which = cells_words([c.number for c in cells])
+    size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
+    context.print(f"the code of {which} left memory ({size}); a call brings it back")
+
 
 MAGICS = (
     Magic(
@@ -82,8 +131,33 @@ MAGICS = (
     Magic(
         "context",
         "Choose the LLVM context that cells are compiled in; without a word, what each cell cost.",
-        context,
+        llvm_context,
         (Argument("policy", "whose context it is", "?", choices=tuple(_CONTEXTS)),),
         example="%context shared",
+    ),
+    Magic(
+        "budget",
+        "Bound the code in memory: what was used least recently leaves until it is called.",
+        budget,
+        (
+            Argument(
+                "size", "bytes (64M), or none; without it, how things stand", "?", completes="size"
+            ),
+        ),
+        example="%budget 64M",
+    ),
+    Magic(
+        "keep",
+        "Keep the code of cells in memory whatever the budget; without a target, which are kept.",
+        keep,
+        (CELLS, Argument("--off", "no longer", "flag")),
+        example="%keep @sq",
+    ),
+    Magic(
+        "hibernate",
+        "Take the code of cells out of memory until somebody calls it.",
+        hibernate,
+        (CELLS,),
+        example="%hibernate @sq",
     ),
 )

@@ -3,89 +3,63 @@
 from __future__ import annotations
 
 import os
-import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
-from jitkernel.kernel.magics.asking import agrees
-from jitkernel.kernel.magics.table import Argument, Magic
-from jitkernel.kernel.magics.targets import CELLS
+from jitkernel.kernel.magics.parsing import CELLS
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 from jitkernel.views.names import bare, written
 
-if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
-
-__all__ = ["MAGICS", "targets"]
-
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
+__all__ = ["MAGICS"]
 
 
-def targets(words: list[str]) -> list[int | str]:
-    """Cell numbers and names of what was typed: `3`, `3-5`, `2,4`, `@sq`, `sq`."""
-    found: list[int | str] = []
-    for word in words:
-        for part in word.split(",") if not word.startswith('@"') else [word]:
-            match = _RANGE.match(part)
-            if match is None:
-                if part:
-                    found.append(part)
-                continue
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first:
-                raise UsageError(f"{part}: the first cell comes first")
-            found += range(first, last + 1)
-    return found
-
-
-def cells(frontend: Frontend, arguments: Any) -> None:
+def cells(context: MagicContext, arguments: Any) -> None:
     from jitkernel.views import tables
 
-    frontend.display(tables.cells(frontend.session))
+    context.display(tables.cells(context.session))
 
 
-def symbols(frontend: Frontend, arguments: Any) -> None:
+def symbols(context: MagicContext, arguments: Any) -> None:
     from jitkernel.views import tables
 
-    frontend.display(tables.symbols(frontend.session, arguments.pattern, everything=arguments.all))
+    context.display(tables.symbols(context.session, arguments.pattern, everything=arguments.all))
 
 
-def who(frontend: Frontend, arguments: Any) -> None:
+def who(context: MagicContext, arguments: Any) -> None:
     from jitkernel.views import tables
 
-    names = tables.symbol_names(frontend.session, arguments.pattern)
+    names = tables.symbol_names(context.session, arguments.pattern)
     lines = textwrap.wrap("  ".join(names), 74, break_long_words=False, break_on_hyphens=False)
-    frontend.print("\n".join(lines) if names else tables.nothing(arguments.pattern))
+    context.print("\n".join(lines) if names else tables.nothing(arguments.pattern))
 
 
-def evict(frontend: Frontend, arguments: Any) -> None:
+def evict(context: MagicContext, arguments: Any) -> None:
     if not arguments.target:
         raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
-    before = {
-        cell.number: (cell.names, sum(cell.sizes.values())) for cell in frontend.session.cells
-    }
-    gone = frontend.session.evict(
+    before = {cell.number: (cell.names, sum(cell.sizes.values())) for cell in context.session.cells}
+    gone = context.session.evict(
         *arguments.target, cascade=arguments.cascade, force=arguments.force
     )
     for cell in gone:
         names, size = before.get(cell.number, ([], 0))
         what = ", ".join(map(written, names))
-        frontend.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
+        context.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 
-def deps(frontend: Frontend, arguments: Any) -> None:
+def deps(context: MagicContext, arguments: Any) -> None:
     from jitkernel.views import deps as view
 
     target = arguments.target
-    frontend.display(view(frontend.session, int(target) if target and target.isdigit() else target))
+    context.display(view(context.session, int(target) if target and target.isdigit() else target))
 
 
-def undo(frontend: Frontend, arguments: Any) -> None:
+def undo(context: MagicContext, arguments: Any) -> None:
     if arguments.list:
         from jitkernel.views.undo import undo as view
 
-        frontend.display(view(frontend.session))
+        context.display(view(context.session))
         return
     what, cell = arguments.what, arguments.cell
     if what is not None and cell is not None:
@@ -95,78 +69,76 @@ def undo(frontend: Frontend, arguments: Any) -> None:
             raise UsageError(
                 f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
             )
-        said = frontend.session.undo(
+        said = context.session.undo(
             name=bare(what), cascade=arguments.cascade, partial=arguments.partial
         )
     elif cell is not None:
-        said = frontend.session.undo(
-            cell=cell, cascade=arguments.cascade, partial=arguments.partial
-        )
+        said = context.session.undo(cell=cell, cascade=arguments.cascade, partial=arguments.partial)
     else:
-        said = frontend.session.undo(int(what or 1), partial=arguments.partial)
+        said = context.session.undo(int(what or 1), partial=arguments.partial)
     for sentence in said:
-        frontend.print(sentence)
+        context.print(sentence)
 
 
-def redo(frontend: Frontend, arguments: Any) -> None:
-    for sentence in frontend.session.redo(arguments.count, partial=arguments.partial):
-        frontend.print(sentence)
+def redo(context: MagicContext, arguments: Any) -> None:
+    for sentence in context.session.redo(arguments.count, partial=arguments.partial):
+        context.print(sentence)
 
 
-def reset(frontend: Frontend, arguments: Any) -> None:
+def reset(context: MagicContext, arguments: Any) -> None:
     # As IPython's: a notebook that is run by no one may reset, and says so by its cell.
-    if not arguments.force and frontend.session.cells:
-        if not agrees(frontend, "What is evicted cannot be brought back. Proceed?", unasked=True):
-            frontend.print("Nothing was done.")
+    if not arguments.force and context.session.cells:
+        if not context.confirm("What is evicted cannot be brought back. Proceed?", unasked=True):
+            context.print("Nothing was done.")
             return
-    frontend.session.reset()
-    frontend.print("The session is empty. Loaded libraries and the program's heap stay.")
+    context.session.reset()
+    context.print("The session is empty. Loaded libraries and the program's heap stay.")
 
 
-def run(frontend: Frontend, arguments: Any) -> Any:
+def run(context: MagicContext, arguments: Any) -> Any:
     from jitkernel.languages import of_file
 
     path = os.path.expanduser(arguments.file)
     if path.endswith(".so") or ".so." in os.path.basename(path):
         raise UsageError(f"{path} is a shared library: %lib {path}")
     source = read_text(path, "%run: ")
-    frontend.run_nested(source, of_file(path))
+    context.run_nested(source, of_file(path))
 
 
-def library(frontend: Frontend, arguments: Any) -> None:
-    found = frontend.session.load(os.path.expanduser(arguments.name))
-    frontend.print(f"{arguments.name} is loaded; its functions can be declared and called.")
+def library(context: MagicContext, arguments: Any) -> None:
+    found = context.session.load(os.path.expanduser(arguments.name))
+    context.print(f"{arguments.name} is loaded; its functions can be declared and called.")
     if found:
-        frontend.print("It defines what was missing: " + ", ".join(map(written, found)))
+        context.print("It defines what was missing: " + ", ".join(map(written, found)))
 
 
-def load(frontend: Frontend, arguments: Any) -> None:
+def load(context: MagicContext, arguments: Any) -> None:
     name = arguments.name
     if ".so" not in name and not name.startswith("lib"):
         raise UsageError(f"%load loads shared libraries; to run a file as a cell: %run {name}")
-    frontend.print("(%load is %lib here)")
-    library(frontend, arguments)
+    context.print("(%load is %lib here)")
+    library(context, arguments)
 
 
-def link(frontend: Frontend, arguments: Any) -> None:
-    result = frontend.session.link(os.path.expanduser(arguments.file))
+def link(context: MagicContext, arguments: Any) -> None:
+    result = context.session.link(os.path.expanduser(arguments.file))
     for note in result.notes:
-        frontend.note(note)
+        context.note(note)
     if result.cell is not None:
         names = ", ".join(map(written, result.cell.names)) or "nothing"
-        frontend.print(f"{arguments.file} is cell {result.cell.number}; it defines {names}")
+        context.print(f"{arguments.file} is cell {result.cell.number}; it defines {names}")
 
 
-def history(frontend: Frontend, arguments: Any) -> None:
+def history(context: MagicContext, arguments: Any) -> None:
     if arguments.search:
         pattern = arguments.search
         if not any(c in pattern for c in "*?["):
             pattern = f"*{pattern}*"
-        found = frontend.history.search(pattern, arguments.n or 20, unique=True)
+        found = context.history.search(pattern, arguments.n or 20, unique=True)
     elif arguments.n:
-        found = frontend.history.tail(arguments.n)
+        found = context.history.tail(arguments.n)
     else:
-        found = frontend.history.range()
+        found = context.history.range()
     texts = [f"; [{line}]\n{source}" for _, line, source in found]
     text = "\n\n".join(texts)
     if arguments.file:
@@ -177,9 +149,9 @@ def history(frontend: Frontend, arguments: Any) -> None:
             raise UsageError(f"%history: {arguments.file}: {error.strerror}") from None
         except ValueError as error:
             raise UsageError(f"%history: {arguments.file}: {error}") from None
-        frontend.print(f"{len(texts)} cells written to {arguments.file}")
+        context.print(f"{len(texts)} cells written to {arguments.file}")
     else:
-        frontend.print(text or "no cells yet")
+        context.print(text or "no cells yet")
 
 
 _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")

@@ -6,24 +6,22 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.asking import agrees
-from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 
 if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import Session
 
 __all__ = ["MAGICS"]
 
 
-def save(frontend: Frontend, arguments: Any) -> None:
-    session, path = frontend.session, os.path.expanduser(arguments.file)
+def save(context: MagicContext, arguments: Any) -> None:
+    session, path = context.session, os.path.expanduser(arguments.file)
     size = session.save(path)
     count = len(session.cells)
-    frontend.print(f"{count} cell{'s' * (count != 1)} saved to {arguments.file}, {size} bytes")
+    context.print(f"{count} cell{'s' * (count != 1)} saved to {arguments.file}, {size} bytes")
 
 
-def restore(frontend: Frontend, arguments: Any) -> None:
+def restore(context: MagicContext, arguments: Any) -> None:
     from jitkernel.kernel.last_session import last_session
 
     path = os.path.expanduser(arguments.file or "")
@@ -33,24 +31,24 @@ def restore(frontend: Frontend, arguments: Any) -> None:
             raise UsageError("no session is kept: Session.autosave keeps one after each cell")
     elif not path:
         raise UsageError("%restore needs a FILE, or --last")
-    session = _restored(frontend, path, arguments.rebuild, arguments.trust)
-    frontend.change_session(session)
-    frontend.print(f"restored {session.restored}")
+    session = _restored(context, path, arguments.rebuild, arguments.trust)
+    context.change_session(session)
+    context.print(f"restored {session.restored}")
 
 
-def _restored(frontend: Frontend, path: str, rebuild: bool, trust: bool) -> Session:
+def _restored(context: MagicContext, path: str, rebuild: bool, trust: bool) -> Session:
     """The session of a file; it goes on where the present one saves to, where that saves after each
     cell.  What the file would run is asked about, where somebody can be."""
     from jitkernel.session import Session
     from jitkernel.session.saved.writing import SETTINGS
 
-    old = frontend.session
+    old = context.session
     names = [name for name in old.settings.__dataclass_fields__ if name not in SETTINGS]
     settings = {name: getattr(old.settings, name) for name in names}
     home, autosave = settings.pop("store_path"), settings.pop("autosave")
     settings |= {"rebuild": rebuild, "trust": trust}
     session = Session.restore(path, **settings)
-    if session.withheld and _trusted(frontend, path, session):
+    if session.withheld and _trusted(context, path, session):
         session.close()
         settings["trust"] = True
         session = Session.restore(path, **settings)
@@ -61,12 +59,11 @@ def _restored(frontend: Frontend, path: str, rebuild: bool, trust: bool) -> Sess
     return session
 
 
-def _trusted(frontend: Frontend, path: str, session: Session) -> bool:
+def _trusted(context: MagicContext, path: str, session: Session) -> bool:
     """Whether the user wants a file's libraries; nobody does who cannot be asked."""
     names = ", ".join(session.withheld)
     try:
-        return agrees(
-            frontend,
+        return context.confirm(
             f"{path} names libraries, which run code when they are loaded: {names}\nLoad them?",
         )
     except BaseException:

@@ -1,86 +1,80 @@
-"""How a magic is declared, parsed and described.  Which ones there are is in `magics/__init__`.
-
-A `Magic` says everything about itself once: its words, its arguments, what it completes and the
-function that does it.  The parser, the help text and TAB all read that.
-"""
+"""How a magic's line is read, and how its use is told.  Start from `parse` and `cell_magic`."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.registry import Argument, Magic
 
-if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
-
-__all__ = ["Argument", "Magic", "help_text", "parse", "usage"]
-
-#: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
-#: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
-Completes = Literal[
-    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "machine", "magic", "pass",
-    "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
+__all__ = [
+    "CELLS", "SHOWN", "CellCall", "cell_magic", "help_text", "one_of", "parse", "shown", "targets",
+    "usage",
 ]  # fmt: skip
 
+SHOWN = Argument(
+    "target", "a function or a cell; without it, the last cell", "?", completes="target"
+)
+CELLS = Argument("target", "cells (3, 3-5) or names (@sq)", "*", completes="target")
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
-
-    `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
-    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number.
-    """
-
-    words: str
-    help: str
-    take: Literal["", "?", "*", "flag", "rest"] = ""
-    type: Callable[[str], Any] = str
-    default: Any = None
-    choices: tuple[str, ...] = ()
-    completes: Completes = ""
-    least: int | None = None
-    most: int | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.words.split())
-
-    @property
-    def is_option(self) -> bool:
-        return self.words.startswith("-")
-
-    @property
-    def dest(self) -> str:
-        """The attribute that holds the value."""
-        return self.names[-1].lstrip("-").replace("-", "_")
+_CELL_HEAD = re.compile(r"%%([\w.]+)(\?{0,2})[ \t]*([^\n]*)(?:\n|$)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Magic:
-    """One magic.  `call(frontend, arguments)` does it; a cell magic also gets `arguments.body`."""
+class CellCall:
+    """A cell magic and what it is applied to; `body` keeps the cell's line numbers."""
 
     name: str
-    help: str
-    call: Callable[[Frontend, Any], Any]
-    arguments: tuple[Argument, ...] = ()
-    aliases: tuple[str, ...] = ()
-    form: Literal["line", "cell", "both"] = "line"
-    example: str = ""
-    alone: bool = False  # it ends the session, so nothing can stand beside it
-    options: Mapping[str, Argument] = field(init=False, repr=False, compare=False)
+    line: str
+    body: str
+    asks_help: bool = False
 
-    def __post_init__(self) -> None:
-        options = {n: a for a in self.arguments if a.is_option for n in a.names}
-        object.__setattr__(self, "options", options)
 
-    @property
-    def positional(self) -> tuple[Argument, ...]:
-        return tuple(a for a in self.arguments if not a.is_option)
+def cell_magic(source: str) -> CellCall | None:
+    """The cell magic that `source` begins with, if any."""
+    start = len(source) - len(source.lstrip())
+    match = _CELL_HEAD.match(source, start)
+    if match is None:
+        return None
+    # The lines before the body are kept as empty ones: an error names the cell's own line.
+    body = "\n" * source.count("\n", 0, match.end()) + source[match.end() :]
+    return CellCall(match[1], match[3], body, bool(match[2]))
+
+
+def targets(words: list[str]) -> list[int | str]:
+    """Cell numbers and names of what was typed: `3`, `3-5`, `2,4`, `@sq`, `sq`."""
+    found: list[int | str] = []
+    for word in words:
+        for part in word.split(",") if not word.startswith('@"') else [word]:
+            match = _RANGE.match(part)
+            if match is None:
+                if part:
+                    found.append(part)
+                continue
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise UsageError(f"{part}: the first cell comes first")
+            found += range(first, last + 1)
+    return found
+
+
+def shown(word: str | None) -> list[int | str | None]:
+    """What a view is to show; None, the last cell, where no word was typed."""
+    return [*targets([word])] if word else [None]
+
+
+def one_of(arguments: Any, flags: tuple[str, ...]) -> str:
+    """The flag that was given, "" for none.  Raises UsageError for two."""
+    given = [flag for flag in flags if getattr(arguments, flag)]
+    if len(given) > 1:
+        raise UsageError(f"one of {', '.join('--' + flag for flag in given)} at a time")
+    return given[0] if given else ""
 
 
 def parse(magic: Magic, line: str) -> SimpleNamespace:

@@ -1,21 +1,24 @@
-"""Magics that measure: `%time` once, `%timeit` natively, in a loop compiled for the call."""
+"""Magics that measure what runs: `%time`, `%timeit` in a native loop, `%watch` for globals."""
 
 from __future__ import annotations
 
 import time as clock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.table import Argument, Magic
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.views.names import bare
 from jitkernel.views.view import time_text
-
-if TYPE_CHECKING:
-    from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["MAGICS"]
 
+_CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
 
-def time(frontend: Frontend, arguments: Any) -> Any:
+
+_LEAST = 0.5  # seconds between two updates of a display
+
+
+def time(context: MagicContext, arguments: Any) -> Any:
     body = getattr(arguments, "body", None)
     if body is None and not arguments.code:
         raise UsageError("%time needs something to run: %time @sq(7)")
@@ -24,15 +27,15 @@ def time(frontend: Frontend, arguments: Any) -> Any:
     start = clock.perf_counter_ns()
     try:
         if body is not None:
-            return frontend.execute(body, arguments.cell_id)
-        frontend.run_nested(arguments.code)
+            return context.execute(body, arguments.cell_id)
+        context.run_nested(arguments.code)
         return None
     finally:
         taken = clock.perf_counter_ns() - start
-        frontend.print(f"Wall time: {time_text(taken)}")
+        context.print(f"Wall time: {time_text(taken)}")
 
 
-def timeit(frontend: Frontend, arguments: Any) -> Any:
+def timeit(context: MagicContext, arguments: Any) -> Any:
     body = getattr(arguments, "body", None)
     if body is not None and arguments.code:
         raise UsageError(
@@ -45,13 +48,13 @@ def timeit(frontend: Frontend, arguments: Any) -> Any:
     )
     if not code:
         raise UsageError("%timeit needs a call: %timeit @sq(7)")
-    if frontend.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():
+    if context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():
         code = "@" + code  # `fib(20)` lacks no more than that to be a call line
-    calls = frontend.session.time(
-        code, number=arguments.n or 0, repeat=arguments.r or 7, sink=frontend
+    calls = context.session.time(
+        code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context.sink
     )
     if not arguments.quiet:
-        frontend.print(timing_text(calls))
+        context.print(timing_text(calls))
 
 
 def timing_text(calls: list[float]) -> str:
@@ -65,7 +68,25 @@ def timing_text(calls: list[float]) -> str:
     )
 
 
-_CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
+def watch(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.watch import watched_view
+
+    session = context.session
+    names = [bare(name) for name in arguments.name]
+    if arguments.stop:
+        session.unwatch(*names)
+        left = len(session.watched())
+        context.print(f"{left} still watched" if left else "nothing is watched any more")
+        return
+    if arguments.every is not None and not arguments.every >= _LEAST:
+        raise UsageError(f"%watch: --every is at least {_LEAST} seconds")
+    watched = session.watch(
+        *names,
+        call=lambda now: context.live(watched_view(session, now), now[0].seconds is None),
+        every=arguments.every,
+    )
+    context.live(watched_view(session, watched))
+
 
 MAGICS = (
     Magic(
@@ -95,5 +116,19 @@ MAGICS = (
         ),
         form="both",
         example="%timeit -n 1000 -r 5 @sq(7)",
+    ),
+    Magic(
+        "watch",
+        "Show globals as they change in memory while cells run, and after the run or a crash. "
+        "The program is not slowed down and needs nothing for it; but LLVM may keep a "
+        "global in a register while a loop runs: `store volatile` shows every step. Without "
+        "names: what is watched now.",
+        watch,
+        (
+            Argument("name", "globals, such as @g", "*", completes="global"),
+            Argument("--every", "seconds between two updates, at least 0.5", "", float),
+            Argument("--stop", "look at these no more; without names, at none", "flag"),
+        ),
+        example="%watch @g @table --every 1",
     ),
 )

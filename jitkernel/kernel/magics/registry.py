@@ -1,0 +1,258 @@
+"""What a magic is, what it may use, and the registry of all: parser, help and TAB read it.
+
+A `Magic` says everything about itself once: its words, its arguments, what completes them and the
+function that does it.  That function gets a `MagicContext`, never the kernel.  Which magics there
+are is in `magics/__init__`.  Start from `Registry`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from jitkernel.errors import UsageError
+
+if TYPE_CHECKING:
+    from traitlets.config import Configurable
+
+    from jitkernel.kernel.history import History
+    from jitkernel.session import CellOptions, Result, Session
+    from jitkernel.session.result import Sink
+    from jitkernel.views.view import View
+
+__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "MagicContext", "Registry"]
+
+#: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
+#: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
+Completes = Literal[
+    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "machine", "magic", "pass",
+    "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
+]  # fmt: skip
+
+
+#: What `-O` takes.
+LEVELS = ("0", "1", "2", "3")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
+
+    `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
+    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number.
+    """
+
+    words: str
+    help: str
+    take: Literal["", "?", "*", "flag", "rest"] = ""
+    type: Callable[[str], Any] = str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    completes: Completes = ""
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.words.split())
+
+    @property
+    def is_option(self) -> bool:
+        return self.words.startswith("-")
+
+    @property
+    def dest(self) -> str:
+        """The attribute that holds the value."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Magic:
+    """One magic.  `call(context, arguments)` does it; a cell magic also gets `arguments.body`."""
+
+    name: str
+    help: str
+    call: Callable[[MagicContext, Any], Any]
+    arguments: tuple[Argument, ...] = ()
+    aliases: tuple[str, ...] = ()
+    form: Literal["line", "cell", "both"] = "line"
+    example: str = ""
+    alone: bool = False  # it ends the session, so nothing can stand beside it
+    options: Mapping[str, Argument] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        options = {n: a for a in self.arguments if a.is_option for n in a.names}
+        object.__setattr__(self, "options", options)
+
+    @property
+    def positional(self) -> tuple[Argument, ...]:
+        return tuple(a for a in self.arguments if not a.is_option)
+
+
+class MagicContext(Protocol):
+    """What a magic may use of whoever runs it: one session, its settings and its output."""
+
+    @property
+    def session(self) -> Session:
+        """The session; the first to ask waits until it is there."""
+
+    @property
+    def sink(self) -> Sink:
+        """What the session reports to while code runs."""
+
+    @property
+    def settings(self) -> Mapping[str, Configurable]:
+        """The sections of the configuration, by name."""
+
+    @property
+    def history(self) -> History:
+        """The sources of this and of earlier sessions."""
+
+    @property
+    def magics(self) -> Registry:
+        """Every magic."""
+
+    def setting(self, name: str) -> Any:
+        """The value of `Section.trait`."""
+
+    def configure(self, name: str, value: Any) -> None:
+        """Change the setting `Section.trait`, for the session too.  Raises TraitError."""
+
+    def execute(
+        self,
+        source: str,
+        cell_id: str | None = None,
+        options: CellOptions | None = None,
+        language: str = "",
+    ) -> Result | None:
+        """Run a cell."""
+
+    def run_nested(self, source: str, language: str = "") -> None:
+        """Run a piece of source from within a cell; its value is displayed."""
+
+    def change_session(self, session: Session) -> None:
+        """Go on with another session; the present one ends."""
+
+    def look_up(self, name: str, level: int = 0) -> View | None:
+        """What is known of a name; from level 1 on with IR and assembly."""
+
+    def print(self, text: str) -> None:
+        """A line on the cell's stdout."""
+
+    def note(self, text: str) -> None:
+        """A status line."""
+
+    def display(self, view: View) -> None:
+        """A display among the cell's output."""
+
+    def live(self, view: View, last: bool = True) -> None:
+        """A display that takes the place of the cell's last one of this kind; `last`: for good."""
+
+    def page(self, view: View) -> None:
+        """Help, for the pager where there is one."""
+
+    def clear(self, wait: bool) -> None:
+        """Clear the cell's output."""
+
+    def confirm(self, question: str, unasked: bool = False) -> bool:
+        """Whether the user says yes; `unasked` where the client has no input box."""
+
+
+class Registry:
+    """All magics, those of languages that are added later among them."""
+
+    def __init__(self, magics: Iterable[Magic], language_magic: Callable[[str, str], Magic]):
+        self._magics = tuple(magics)
+        self._by_name = {n: m for m in self._magics for n in (m.name, *m.aliases)}
+        self._language_magic = language_magic
+
+    def __iter__(self) -> Iterator[Magic]:
+        return iter(self._magics)
+
+    def __len__(self) -> int:
+        return len(self._magics)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def get(self, name: str) -> Magic | None:
+        """The magic of that name or alias; None where there is none."""
+        return self._by_name.get(name)
+
+    def get_cell(self, name: str) -> Magic | None:
+        """As `get`; also the cell magic of a language that a package or a file has added."""
+        if name in self._by_name:
+            return self._by_name[name]
+        from jitkernel.languages import find, names
+
+        if name not in names():
+            return None
+        return self._language_magic(name, find(name).display_name or name)
+
+    def find(self, name: str, form: Literal["line", "cell"]) -> Magic:
+        """The magic called `name`; UsageError names the nearest one, or what to use instead."""
+        magic = self.get(name) if form == "line" else self.get_cell(name)
+        if magic is None:
+            raise UsageError(self._unknown(name, form))
+        if magic.form not in (form, "both"):
+            if form == "line":
+                raise UsageError(f"%{name} takes a whole cell: write %%{name} on its first line")
+            raise UsageError(f"%%{name} takes no cell: write %{name}")
+        return magic
+
+    def _unknown(self, name: str, form: str) -> str:
+        marks, there = "%", ""
+        if form == "cell":
+            from jitkernel.languages import names
+
+            own = [magic.name for magic in self if magic.form != "line"]
+            marks = "%%"
+            there = f"; there are {', '.join(f'%%{n}' for n in dict.fromkeys([*own, *names()]))}"
+        if name in HABITS:
+            return f"{marks}{name} is not here: {HABITS[name]}{there}"
+        near = difflib.get_close_matches(name.lower(), self._by_name, 1)
+        words = f"; did you mean {marks}{near[0]}?" if near else ""
+        if form == "line" and name in _SHELL:
+            words = f"; a shell command is !{name}"
+        return f"there is no magic {marks}{name}{words or there or '; %help lists what there is'}"
+
+
+#: Words that people bring from other kernels, and what to use here instead.
+HABITS: dict[str, str] = {
+    "store": "a global keeps its value as long as the session: @name = i64 5",
+    "macro": "define a function: define i32 @name(...) { ... }",
+    "pip": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
+    "conda": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
+    "matplotlib": "cells are LLVM IR, not Python; values are shown as text and tables",
+    "pylab": "cells are LLVM IR, not Python; values are shown as text and tables",
+    "load_ext": "there are no extensions; for a shared library: %lib libname.so",
+    "autoreload": "callers follow a redefined function by themselves; just run the cell again",
+    "quit": "restart or shut the kernel down from the client's menu; %reset empties the session",
+    "exit": "restart or shut the kernel down from the client's menu; %reset empties the session",
+    "debug": "a fault names the instruction; %asm @name and @name?? show the code around it",
+    "pdb": "a fault names the instruction; %asm @name and @name?? show the code around it",
+    "prun": "%timeit @f(...) times a call natively",
+    "sql": "cells are LLVM IR",
+    "python": "notebooks/write_your_own_language.ipynb adds Python; or: !python3 -c '...'",
+    "bash": "use !command, one line each",
+    "sh": "use !command, one line each",
+    "cpp": "cells are LLVM IR, which clang makes from C++: !clang++ -O1 -S -emit-llvm x.cpp",
+    "c": "cells are LLVM IR, which clang makes from C: !clang -O1 -S -emit-llvm x.c",
+    "vars": "%symbols",
+    "undo_all": "%reset",
+    "del": "%evict @name",
+    "xdel": "%evict @name",
+    "rerun": "run the cell again; %history lists earlier ones",
+    "recall": "%history",
+    "save_session": "%history -f FILE writes the sources to a file",
+    "edit": "edit the cell and run it again: what it defined is replaced",
+    "disassemble": "%asm @name",
+    "jit": "every cell is compiled; %%llvm -O3 sets its options",
+    "include": "%run FILE.ll",
+    "import": "%run FILE.ll runs a file as a cell, %lib libname.so loads a library",
+}
+
+#: What people type with a % elsewhere, and the shell does.
+_SHELL = frozenset("ls ll cat cp mv rm mkdir rmdir man less more head tail grep gcc clang".split())

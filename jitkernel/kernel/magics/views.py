@@ -1,0 +1,309 @@
+"""Magics that show what became of the code: IR, passes, assembly, graphs, the stack."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jitkernel.errors import UsageError
+from jitkernel.kernel.magics.parsing import SHOWN, one_of, shown, targets
+from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext
+from jitkernel.views.view import View, prose
+
+__all__ = ["MAGICS"]
+
+_EVERY = 0.5  # seconds between two words of progress
+
+
+def ir(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.ir import ir as view
+
+    stage = one_of(arguments, ("raw", "opt", "diff"))
+    for target in shown(arguments.target):
+        context.display(view(context.session, target, stage))
+
+
+def asm(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.asm import asm as view
+    from jitkernel.views.foreign import foreign, unplaced
+
+    session, body = context.session, getattr(arguments, "body", None)
+    level = arguments.O
+    syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
+    syntax = syntax or context.setting("JITKernel.asm_syntax")
+    if body is not None:
+        if arguments.what:
+            raise UsageError("%%asm takes the cell below it; for what is defined: %asm")
+        level = session.settings.opt_level if level is None else level
+        machine = arguments.target or "x86_64"
+        context.display(unplaced(session, body, machine, arguments.cpu or "", level, syntax))
+        return
+    if not arguments.target and (arguments.cpu or level is not None):
+        raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")
+    for target in shown(arguments.what):
+        if arguments.target:
+            made = foreign(session, target, arguments.target, arguments.cpu or "", level, syntax)
+        else:
+            made = view(session, target, syntax=syntax, lines=not arguments.no_lines)
+        context.display(made)
+
+
+def object_file(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.object import object as view
+
+    for target in shown(arguments.target):
+        context.display(view(context.session, target))
+
+
+def cfg(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.cfg import cfg as view
+
+    for target in shown(arguments.target):
+        made = view(
+            context.session, target, raw=arguments.raw, level=arguments.O,
+            around=arguments.around or "", depth=arguments.depth,
+        )  # fmt: skip
+        context.display(made)
+
+
+def callgraph(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.callgraph import callgraph as view
+
+    for target in shown(arguments.target):
+        context.display(view(context.session, target, arguments.depth))
+
+
+def stack(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.stack import stack as view
+
+    session = context.session
+    if arguments.after is None:
+        context.display(view(session))
+        return
+    if not arguments.after > 0:
+        raise UsageError("%stack: --after takes seconds, more than 0")
+    session.look_after(arguments.after, lambda stopped: context.display(view(session)))
+
+
+def compare(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.compare import compare as view
+
+    context.display(
+        view(
+            context.session,
+            *targets(arguments.what),
+            levels=arguments.O,
+            machines=arguments.target,
+            cpu=arguments.cpu or "",
+            arguments=arguments.time,
+            syntax=context.setting("JITKernel.asm_syntax"),
+        )
+    )
+
+
+def passes(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.passes import passes as view
+
+    only, stop = arguments.only or "", arguments.stop_after
+    for target in shown(arguments.target):
+        with _telling(context, "compiling it again, watched", "watched") as progress:
+            made = view(context.session, target, only, stop, lambda: progress("the passes"))
+        context.display(made)
+
+
+def mir(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.mir import mir as view
+
+    stage = one_of(arguments, ("isel", "regalloc", "final"))
+    for target in shown(arguments.target):
+        with _telling(context, "compiling it again, watched", "watched") as progress:
+            made = view(context.session, target, stage, lambda: progress("code generation"))
+        context.display(made)
+
+
+def timeline(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.timeline import timeline as view
+
+    picture = not context.setting("JITKernel.deterministic")
+    for target in shown(arguments.target):
+        context.display(view(context.session, target, picture))
+
+
+def explain(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.views.explain import explain as view
+
+    session = context.session
+    syntax = arguments.syntax or context.setting("JITKernel.asm_syntax")
+    picture = not context.setting("JITKernel.deterministic")
+    for target in shown(arguments.target):
+        with _telling(context, "explaining", "explained") as progress:
+            made = view(session, target, syntax, picture, progress)
+        context.display(made)
+
+
+@contextmanager
+def _telling(context: MagicContext, doing: str, done: str) -> Iterator[Callable[[str], None]]:
+    """What is told, in one place, about something that takes more than a moment."""
+    began = last = time.monotonic()
+    shown = False
+
+    def tell(words: str) -> None:
+        # None of it is for good: a client that cannot write over it is not told.
+        context.live(View(words, f"<small>{prose(words)}</small>"), last=False)
+
+    def progress(what: str) -> None:
+        nonlocal last, shown
+        now = time.monotonic()
+        if now - last >= _EVERY:
+            last, shown = now, True
+            tell(f"{doing}, {now - began:.1f} s: {what}")
+
+    yield progress
+    if shown:
+        tell(f"{done} in {time.monotonic() - began:.1f} s")
+
+
+MAGICS = (
+    Magic(
+        "ir",
+        "The LLVM IR of a function or a cell, as it was given to the compiler.",
+        ir,
+        (
+            SHOWN,
+            Argument("--raw", "as LLVM has it before its first pass", "flag"),
+            Argument("--opt", "after its last pass", "flag"),
+            Argument("--diff", "what the passes changed", "flag"),
+        ),
+        example="%ir @sq --opt",
+    ),
+    Magic(
+        "asm",
+        "Machine code as it stands in the arena, or with --target as it would be elsewhere.",
+        asm,
+        (
+            Argument(
+                "what", "a function or a cell; without it, the last cell", "?", completes="target"
+            ),
+            Argument("--syntax", "how to write it", choices=("intel", "att")),
+            Argument("--intel", "the same as --syntax intel", "flag"),
+            Argument("--att", "the same as --syntax att", "flag"),
+            Argument("--no-lines", "leave the cell's lines out", "flag"),
+            Argument(
+                "--target",
+                "another machine: aarch64, riscv64, ..., or a triple",
+                completes="machine",
+            ),
+            Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
+            Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS),
+        ),
+        aliases=("dis",),
+        form="both",
+        example="%asm @sq --target riscv64",
+    ),
+    Magic(
+        "object",
+        "A cell's relocatable object, and what the linker made of each relocation.",
+        object_file,
+        (SHOWN,),
+        example="%object @sq",
+    ),
+    Magic(
+        "cfg",
+        "Control flow of a function: its blocks and where each can go next.",
+        cfg,
+        (
+            SHOWN,
+            Argument("--raw", "as the cell is written, before any pass", "flag"),
+            Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS),
+            Argument("--around", "draw the blocks around this one, such as %loop"),
+            Argument("--depth", "draw so many edges around it, or around the entry", "", int),
+        ),
+        example="%cfg @sum --raw",
+    ),
+    Magic(
+        "callgraph",
+        "Who calls whom, read from the machine code as it stands now.",
+        callgraph,
+        (
+            Argument(
+                "target",
+                "a function or a cell: what it reaches and who reaches it; without it, all",
+                "?",
+                completes="target",
+            ),
+            Argument("--depth", "only what is so many calls away from it", "", int),
+        ),
+        example="%callgraph @sum --depth 2",
+    ),
+    Magic(
+        "stack",
+        "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
+        stack,
+        (
+            Argument(
+                "--after", "show it when code has run for so many seconds, and go on", "", float
+            ),
+        ),
+        example="%stack --after 2",
+    ),
+    Magic(
+        "compare",
+        "Two functions, levels, machines or versions side by side, counted and timed.",
+        compare,
+        (
+            Argument(
+                "what", "two functions, or one and cells that defined it", "*", completes="target"
+            ),
+            Argument("-O", "a level; twice, or once against what is", "*", int, choices=LEVELS),
+            Argument(
+                "--target", "a machine; twice, or once against this one", "*", completes="machine"
+            ),
+            Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
+            Argument("--time", "time a call with these arguments: '7, 3'"),
+        ),
+        example="%compare @sum -O0 -O2 --time 100",
+    ),
+    Magic(
+        "explain",
+        "All that became of a function or a cell, from its source to its bytes in the arena.",
+        explain,
+        (SHOWN, Argument("--syntax", "how to write assembly", choices=("intel", "att"))),
+        example="%explain @sq",
+    ),
+    Magic(
+        "timeline",
+        "Microseconds of each step of a cell: parse, verify, optimise, emit, link, run.",
+        timeline,
+        (SHOWN,),
+        example="%timeline 3",
+    ),
+    Magic(
+        "passes",
+        "Which pass of the optimiser changed what, step by step, each step verified.",
+        passes,
+        (
+            SHOWN,
+            Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
+            Argument(
+                "--stop-after",
+                "end after step N, or a pass's last one, and show the IR",
+                completes="pass",
+            ),
+        ),
+        example="%passes @sq --only instcombine",
+    ),
+    Magic(
+        "mir",
+        "Machine IR after instruction selection, after register allocation, final; spills marked.",
+        mir,
+        (
+            SHOWN,
+            Argument("--isel", "after instruction selection alone", "flag"),
+            Argument("--regalloc", "after register allocation alone", "flag"),
+            Argument("--final", "as it is emitted alone", "flag"),
+        ),
+        example="%mir @sq --regalloc",
+    ),
+)
