@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from jitkernel.errors import present
+from jitkernel.syscalls import SYS
 
 if TYPE_CHECKING:
     from jitkernel.arena.arena import Arena
@@ -30,7 +31,6 @@ __all__ = ["PageTable", "Writes", "protectable"]
 
 Range = tuple[int, int]
 
-_SYS_USERFAULTFD = 323  # arch/x86/entry/syscalls/syscall_64.tbl
 _USER_MODE_ONLY = 1
 _API, _WP_ASYNC, _WP_SHMEM, _MODE_WP = 0xAA, 1 << 15, 1 << 12, 2
 _UFFDIO_API, _UFFDIO_REGISTER = 0xC018AA3F, 0xC020AA00
@@ -66,7 +66,7 @@ def protectable(start: int, size: int) -> int:
 
     Raises OSError where the system has not what it takes, or refuses it.
     """
-    fd = int(_libc.syscall(_SYS_USERFAULTFD, os.O_CLOEXEC | _USER_MODE_ONLY))
+    fd = int(_libc.syscall(SYS["userfaultfd"], os.O_CLOEXEC | _USER_MODE_ONLY))
     if fd < 0:
         raise OSError(ctypes.get_errno(), "userfaultfd")
     try:

@@ -15,11 +15,11 @@ import socket
 from collections.abc import Callable
 
 from jitkernel.compiler.memory import unmap_llvm
+from jitkernel.syscalls import SYS
 
 __all__ = ["next_socket"]
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
-_SYS_CLONE = 56  # arch/x86/entry/syscalls/syscall_64.tbl
 _IDLE = 1.0  # seconds without a request until there is time for what can wait
 _STDOUT, _STDERR = 1, 2
 
@@ -79,7 +79,7 @@ def _fork() -> int:
     flags = ctypes.c_long(_CLONE_PARENT | signal.SIGCHLD)
     none = ctypes.c_long(0)
     api.PyOS_BeforeFork()
-    pid = int(system(ctypes.c_long(_SYS_CLONE), flags, none, none, none, none))
+    pid = int(system(ctypes.c_long(SYS["clone"]), flags, none, none, none, none))
     if pid == 0:
         after_child()
         return 0

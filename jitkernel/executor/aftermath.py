@@ -9,13 +9,12 @@ import signal
 import struct
 from collections.abc import Callable, Sequence
 
-from jitkernel.executor import control
+from jitkernel.executor import abi, control
 from jitkernel.executor.records import FaultRecord, Outcome, decode_record, signal_name
 
 __all__ = ["LOST", "Aftermath", "left_library"]
 
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
-_CUT = 97  # exit status of a process that cannot answer any more (native/serve.ll)
 
 LOST = (
     "the executor was started again: memory from malloc, open files and threads are lost; "
@@ -46,7 +45,7 @@ class Aftermath:
         bare = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
         done = self._get("progress")
         how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
-        if status == _CUT:
+        if status == abi.NO_SOCKET:
             how = "lost its descriptors, which the cell closed"
         if self._get("done_seq") == seq and not self._get("done_stopped"):
             return Outcome("ok", result, respawned=True, lost=f"the executor {how}; {LOST}")

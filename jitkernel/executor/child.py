@@ -23,7 +23,6 @@ TYPE_CHECKING = False  # the module that has it is too large to import
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV = 16, 17, 18, 19, 20, 21
 HEAD = struct.Struct("<8Q")
 RLIMIT_DATA, RLIMIT_STACK, RLIMIT_CORE, RLIMIT_NOFILE = 2, 3, 4, 7
 MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE = 1, 2, 0x20, 0x100000
@@ -31,7 +30,7 @@ F_DUPFD_CLOEXEC = 1030
 LARGE_STACK = 100 << 20  # Linux leaves at least 128 MB below the top of the stack
 PROT = {"r": 1, "rw": 3, "rx": 5}
 SIG_DFL = 0
-SYS_USERFAULTFD = 323  # what follows: see arena/writes.py
+# what follows: see arena/writes.py
 UFFDIO_API, UFFDIO_REGISTER = 0xC018AA3F, 0xC020AA00
 UFFD_API, WP_ASYNC, WP_SHMEM, MODE_WP, USER_MODE_ONLY = 0xAA, 1 << 15, 1 << 12, 2, 1
 QUERY, FIXED_ADDRESSES = 0xFFFFFFFF, 0x40000  # personality(2)
@@ -47,6 +46,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 long, pointer = ctypes.c_long, ctypes.c_void_p
 
 control_socket = -1
+numbers: dict[str, int] = {}  # `NAMES` of abi.py
 fields: dict[str, int] = {}  # addresses of the control words
 entry: dict[str, int] = {}  # addresses of the runtime's functions
 handles: list[int] = []  # of loaded libraries
@@ -67,7 +67,7 @@ class Info(ctypes.Structure):
 def fail(words: str) -> NoReturn:
     """Say why there will be no executor, and end."""
     text = words.encode("utf-8", "replace")
-    os.write(control_socket, HEAD.pack(HELLO, 0, os.getpid(), 1, 0, 0, 0, 0) + text[:50000])
+    answer(numbers["HELLO"], 0, 1, text[:50000])
     os._exit(95)
 
 
@@ -142,7 +142,7 @@ def answer(op: int, seq: int, status: int = 0, payload: bytes = b"") -> None:
 def let_protect(span: tuple[int, int], high: int) -> None:
     """Let the kernel process protect what is mapped there, to learn what is written; and give it
     pages on which it sees whether this process forked: a child's writes it would not learn of."""
-    fd = libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC | USER_MODE_ONLY)
+    fd = libc.syscall(numbers["SYS_userfaultfd"], os.O_CLOEXEC | USER_MODE_ONLY)
     if fd < 0:
         return  # not allowed, or not there: all is compared then
     start, stop = span
@@ -222,23 +222,23 @@ def serve_rare(message: bytes) -> None:
     op, seq, *_ = HEAD.unpack_from(message)
     parts = message[HEAD.size :].split(b"\0")
     try:
-        if op == LOOKUP:
+        if op == numbers["LOOKUP"]:
             found = lookup(parts)
             answer(op, seq, 0, struct.pack(f"<{len(found)}Q", *found))
-        elif op == LIBRARY:
+        elif op == numbers["LIBRARY"]:
             handle = libc.dlopen(parts[0], os.RTLD_NOW | os.RTLD_GLOBAL)
             if not handle:
                 answer(op, seq, 1, libc.dlerror() or b"dlopen failed")
             else:
                 handles.append(handle)
                 answer(op, seq)
-        elif op == LOCATE:
+        elif op == numbers["LOCATE"]:
             places = [locate(int(p, 16)).encode()[:600] for p in parts]
             answer(op, seq, 0, b"\0".join(places))
-        elif op == CHDIR:
+        elif op == numbers["CHDIR"]:
             os.chdir(parts[0])
             answer(op, seq)
-        elif op == SETENV:
+        elif op == numbers["SETENV"]:
             os.environb[parts[0]] = parts[1]
             answer(op, seq)
         else:
@@ -307,7 +307,7 @@ def open_libraries(others: list[str]) -> list[str]:
 def be_plain() -> None:
     """Signals and streams as a C program expects them, not as Python has them."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    for number in (2, 13, 25):  # SIGINT, SIGPIPE, SIGXFSZ
+    for number in (_signal.SIGINT, _signal.SIGPIPE, _signal.SIGXFSZ):
         libc.signal(number, SIG_DFL)
     for stream, mode in (("stdin", 1), ("stdout", 1), ("stderr", 2)):
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
@@ -354,13 +354,13 @@ def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
 
 def main() -> NoReturn:
     """Become an executor; comes back only when the kernel process is gone."""
-    global control_socket, fields, entry
+    global control_socket, numbers, fields, entry
     first, stack_size = int(sys.argv[1]), int(sys.argv[2])
     control_socket = first
     settle_limits(stack_size)
     make_room(int(sys.argv[3]), int(sys.argv[4]))
     setup = marshal.loads(os.read(first, 1 << 20))
-    fields, entry = setup["fields"], setup["entry"]
+    numbers, fields, entry = setup["numbers"], setup["fields"], setup["entry"]
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
     map_arena(setup["memory"], setup["base"], setup["regions"])
@@ -380,7 +380,7 @@ def main() -> NoReturn:
     os.close(setup["lifeline"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
-    answer(HELLO, 0, 0, "\n".join(lost).encode())
+    answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())
     serve = native("jk_serve")
     while True:
         serve_rare(ctypes.string_at(setup["frame"], serve()))

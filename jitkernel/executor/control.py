@@ -138,7 +138,7 @@ _CONTROL = (
 )
 
 _RECORD = (
-    "kind",  # see records.py
+    "kind",  # see abi.py
     "cause",
     "signal",
     "code",

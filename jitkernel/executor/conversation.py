@@ -14,23 +14,21 @@ import time
 from collections.abc import Callable, Sequence
 
 from jitkernel.errors import JitError
-from jitkernel.executor import procfs
+from jitkernel.executor import abi, procfs
 from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption, Wish
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
-from jitkernel.executor.waking import WAKE, Waking
+from jitkernel.executor.waking import Waking
 
-__all__ = ["HELLO", "OWN_THREADS", "Conversation"]
+__all__ = ["OWN_THREADS", "Conversation"]
 
 OWN_THREADS = 2  # of the process: the one that runs cells, the one that watches for the end
-HELLO = 16  # what a process says first (child.py)
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
 _SLOW = 1.0  # seconds more for a check whose threads do run
-_UNBORN = (1 << 64) - 1  # the thread of a check was created and did not run yet
 _START = 20.0  # seconds for a process to say hello
 
 
@@ -197,9 +195,9 @@ class Conversation:
     def _heed(self, child: Spawned) -> None:
         """Do what a message asks for that is no answer."""
         op = self._inbox.op
-        if op == WAKE:
+        if op == abi.WAKE:
             self._fetch()
-        elif op == HELLO and not child.ready:
+        elif op == abi.HELLO and not child.ready:
             self._greet(child)
 
     def _fetch(self) -> None:
@@ -229,7 +227,7 @@ class Conversation:
         if deadline:
             # Slow because the machine is busy is not the same as blocked for ever.
             fresh = self._get("fresh_tid")
-            asleep = fresh != _UNBORN and procfs.asleep(child.pid, fresh)
+            asleep = fresh != abi.NOT_RUN and procfs.asleep(child.pid, fresh)
             self._stuck = self._stuck + 1 if asleep else 0
             return now < deadline + (0.0 if asleep else _SLOW) and self._stuck < 2
         if self.on_wait is not None and self.failure is None:

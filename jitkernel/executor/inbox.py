@@ -12,13 +12,14 @@ import socket
 import struct
 from collections.abc import Callable
 
+from jitkernel.executor import abi
+
 __all__ = ["HEAD", "Inbox", "new_number"]
 
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
 _NOTHING = bytes(HEAD.size)
 _LARGEST = 1 << 16  # bytes of a message
-_PYTHON = 16  # from here up child.py answers, not the native loop
 
 
 def new_number() -> int:
@@ -69,7 +70,7 @@ class Inbox:
         head = HEAD.unpack_from(self._buffer)
         if head[1] != self.seq or head[0] != self._op:
             return None
-        if self._op < _PYTHON and self._get("done_seq") != self.seq:
+        if self._op < abi.HELLO and self._get("done_seq") != self.seq:
             return None
         return head
 

@@ -12,11 +12,10 @@ import os
 import signal
 from collections.abc import Callable
 
-from jitkernel.executor import procfs
+from jitkernel.executor import abi, procfs
 
-__all__ = ["SIGNAL", "Interruption", "Wish"]
+__all__ = ["Interruption", "Wish"]
 
-SIGNAL = 62  # a real-time signal of our own; native/handler.ll has the same number
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
 BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force
@@ -78,7 +77,7 @@ class Interruption:
         if not self._forced and (blocked or passed >= LATE * self._grace):
             self._forced = True
             self._put("force_seq", self.seq)
-        _send(self.pid, SIGNAL)
+        _send(self.pid, abi.SIGINTERRUPT)
         self.due = now + AGAIN
         return True
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
+from jitkernel.executor.abi import FAULTS, signal_set
 from jitkernel.executor.control import STACK_SIZE
 from jitkernel.executor.procfs import regions, threads_that_block
 from jitkernel.executor.records import FaultRecord
@@ -22,8 +23,7 @@ __all__ = ["peek", "stack_pointer", "unblock_faults"]
 
 _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
-#: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, as bits of a signal mask.
-FAULTS = sum(1 << (n - 1) for n in (4, 5, 7, 8, 11))
+_FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
@@ -41,14 +41,14 @@ def unblock_faults(pid: int, spared: int) -> None:
     system does not let us, threads stay as they are.
     """
     for _ in range(10):
-        blocked = [t for t in threads_that_block(pid, FAULTS) if t not in (pid, spared)]
+        blocked = [t for t in threads_that_block(pid, _FAULTS) if t not in (pid, spared)]
         for thread in blocked:
             mask = ctypes.c_uint64()
             at = ctypes.addressof(mask)
             try:
                 with _stopped(thread) as ptrace:
                     if ptrace(_GETSIGMASK, thread, 8, at) == 0:
-                        mask.value &= ~FAULTS
+                        mask.value &= ~_FAULTS
                         ptrace(_SETSIGMASK, thread, 8, at)
             except UsageError:
                 continue  # it has ended, or we may not

@@ -15,7 +15,7 @@ from typing import Any
 
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
-from jitkernel.executor import control, procfs
+from jitkernel.executor import abi, control, procfs
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.inbox import HEAD, new_number
@@ -34,11 +34,10 @@ from jitkernel.executor.waking import Waking
 
 __all__ = ["Executor"]
 
-_CALL, _CHECK, _PARK, _UNPARK = 1, 2, 3, 4  # served by the native loop (native/serve.ll)
 _WORD = struct.Struct("<Q")
 _HEALTH = 0.1  # seconds for a check to be answered
-#: The runtime's own handlers (native/enter.ll), and two of the C library's: 32, 33 and 62.
-_OUR_SIGNALS = sum(1 << (n - 1) for n in (4, 5, 6, 7, 8, 11, 32, 33, 62))
+#: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).
+_OUR_SIGNALS = abi.OUR_SIGNALS | abi.signal_set((32, 33))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
@@ -157,6 +156,7 @@ class Executor:
         setup = {
             "base": self._arena.base,
             "regions": [(r.start, r.stop, r.prot) for r in regions],
+            "numbers": dict(abi.NAMES),
             "fields": {name: self._address + at for name, at in control.FIELDS.items()},
             "control": control_words([(r.name, r.start, r.stop) for r in regions]),
             "entry": self._entry,
@@ -237,7 +237,7 @@ class Executor:
             if asked or self.stopping():
                 talk.interrupt()
             try:
-                message = HEAD.pack(_CALL, seq, thunk, fn, args, ret, ret_size, 0)
+                message = HEAD.pack(abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
                 answer = talk.ask(self._running(), message)
                 stop, talk.stop = talk.stop, None
                 if answer is not None and not answer[2] and not answer[4]:
@@ -324,7 +324,7 @@ class Executor:
 
     def _healthy(self) -> bool:
         """Whether the library still works for the cell's thread and for a fresh one."""
-        message = HEAD.pack(_CHECK, new_number(), 0, 0, 0, 0, 0, 0)
+        message = HEAD.pack(abi.CHECK, new_number(), 0, 0, 0, 0, 0, 0)
         answer = self._talk.ask(self._running(), message, time.monotonic() + _HEALTH)
         return answer is not None and not answer[3]
 
@@ -406,11 +406,11 @@ class Executor:
         instruction of session code."""
         if threads:
             unblock_faults(self.pid, self._get("lifeline_tid"))
-        self._ask(_PARK, b"", argument=int(threads))
+        self._ask(abi.PARK, b"", argument=int(threads))
 
     def unpark(self) -> None:
         """Let signals and threads go on."""
-        self._ask(_UNPARK, b"")
+        self._ask(abi.UNPARK, b"")
 
     def _ask(
         self,

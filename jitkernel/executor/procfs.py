@@ -11,6 +11,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from jitkernel.executor.abi import POLLIN
+from jitkernel.syscalls import SYS
+
 __all__ = [
     "Mapped",
     "Region",
@@ -28,9 +31,11 @@ __all__ = [
     "waits_for_input",
 ]
 
-#: System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
-READ, READV, POLL, PPOLL, SELECT, PSELECT6 = 0, 19, 7, 271, 23, 270
-_POLLIN = 1
+#: Calls that wait to read, by how their arguments name descriptors.
+_READS, _POLLS, _SELECTS = (
+    {SYS[name] for name in names.split()}
+    for names in ("read readv", "poll ppoll", "select pselect6")
+)
 
 
 class Mapped(NamedTuple):
@@ -199,14 +204,14 @@ def _link(pid: int, fd: int) -> str:
 
 def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
     """Descriptors that a system call in progress waits to read."""
-    if number in (READ, READV):
+    if number in _READS:
         yield args[0]
-    elif number in (POLL, PPOLL):
+    elif number in _POLLS:
         data = memory(pid, args[0], 8 * min(args[1], 1024))
         for fd, events, _ in struct.iter_unpack("<ihh", data[: len(data) & -8]):
-            if fd >= 0 and events & _POLLIN:
+            if fd >= 0 and events & POLLIN:
                 yield fd
-    elif number in (SELECT, PSELECT6) and args[1]:
+    elif number in _SELECTS and args[1]:
         data = memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
         yield from (fd for fd in range(min(args[0], 8 * len(data))) if data[fd // 8] >> fd % 8 & 1)
 

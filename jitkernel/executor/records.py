@@ -10,24 +10,12 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jitkernel.executor.abi import CAUSES, KINDS
 from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
 
 __all__ = ["ExecutorSettings", "FaultRecord", "Keeper", "Outcome", "decode_record", "signal_name"]
 
-#: Who ended the cell, by the number that native/entry.s gives it.
-CAUSES = (
-    "",
-    "exit",
-    "_exit",
-    "_Exit",
-    "quick_exit",
-    "pthread_exit",
-    "abort",
-    "stack smashed",
-    "undefined symbol",
-    "exit in a library",
-)
-KINDS = {1: "fault", 2: "exit", 3: "stub", 4: "interrupted"}
+_CAUSES = tuple(CAUSES.values())
 #: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
 _SENT, _SI_TIMER = (0, -1, -3, -6), -2
 _PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
@@ -172,7 +160,8 @@ def decode_record(
     if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
         access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
     first = at[f"reg_{REGISTERS[0]}"]
-    kind = KINDS.get(word(at["kind"]), "fault")
+    index = word(at["kind"])
+    kind = KINDS[index] if 0 < index < len(KINDS) else "fault"
     index = word(at["cause"])
     # What a function of the runtime noted (`abort`) is no signal, though it has a signal's number.
     sent = _sender(code, word(at["address"]), pid) if kind == "fault" and not index else ""
@@ -192,7 +181,7 @@ def decode_record(
         access=access,
         library=bool(word(at["library"])),
         stdin_refused=cause == "stdin",
-        cause=cause or (CAUSES[index] if index < len(CAUSES) else ""),
+        cause=cause or (_CAUSES[index] if index < len(_CAUSES) else ""),
         generation=generation,
         sent=sent,
     )

@@ -1,8 +1,8 @@
 """The executor's native runtime as one module of LLVM IR, and what it was compiled to.
 
 The text is in the folder native: entry.s has what must be written in instructions, base.ll is where
-to start in the others.  Here only the names of control words become addresses.  The module imports
-nothing but `jk_control`, and has no data of its own.  Start from `runtime_ir`.
+to start in the others.  Here only names become addresses (control.py) and numbers (abi.py).  The
+module imports nothing but `jk_control`, and has no data of its own.  Start from `runtime_ir`.
 
 To compile it takes 75 ms, the half of a session's start, so the object lies beside the text
 (`tools/make_runtime.py` writes it).  It runs on any x86-64.
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from types import MappingProxyType
 
-from jitkernel.executor import control
+from jitkernel.executor import abi, control
 
 __all__ = ["INTERPOSED", "built_runtime", "digest", "runtime_ir"]
 
@@ -37,6 +37,7 @@ INTERPOSED: Mapping[str, str] = MappingProxyType(
 )
 
 _NUMBERS = {
+    **abi.NAMES,
     "stack_copy_size": control.STACK_SIZE,
     "record_size": 8 * len(control.RECORD),
     "frame_size": control.FRAME_SIZE,
@@ -49,7 +50,7 @@ _PLACES = {
 }
 _PARTS = ("base", "enter", "record", "handler", "health", "wake", "serve")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
-_NAME = re.compile(r"\$([a-z]\w*)")
+_NAME = re.compile(r"\$([A-Za-z]\w*)")
 
 
 def runtime_ir() -> str:
@@ -87,7 +88,8 @@ def _native(name: str) -> str:
 
 
 def _relative(match: re.Match[str]) -> str:
-    return f"rip + jk_control + {_PLACES[match[1]]}"
+    name = match[1]
+    return str(_NUMBERS[name]) if name in _NUMBERS else f"rip + jk_control + {_PLACES[name]}"
 
 
 def _pointer(match: re.Match[str]) -> str:

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitkernel.errors import JitError
 from jitkernel.executor import procfs
+from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, SETENV
 from jitkernel.executor.control import PAYLOAD_SIZE
 from jitkernel.files import refuse_irregular
 
 __all__ = ["Services"]
 
-_LOOKUP, _LIBRARY, _LOCATE, _CHDIR, _SETENV = 17, 18, 19, 20, 21  # as in child.py
 _MANY_NAMES, _MANY_PLACES = 2000, 100  # in one message
 _LONG = 4000  # bytes of a name; no library has a longer one
 _KEPT = 8  # generations whose libraries' places are remembered
@@ -50,7 +50,7 @@ class Services:
         for part in _messages([n.encode("utf-8", "surrogateescape") for n in names]):
             size = 8 * len(part)
             with _refused("look up names"):
-                answer = self._ask(_LOOKUP, b"\0".join(part), lambda a, size=size: len(a) == size)
+                answer = self._ask(LOOKUP, b"\0".join(part), lambda a, size=size: len(a) == size)
             found += struct.unpack(f"<{len(part)}Q", answer)
         return found
 
@@ -62,7 +62,7 @@ class Services:
         path = os.path.abspath(path) if "/" in path else path
         if "/" in path and os.path.exists(path):
             refuse_irregular(path)
-        self._ask(_LIBRARY, _plain(path))
+        self._ask(LIBRARY, _plain(path))
         if path not in self.libraries:
             self.libraries.append(path)
 
@@ -70,7 +70,7 @@ class Services:
         """Names of places in libraries; the addresses are of generation `was`."""
         if was != now:
             with _refused("tell what is at an address"):
-                self._ask(_LOCATE, b"0")  # so that the present process has said where its files are
+                self._ask(LOCATE, b"0")  # so that the present process has said where its files are
             addresses = [self._moved(a, was, now) for a in addresses]
         found: list[str] = []
         for first in range(0, len(addresses), _MANY_PLACES):
@@ -78,20 +78,20 @@ class Services:
             payload = b"\0".join(b"%x" % (a & (1 << 64) - 1) for a in part)
             zeros = len(part) - 1
             with _refused("tell what is at an address"):
-                text = self._ask(_LOCATE, payload, lambda a, zeros=zeros: a.count(b"\0") == zeros)
+                text = self._ask(LOCATE, payload, lambda a, zeros=zeros: a.count(b"\0") == zeros)
             found += text.decode("utf-8", "replace").split("\0")
         return found
 
     def chdir(self, path: str) -> None:
         """Change the working directory; raises OSError."""
-        self._ask(_CHDIR, _plain(path))
+        self._ask(CHDIR, _plain(path))
         self.cwd = os.path.abspath(os.path.join(self.cwd, path))
 
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable; raises OSError."""
         if not name or "=" in name:
             raise OSError(errno.EINVAL, f"{name!r} is no name of a variable")
-        self._ask(_SETENV, _plain(name) + b"\0" + _plain(value))
+        self._ask(SETENV, _plain(name) + b"\0" + _plain(value))
         self.env[name] = value
 
     def _moved(self, address: int, was: int, now: int) -> int:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-__all__ = ["WAKE", "Waking", "undisturbed"]
+from jitkernel.executor.abi import FUTEX_WAKE
+from jitkernel.syscalls import SYS
 
-WAKE = 5  # the message that says that there is a request
-_SYS_FUTEX, _FUTEX_WAKE = 202, 1  # x86-64
+__all__ = ["Waking", "undisturbed"]
 
 
 class Waking:
@@ -44,7 +44,8 @@ class Waking:
         done = ctypes.addressof(ctypes.c_uint32.from_buffer(view, done_at))
         # Waking takes no time to speak of: not worth letting another Python thread run meanwhile.
         syscall = ctypes.PyDLL(None).syscall
-        self._notify = partial(syscall, _SYS_FUTEX, ctypes.c_void_p(done), _FUTEX_WAKE, 1, 0, 0, 0)
+        futex, word = SYS["futex"], ctypes.c_void_p(done)
+        self._notify = partial(syscall, futex, word, FUTEX_WAKE, 1, 0, 0, 0)
 
     def serve(self) -> None:
         """Answer the request that there is, if there is one.  Raises what `find` raises, after

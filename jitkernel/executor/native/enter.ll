@@ -2,18 +2,17 @@
 ; text zone's lock.  entry.s has jk_enter itself.
 
 ; Install a handler (0: the default action) for a signal, every signal blocked while it runs.
-; flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER, no SA_RESTART
 define internal void @handle(i64 %signal, i64 %handler) #0 {
   %act = alloca [4 x i64], align 8
   store i64 %handler, ptr %act
   %flags = getelementptr i64, ptr %act, i64 1
-  store i64 u0x0C000004, ptr %flags
+  store i64 $SA_FLAGS, ptr %flags
   %restorer = getelementptr i64, ptr %act, i64 2
   store i64 ptrtoint (ptr @jk_restorer to i64), ptr %restorer
   %mask = getelementptr i64, ptr %act, i64 3
   store i64 -1, ptr %mask
   %a = ptrtoint ptr %act to i64
-  %r = call i64 @sys(i64 13, i64 %signal, i64 %a, i64 0, i64 8, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_rt_sigaction, i64 %signal, i64 %a, i64 0, i64 $SIGSET_SIZE, i64 0, i64 0)
   ret void
 }
 
@@ -28,7 +27,7 @@ define internal i64 @hold_signals(i64 %more) #0 {
   store volatile i64 0, ptr %old
   %s = ptrtoint ptr %set to i64
   %o = ptrtoint ptr %old to i64
-  %r = call i64 @sys(i64 14, i64 0, i64 %s, i64 %o, i64 8, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_BLOCK, i64 %s, i64 %o, i64 $SIGSET_SIZE, i64 0, i64 0)
   %was = load volatile i64, ptr %old
   ret i64 %was
 }
@@ -38,37 +37,37 @@ define internal void @block_signals(i64 %mask) #0 {
   %set = alloca i64, align 8
   store volatile i64 %mask, ptr %set
   %s = ptrtoint ptr %set to i64
-  %r = call i64 @sys(i64 14, i64 2, i64 %s, i64 0, i64 8, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_SETMASK, i64 %s, i64 0, i64 $SIGSET_SIZE, i64 0, i64 0)
   ret void
 }
 
 ; What every entry renews, whatever the last cell did to signals.
 define dso_local void @jk_arm() #0 {
   %h = ptrtoint ptr @jk_handler to i64
-  call void @handle(i64 11, i64 %h)
-  call void @handle(i64 7, i64 %h)
-  call void @handle(i64 8, i64 %h)
-  call void @handle(i64 4, i64 %h)
-  call void @handle(i64 5, i64 %h)
-  call void @handle(i64 6, i64 %h)
-  call void @handle(i64 62, i64 %h)
+  call void @handle(i64 $SIGSEGV, i64 %h)
+  call void @handle(i64 $SIGBUS, i64 %h)
+  call void @handle(i64 $SIGFPE, i64 %h)
+  call void @handle(i64 $SIGILL, i64 %h)
+  call void @handle(i64 $SIGTRAP, i64 %h)
+  call void @handle(i64 $SIGABRT, i64 %h)
+  call void @handle(i64 $SIGINTERRUPT, i64 %h)
   %stack = ptrtoint ptr $alt_stack to i64
-  %r1 = call i64 @sys(i64 131, i64 %stack, i64 0, i64 0, i64 0, i64 0, i64 0)
-  ; unblock 4 5 6 7 8 11 62, and remember what is blocked then
+  %r1 = call i64 @sys(i64 $SYS_sigaltstack, i64 %stack, i64 0, i64 0, i64 0, i64 0, i64 0)
+  ; unblock them, and remember what is blocked then
   %ours = alloca i64, align 8
-  store i64 u0x20000000000004F8, ptr %ours
+  store i64 $OUR_SIGNALS, ptr %ours
   %set = ptrtoint ptr %ours to i64
   %old = ptrtoint ptr $saved_mask to i64
-  %r2 = call i64 @sys(i64 14, i64 1, i64 %set, i64 %old, i64 8, i64 0, i64 0)
+  %r2 = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_UNBLOCK, i64 %set, i64 %old, i64 $SIGSET_SIZE, i64 0, i64 0)
   %was = load volatile i64, ptr $saved_mask
-  %now = and i64 %was, u0xDFFFFFFFFFFFFB07
+  %now = and i64 %was, $OTHER_SIGNALS
   store volatile i64 %now, ptr $saved_mask
   ret void
 }
 
 ; User code returned.  In a forked child that is the end of it: only the parent answers.
 define dso_local void @jk_leave() #0 {
-  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %ours = load volatile i64, ptr $pid
   %same = icmp eq i64 %pid, %ours
   br i1 %same, label %parent, label %child
@@ -88,7 +87,7 @@ parent:
 ; A thread that was stopped is back on its own stack.
 define dso_local void @jk_settle() #0 {
   %mask = ptrtoint ptr $saved_mask to i64
-  %r = call i64 @sys(i64 14, i64 2, i64 %mask, i64 0, i64 8, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_SETMASK, i64 %mask, i64 0, i64 $SIGSET_SIZE, i64 0, i64 0)
   call void @unlock_text()
   ret void
 }
@@ -103,8 +102,7 @@ define internal void @flush() #0 {
   %none = icmp eq ptr %stdin, null
   br i1 %none, label %done, label %look
 look:
-  ; struct _IO_FILE (glibc): the lock at 136
-  %lock_at = getelementptr i8, ptr %stdin, i64 136
+  %lock_at = getelementptr i8, ptr %stdin, i64 $FILE_LOCK
   %lock = load volatile ptr, ptr %lock_at
   %lockless = icmp eq ptr %lock, null
   br i1 %lockless, label %purge, label %held
@@ -149,14 +147,14 @@ wait:
   %nanoseconds = getelementptr i64, ptr %time, i64 1
   store i64 1000000, ptr %nanoseconds
   %t = ptrtoint ptr %time to i64
-  %s = call i64 @sys(i64 35, i64 %t, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %s = call i64 @sys(i64 $SYS_nanosleep, i64 %t, i64 0, i64 0, i64 0, i64 0, i64 0)
   br label %try
 tell:
-  %lock_at = getelementptr i8, ptr %stream, i64 136
+  %lock_at = getelementptr i8, ptr %stream, i64 $FILE_LOCK
   %lock = load volatile ptr, ptr %lock_at
-  %owner_at = getelementptr i8, ptr %lock, i64 8
+  %owner_at = getelementptr i8, ptr %lock, i64 $LOCK_OWNER
   %owner = load volatile i64, ptr %owner_at
-  %fd_at = getelementptr i8, ptr %stream, i64 112
+  %fd_at = getelementptr i8, ptr %stream, i64 $FILE_FD
   %fd = load volatile i32, ptr %fd_at
   %fd64 = sext i32 %fd to i64
   store volatile i64 %fd64, ptr $kept_fd
@@ -174,7 +172,7 @@ define internal void @lock_text() #0 {
   %stop = load volatile i64, ptr $text_stop
   %size = sub i64 %stop, %start
   store atomic i32 1, ptr $text_locked seq_cst, align 4
-  %r = call i64 @sys(i64 10, i64 %start, i64 %size, i64 1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_mprotect, i64 %start, i64 %size, i64 $PROT_READ, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -198,10 +196,10 @@ define internal void @open_text() #0 {
   %start = load volatile i64, ptr $text_start
   %stop = load volatile i64, ptr $text_stop
   %size = sub i64 %stop, %start
-  %r1 = call i64 @sys(i64 10, i64 %start, i64 %size, i64 5, i64 0, i64 0, i64 0)
+  %r1 = call i64 @sys(i64 $SYS_mprotect, i64 %start, i64 %size, i64 $PROT_READ_EXEC, i64 0, i64 0, i64 0)
   store atomic i32 0, ptr $text_locked seq_cst, align 4
   %word = ptrtoint ptr $text_locked to i64
-  %r2 = call i64 @sys(i64 202, i64 %word, i64 129, i64 2147483647, i64 0, i64 0, i64 0)
+  %r2 = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAKE_PRIVATE, i64 $INT_MAX, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -221,7 +219,7 @@ again:
   br i1 %free, label %done, label %wait
 wait:
   %word = ptrtoint ptr $text_locked to i64
-  %r = call i64 @sys(i64 202, i64 %word, i64 128, i64 1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAIT_PRIVATE, i64 1, i64 0, i64 0, i64 0)
   br label %again
 left:
   call void @open_text()

@@ -1,6 +1,7 @@
 # The executor's runtime, the part that must be written in instructions: entering user code,
 # coming back from it in any state, and the ways in from user code.  The .ll files have the rest.
-# `$name` is the control word of that name (control.py), relative to the program counter.
+# `$name` is the control word of that name (control.py), relative to the program counter; `$NAME` a
+# number (abi.py).
     .intel_syntax noprefix
     .text
 
@@ -60,38 +61,38 @@ jk_recover:
     mov eax, 1
     jmp jk_restore
 
-# What session code gets for the functions that end a process.  esi: the cause (records.py).
+# What session code gets for the functions that end a process.  esi: the cause.
 # On the thread of a cell they end the cell; elsewhere they are the library's own.
     .globl jk_exit, jk__exit, jk__Exit, jk_quick_exit, jk_pthread_exit, jk_abort
     .globl jk_stack_chk_fail, jk_raise, jk_on_exit
 jk_exit:
-    mov esi, 1
+    mov esi, $CAUSE_exit
     jmp jk_quit
 jk__exit:
-    mov esi, 2
+    mov esi, $CAUSE__exit
     jmp jk_quit
 jk__Exit:
-    mov esi, 3
+    mov esi, $CAUSE__Exit
     jmp jk_quit
 jk_quick_exit:
-    mov esi, 4
+    mov esi, $CAUSE_quick_exit
     jmp jk_quit
 jk_pthread_exit:
-    mov esi, 5
+    mov esi, $CAUSE_pthread_exit
     jmp jk_quit
 jk_abort:
-    mov esi, 6
+    mov esi, $CAUSE_abort
     jmp jk_quit
 jk_stack_chk_fail:
-    mov esi, 7
+    mov esi, $CAUSE_stack_chk_fail
     jmp jk_quit
 # Called by the 16-byte stub of a symbol that nobody defines.
 jk_raise:
-    mov esi, 8
+    mov esi, $CAUSE_undefined
     jmp jk_quit
 # Registered with on_exit(): a library is ending the process.
 jk_on_exit:
-    mov esi, 9
+    mov esi, $CAUSE_on_exit
 jk_quit:
     cld
     push r15
@@ -117,11 +118,11 @@ jk_quit:
     pop r13
     pop r14
     pop r15
-    cmp esi, 9
+    cmp esi, $CAUSE_on_exit
     je 1f
-    cmp esi, 8
+    cmp esi, $CAUSE_undefined
     jne 2f
-    mov esi, 6
+    mov esi, $CAUSE_abort
 2:  lea rax, [$libc_exit]
     jmp qword ptr [rax + 8*rsi - 8]
 1:  ret
@@ -237,12 +238,11 @@ jk_has_avx:
     .p2align 4
     .globl jk_restorer
 jk_restorer:
-    mov rax, 15
+    mov rax, $SYS_rt_sigreturn
     syscall
 
 # i64 jk_lifeline(stack_top, fd): a thread with descriptors of its own that the C library does not
-# know of, all signals blocked; it runs jk_watch(fd).  0x50b00 = CLONE_VM, FS, SIGHAND, THREAD,
-# SYSVSEM: not CLONE_FILES.
+# know of, all signals blocked; it runs jk_watch(fd).
     .globl jk_lifeline
     .p2align 4
 jk_lifeline:
@@ -251,14 +251,14 @@ jk_lifeline:
     mov rbx, rsi
     mov r9, rdi
     mov qword ptr [rsp], -1
-    mov eax, 14
-    mov edi, 2
+    mov eax, $SYS_rt_sigprocmask
+    mov edi, $SIG_SETMASK
     mov rsi, rsp
     lea rdx, [rsp + 8]
-    mov r10d, 8
+    mov r10d, $SIGSET_SIZE
     syscall
-    mov eax, 56
-    mov edi, 0x50b00
+    mov eax, $SYS_clone
+    mov edi, $CLONE_THREAD
     mov rsi, r9
     xor edx, edx
     xor r10d, r10d
@@ -267,11 +267,11 @@ jk_lifeline:
     test rax, rax
     jz 1f
     mov rbx, rax
-    mov eax, 14
-    mov edi, 2
+    mov eax, $SYS_rt_sigprocmask
+    mov edi, $SIG_SETMASK
     lea rsi, [rsp + 8]
     xor edx, edx
-    mov r10d, 8
+    mov r10d, $SIGSET_SIZE
     syscall
     mov rax, rbx
     add rsp, 16

@@ -1,15 +1,13 @@
 ; The signal handler, and the ways of ending a cell.
 
-; ucontext_t: general registers from byte 40 (rsp 160, rip 168, eflags 176, error 192, trap 200),
-; signal mask at 296.  siginfo_t: code at 8, address at 16.  (Linux, asm/sigcontext.h)
 define dso_local void @jk_handler(i32 %signal32, ptr %info, ptr %context) #0 {
 entry:
   %signal = zext i32 %signal32 to i64
-  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  %rip_at = getelementptr i8, ptr %context, i64 168
+  %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
   %rip = load i64, ptr %rip_at
-  %rsp_at = getelementptr i8, ptr %context, i64 160
+  %rsp_at = getelementptr i8, ptr %context, i64 $UC_RSP
   %rsp = load i64, ptr %rsp_at
   %text_start = load volatile i64, ptr $text_start
   %text_stop = load volatile i64, ptr $text_stop
@@ -44,13 +42,13 @@ entry:
   br i1 %same, label %ours, label %default
 
 ours:
-  %is_interrupt = icmp eq i64 %signal, 62
+  %is_interrupt = icmp eq i64 %signal, $SIGINTERRUPT
   br i1 %is_interrupt, label %interrupt, label %fault
 
 interrupt:
   br i1 %mine, label %for_me, label %forward
 forward:
-  %r1 = call i64 @sys(i64 234, i64 %pid, i64 %our_tid, i64 62, i64 0, i64 0, i64 0)
+  %r1 = call i64 @sys(i64 $SYS_tgkill, i64 %pid, i64 %our_tid, i64 $SIGINTERRUPT, i64 0, i64 0, i64 0)
   ret void
 for_me:
   br i1 %interruptible, label %asked_for, label %ignore
@@ -77,12 +75,12 @@ stop_library:
   ret void
 
 fault:
-  %code_at = getelementptr i8, ptr %info, i64 8
+  %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code = load i32, ptr %code_at
   %real = icmp sgt i32 %code, 0
-  %address_at = getelementptr i8, ptr %info, i64 16
+  %address_at = getelementptr i8, ptr %info, i64 $SI_ADDR
   %address = load i64, ptr %address_at
-  %is_segv = icmp eq i64 %signal, 11
+  %is_segv = icmp eq i64 %signal, $SIGSEGV
   %real_segv = and i1 %real, %is_segv
   %at_pc = icmp eq i64 %address, %rip
   %fetch = and i1 %real_segv, %at_pc
@@ -111,7 +109,7 @@ other_fault:
   br i1 %may_other, label %record_other, label %default
 record_other:
   call void @record_signal(i64 %signal, ptr %info, ptr %context)
-  call void @record(i64 1, i64 0, i64 1, i64 0, i64 %rip, i64 %rsp)
+  call void @record(i64 $KIND_fault, i64 0, i64 1, i64 0, i64 %rip, i64 %rsp)
   br label %default
 my_fault:
   br i1 %running, label %cell_fault, label %default
@@ -124,11 +122,11 @@ cell_fault:
   %wild = or i1 %fetch, %odd
   %not_library = or i1 %wild, %in_ours
   %library = select i1 %not_library, i64 0, i64 1
-  %trap_at = getelementptr i8, ptr %context, i64 200
+  %trap_at = getelementptr i8, ptr %context, i64 $UC_TRAPNO
   %trap = load i64, ptr %trap_at
   ; int3 reports the address behind it
-  %is_int3 = icmp eq i64 %trap, 3
-  %is_trap = icmp eq i64 %signal, 5
+  %is_int3 = icmp eq i64 %trap, $TRAP_INT3
+  %is_trap = icmp eq i64 %signal, $SIGTRAP
   %behind = and i1 %is_int3, %is_trap
   %back = zext i1 %behind to i64
   %pc = sub i64 %rip, %back
@@ -136,7 +134,7 @@ cell_fault:
   br i1 %may, label %record_cell, label %recover
 record_cell:
   call void @record_signal(i64 %signal, ptr %info, ptr %context)
-  call void @record(i64 1, i64 0, i64 0, i64 %library, i64 %pc, i64 %rsp)
+  call void @record(i64 $KIND_fault, i64 0, i64 0, i64 %library, i64 %pc, i64 %rsp)
   br label %recover
 recover:
   call void @resume(ptr %context)
@@ -144,7 +142,7 @@ recover:
 
 default:
   call void @handle(i64 %signal, i64 0)
-  %r2 = call i64 @sys(i64 234, i64 %pid, i64 %tid, i64 %signal, i64 0, i64 0, i64 0)
+  %r2 = call i64 @sys(i64 $SYS_tgkill, i64 %pid, i64 %tid, i64 %signal, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -155,11 +153,11 @@ define internal void @stop(i64 %signal, ptr %info, ptr %context, i64 %library) #
   br i1 %may, label %write, label %done
 write:
   call void @record_signal(i64 %signal, ptr %info, ptr %context)
-  %rip_at = getelementptr i8, ptr %context, i64 168
+  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
   %rip = load i64, ptr %rip_at
-  %rsp_at = getelementptr i8, ptr %context, i64 160
+  %rsp_at = getelementptr i8, ptr %context, i64 $UC_RSP
   %rsp = load i64, ptr %rsp_at
-  call void @record(i64 4, i64 0, i64 0, i64 %library, i64 %rip, i64 %rsp)
+  call void @record(i64 $KIND_interrupted, i64 0, i64 0, i64 %library, i64 %rip, i64 %rsp)
   br label %done
 done:
   call void @resume(ptr %context)
@@ -168,7 +166,7 @@ done:
 
 ; Make the interrupted context continue in jk_recover, with plain flags.
 define internal void @resume(ptr %context) #0 {
-  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %asking = load atomic i64, ptr $wake_tid seq_cst, align 8
   %asks = icmp eq i64 %asking, %tid
   br i1 %asks, label %give_up, label %go
@@ -177,11 +175,11 @@ give_up:
   br label %go
 go:
   store volatile i64 0, ptr $running
-  %rip_at = getelementptr i8, ptr %context, i64 168
+  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
   store i64 ptrtoint (ptr @jk_recover to i64), ptr %rip_at
-  %flags_at = getelementptr i8, ptr %context, i64 176
-  store i64 514, ptr %flags_at
-  %mask_at = getelementptr i8, ptr %context, i64 296
+  %flags_at = getelementptr i8, ptr %context, i64 $UC_EFLAGS
+  store i64 $PLAIN_EFLAGS, ptr %flags_at
+  %mask_at = getelementptr i8, ptr %context, i64 $UC_SIGMASK
   %mask = load volatile i64, ptr $saved_mask
   store i64 %mask, ptr %mask_at
   call void @unlock_text()
@@ -192,8 +190,8 @@ go:
 ; address.  1: the cell is over; 0: go on and do it.
 define dso_local i32 @jk_note(i64 %status, i64 %cause, ptr %block) #0 {
 entry:
-  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %our_pid = load volatile i64, ptr $pid
   %our_tid = load volatile i64, ptr $tid
   %same = icmp eq i64 %pid, %our_pid
@@ -223,7 +221,7 @@ write:
   %p8 = getelementptr i64, ptr %block, i64 8
   %return = load i64, ptr %p8
   %p9 = getelementptr i64, ptr %block, i64 9
-  %is_stub = icmp eq i64 %cause, 8
+  %is_stub = icmp eq i64 %cause, $CAUSE_undefined
   br i1 %is_stub, label %stub, label %plain
 stub:
   %stub_at = sub i64 %return, 5
@@ -236,20 +234,20 @@ plain:
 finish:
   %pc = phi i64 [ %caller_of_stub, %stub ], [ %return, %plain ]
   %sp_at = phi ptr [ %p10, %stub ], [ %p9, %plain ]
-  %kind_exit = phi i64 [ 3, %stub ], [ 2, %plain ]
+  %kind_exit = phi i64 [ $KIND_stub, %stub ], [ $KIND_exit, %plain ]
   ; abort and a smashed stack are faults in the eyes of a user
-  %is_abort = icmp eq i64 %cause, 6
-  %is_smashed = icmp eq i64 %cause, 7
+  %is_abort = icmp eq i64 %cause, $CAUSE_abort
+  %is_smashed = icmp eq i64 %cause, $CAUSE_stack_chk_fail
   %is_fault = or i1 %is_abort, %is_smashed
-  %kind = select i1 %is_fault, i64 1, i64 %kind_exit
-  %signal = select i1 %is_fault, i64 6, i64 0
+  %kind = select i1 %is_fault, i64 $KIND_fault, i64 %kind_exit
+  %signal = select i1 %is_fault, i64 $SIGABRT, i64 0
   %sp = ptrtoint ptr %sp_at to i64
   store volatile i64 %signal, ptr $r_signal
   store volatile i64 %status, ptr $r_status
   store volatile i64 %pc, ptr $r_caller
   store volatile i64 %pc, ptr $r_reg_rip
   store volatile i64 %sp, ptr $r_reg_rsp
-  %in_library = icmp eq i64 %cause, 9
+  %in_library = icmp eq i64 %cause, $CAUSE_on_exit
   %library = zext i1 %in_library to i64
   %other = xor i1 %mine, true
   %thread = zext i1 %other to i64

@@ -2,7 +2,6 @@
 ; tidying up after a cell that was stopped, checking that the library works, streams opened again.
 
 ; Give back the locks of stdio that abandoned frames of this thread held.
-; struct _IO_FILE (glibc): next at 104, lock at 136; the lock: i32 futex, i32 count, owner at 8.
 define internal void @unlock_stdio() #0 {
 entry:
   %list = load volatile ptr, ptr $libc_files
@@ -21,24 +20,24 @@ loop:
   %stop = or i1 %end, %many
   br i1 %stop, label %done, label %look
 look:
-  %lock_at = getelementptr i8, ptr %file, i64 136
+  %lock_at = getelementptr i8, ptr %file, i64 $FILE_LOCK
   %lock = load volatile ptr, ptr %lock_at
-  %next_at = getelementptr i8, ptr %file, i64 104
+  %next_at = getelementptr i8, ptr %file, i64 $FILE_CHAIN
   %next = load volatile ptr, ptr %next_at
   %lockless = icmp eq ptr %lock, null
   br i1 %lockless, label %go_on, label %owned
 owned:
-  %owner_at = getelementptr i8, ptr %lock, i64 8
+  %owner_at = getelementptr i8, ptr %lock, i64 $LOCK_OWNER
   %owner = load volatile i64, ptr %owner_at
   %held = icmp eq i64 %owner, %self
   br i1 %held, label %release, label %go_on
 release:
   store volatile i64 0, ptr %owner_at
-  %count_at = getelementptr i8, ptr %lock, i64 4
+  %count_at = getelementptr i8, ptr %lock, i64 $LOCK_COUNT
   store volatile i32 0, ptr %count_at
   store atomic i32 0, ptr %lock seq_cst, align 4
   %word = ptrtoint ptr %lock to i64
-  %r = call i64 @sys(i64 202, i64 %word, i64 129, i64 2147483647, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAKE_PRIVATE, i64 $INT_MAX, i64 0, i64 0, i64 0)
   br label %go_on
 go_on:
   br label %loop
@@ -52,7 +51,7 @@ define internal void @tidy(i64 %fn, i64 %args, i64 %ret) #0 {
   call void @flush()
   ; a library's exit() used up the handler that caught it
   %cause = load volatile i64, ptr $r_cause
-  %used = icmp eq i64 %cause, 9
+  %used = icmp eq i64 %cause, $CAUSE_on_exit
   br i1 %used, label %register, label %done
 register:
   %on_exit = load volatile ptr, ptr $libc_on_exit
@@ -77,7 +76,7 @@ define internal void @allocate() #0 {
 
 ; Opening a stream takes the lock of the list of streams.
 define internal ptr @fresh(ptr %unused) #0 {
-  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   store volatile i64 %tid, ptr $fresh_tid
   call void @allocate()
   %functions = alloca [4 x i64], align 8
@@ -103,7 +102,7 @@ define internal void @health(i64 %fn, i64 %args, i64 %ret) #0 {
   %set_size = load volatile ptr, ptr $libc_pthread_attr_setstacksize
   %r1 = call i32 %set_size(ptr %attributes, i64 262144)
   %thread = alloca i64, align 8
-  store volatile i64 -1, ptr $fresh_tid
+  store volatile i64 $NOT_RUN, ptr $fresh_tid
   %create = load volatile ptr, ptr $libc_pthread_create
   %r2 = call i32 %create(ptr %thread, ptr %attributes, ptr @fresh, ptr null)
   %ok = icmp eq i32 %r2, 0
@@ -138,14 +137,13 @@ done:
 }
 
 ; A stream whose descriptor was opened again, but which fclose() ended: make it a new one.
-; struct _IO_FILE (glibc): the descriptor at 112.
 define internal void @refit_one(ptr %word, i32 %fd, i64 %mode, i32 %buffering) #0 {
   %variable = load volatile ptr, ptr %word
   %stream = load volatile ptr, ptr %variable
   %none = icmp eq ptr %stream, null
   br i1 %none, label %new, label %look
 look:
-  %fd_at = getelementptr i8, ptr %stream, i64 112
+  %fd_at = getelementptr i8, ptr %stream, i64 $FILE_FD
   %now = load volatile i32, ptr %fd_at
   %ended = icmp slt i32 %now, 0
   br i1 %ended, label %new, label %done
@@ -165,10 +163,10 @@ done:
   ret void
 }
 
-; modes "r" and "w"; 1: line buffered, 2: unbuffered
+; 114 and 119 are the modes "r" and "w".
 define internal void @refit(i64 %fn, i64 %args, i64 %ret) #0 {
-  call void @refit_one(ptr $libc_stdin, i32 0, i64 114, i32 1)
-  call void @refit_one(ptr $libc_stdout, i32 1, i64 119, i32 1)
-  call void @refit_one(ptr $libc_stderr, i32 2, i64 119, i32 2)
+  call void @refit_one(ptr $libc_stdin, i32 0, i64 114, i32 $LINE_BUFFERED)
+  call void @refit_one(ptr $libc_stdout, i32 1, i64 119, i32 $LINE_BUFFERED)
+  call void @refit_one(ptr $libc_stderr, i32 2, i64 119, i32 $UNBUFFERED)
   ret void
 }

@@ -28,7 +28,7 @@ page:
   %gone = sub i64 %at, %sp
   %base = ptrtoint ptr $stack_copy to i64
   %to = add i64 %base, %gone
-  %mapped = call i64 @sys(i64 27, i64 %start, i64 4096, i64 %v, i64 0, i64 0, i64 0)
+  %mapped = call i64 @sys(i64 $SYS_mincore, i64 %start, i64 4096, i64 %v, i64 0, i64 0, i64 0)
   %bad = icmp slt i64 %mapped, 0
   br i1 %bad, label %missing, label %present
 missing:
@@ -70,14 +70,14 @@ define internal i1 @take_record(i1 %mine) #0 {
 }
 
 define internal void @record_signal(i64 %signal, ptr %info, ptr %context) #0 {
-  %code_at = getelementptr i8, ptr %info, i64 8
+  %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code = load i32, ptr %code_at
   %code64 = sext i32 %code to i64
-  %address_at = getelementptr i8, ptr %info, i64 16
+  %address_at = getelementptr i8, ptr %info, i64 $SI_ADDR
   %address = load i64, ptr %address_at
-  %error_at = getelementptr i8, ptr %context, i64 192
+  %error_at = getelementptr i8, ptr %context, i64 $UC_ERR
   %error = load i64, ptr %error_at
-  %trap_at = getelementptr i8, ptr %context, i64 200
+  %trap_at = getelementptr i8, ptr %context, i64 $UC_TRAPNO
   %trap = load i64, ptr %trap_at
   store volatile i64 %signal, ptr $r_signal
   store volatile i64 %code64, ptr $r_code
@@ -88,8 +88,8 @@ define internal void @record_signal(i64 %signal, ptr %info, ptr %context) #0 {
   store volatile i64 0, ptr $r_stub
   store volatile i64 0, ptr $r_caller
   %registers = ptrtoint ptr $r_reg_r8 to i64
-  %saved = getelementptr i8, ptr %context, i64 40
+  %saved = getelementptr i8, ptr %context, i64 $UC_REGISTERS
   %from = ptrtoint ptr %saved to i64
-  call void @copy(i64 %registers, i64 %from, i64 144)
+  call void @copy(i64 %registers, i64 %from, i64 $UC_REGISTERS_SIZE)
   ret void
 }

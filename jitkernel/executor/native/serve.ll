@@ -34,25 +34,25 @@ define internal i64 @inode(i64 %fd) #0 {
   %at = getelementptr i64, ptr %stat, i64 1
   store volatile i64 0, ptr %at
   %s = ptrtoint ptr %stat to i64
-  %r = call i64 @sys(i64 5, i64 %fd, i64 %s, i64 0, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_fstat, i64 %fd, i64 %s, i64 0, i64 0, i64 0, i64 0)
   %inode = load volatile i64, ptr %at
   ret i64 %inode
 }
 
 ; Open a standard stream again that the cell closed; 1 when that was done.
 define internal i64 @reopen(i64 %fd, ptr %keep) #0 {
-  %r = call i64 @sys(i64 72, i64 %fd, i64 1, i64 0, i64 0, i64 0, i64 0)
-  %open = icmp ne i64 %r, -9
+  %r = call i64 @sys(i64 $SYS_fcntl, i64 %fd, i64 $F_GETFD, i64 0, i64 0, i64 0, i64 0)
+  %open = icmp ne i64 %r, -$EBADF
   br i1 %open, label %good, label %closed
 good:
   ret i64 0
 closed:
   %from = load volatile i64, ptr %keep
-  %d = call i64 @sys(i64 33, i64 %from, i64 %fd, i64 0, i64 0, i64 0, i64 0)
+  %d = call i64 @sys(i64 $SYS_dup2, i64 %from, i64 %fd, i64 0, i64 0, i64 0, i64 0)
   %failed = icmp slt i64 %d, 0
   br i1 %failed, label %hopeless, label %back
 hopeless:
-  %x = call i64 @sys(i64 231, i64 97, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %x = call i64 @sys(i64 $SYS_exit_group, i64 $NO_SOCKET, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
 back:
   ret i64 1
@@ -87,7 +87,7 @@ check:
   %good = icmp eq i64 %inode, %expected
   br i1 %good, label %send, label %lost
 lost:
-  %x1 = call i64 @sys(i64 231, i64 97, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %x1 = call i64 @sys(i64 $SYS_exit_group, i64 $NO_SOCKET, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
 send:
   %frame = alloca [8 x i64], align 8
@@ -106,14 +106,14 @@ send:
   %at = ptrtoint ptr %frame to i64
   br label %try
 try:
-  %r = call i64 @sys(i64 44, i64 %socket, i64 %at, i64 64, i64 16384, i64 0, i64 0)
-  %sent = icmp eq i64 %r, 64
+  %r = call i64 @sys(i64 $SYS_sendto, i64 %socket, i64 %at, i64 $HEAD_SIZE, i64 $MSG_NOSIGNAL, i64 0, i64 0)
+  %sent = icmp eq i64 %r, $HEAD_SIZE
   br i1 %sent, label %done, label %unsent
 unsent:
-  switch i64 %r, label %gone [ i64 -4, label %try
-                               i64 -11, label %full ]
+  switch i64 %r, label %gone [ i64 -$EINTR, label %try
+                               i64 -$EAGAIN, label %full ]
 full:
-  call void @await(i64 %socket, i64 4)
+  call void @await(i64 %socket, i64 $POLLOUT)
   br label %try
 gone:
   call void @reap()
@@ -122,14 +122,14 @@ done:
   ret void
 }
 
-; A cell has made the socket one that does not wait.  events: POLLIN 1, POLLOUT 4.
+; A cell has made the socket one that does not wait.  events: POLLIN or POLLOUT.
 define internal void @await(i64 %fd, i64 %events) #0 {
   %pollfd = alloca i64, align 8
   %shifted = shl i64 %events, 32
   %wanted = or i64 %fd, %shifted
   store volatile i64 %wanted, ptr %pollfd
   %p = ptrtoint ptr %pollfd to i64
-  %r = call i64 @sys(i64 7, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_poll, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -140,11 +140,11 @@ entry:
 loop:
   %socket = load volatile i64, ptr $socket
   %frame = ptrtoint ptr $frame to i64
-  %n = call i64 @sys(i64 45, i64 %socket, i64 %frame, i64 $frame_size, i64 0, i64 0, i64 0)
-  switch i64 %n, label %came [ i64 -4, label %loop
-                               i64 -11, label %idle ]
+  %n = call i64 @sys(i64 $SYS_recvfrom, i64 %socket, i64 %frame, i64 $frame_size, i64 0, i64 0, i64 0)
+  switch i64 %n, label %came [ i64 -$EINTR, label %loop
+                               i64 -$EAGAIN, label %idle ]
 idle:
-  call void @await(i64 %socket, i64 1)
+  call void @await(i64 %socket, i64 $POLLIN)
   br label %loop
 came:
   %some = icmp sgt i64 %n, 0
@@ -156,10 +156,10 @@ read:
   %op = load volatile i64, ptr $frame
   %seq_at = getelementptr i8, ptr $frame, i64 8
   %seq = load volatile i64, ptr %seq_at
-  switch i64 %op, label %python [ i64 1, label %call
-                                  i64 2, label %check
-                                  i64 3, label %park
-                                  i64 4, label %unpark ]
+  switch i64 %op, label %python [ i64 $CALL, label %call
+                                  i64 $CHECK, label %check
+                                  i64 $PARK, label %park
+                                  i64 $UNPARK, label %unpark ]
 python:
   ret i64 %n
 
@@ -176,7 +176,7 @@ call:
   %current = icmp eq i64 %generation, %seen
   br i1 %current, label %run, label %renew
 renew:
-  %mask = call i64 @hold_signals(i64 u0xDFFFFFFFFFFFFB07)
+  %mask = call i64 @hold_signals(i64 $OTHER_SIGNALS)
   call void @take_turn()
   call void @renew_unwind()
   call void @end_turn()
@@ -216,7 +216,7 @@ answer:
   %sick64 = zext i32 %sick to i64
   ; not what a register held: a cell that wrote past its frames wrote over what jk_enter saved
   %answered = load volatile i64, ptr $seq
-  call void @reply(i64 1, i64 %answered, i64 %stopped64, i64 %sick64)
+  call void @reply(i64 $CALL, i64 %answered, i64 %stopped64, i64 %sick64)
   br label %loop
 
 park:
@@ -224,7 +224,7 @@ park:
   %already = icmp ne i64 %parked, 0
   br i1 %already, label %held, label %hold
 hold:
-  %before = call i64 @hold_signals(i64 -1)
+  %before = call i64 @hold_signals(i64 $ALL_SIGNALS)
   store volatile i64 %before, ptr $park_mask
   store volatile i64 1, ptr $parked
   br label %held
@@ -237,7 +237,7 @@ close:
   call void @lock_text()
   br label %parked_all
 parked_all:
-  call void @reply(i64 3, i64 %seq, i64 0, i64 0)
+  call void @reply(i64 $PARK, i64 %seq, i64 0, i64 0)
   br label %loop
 unpark:
   call void @unlock_text()
@@ -250,7 +250,7 @@ let_signals:
   call void @block_signals(i64 %back)
   br label %let_go
 let_go:
-  call void @reply(i64 4, i64 %seq, i64 0, i64 0)
+  call void @reply(i64 $UNPARK, i64 %seq, i64 0, i64 0)
   br label %loop
 
 check:
@@ -261,7 +261,7 @@ check:
   store volatile i64 0, ptr $service
   store volatile i64 0, ptr $record_kept
   %bad64 = zext i32 %bad to i64
-  call void @reply(i64 2, i64 %seq, i64 0, i64 %bad64)
+  call void @reply(i64 $CHECK, i64 %seq, i64 0, i64 %bad64)
   br label %loop
 }
 
@@ -274,17 +274,17 @@ entry:
   %first = icmp eq i64 %fd, 0
   br i1 %first, label %rest, label %lower
 lower:
-  %r1 = call i64 @sys(i64 436, i64 0, i64 %below, i64 0, i64 0, i64 0, i64 0)
+  %r1 = call i64 @sys(i64 $SYS_close_range, i64 0, i64 %below, i64 0, i64 0, i64 0, i64 0)
   br label %rest
 rest:
-  %r2 = call i64 @sys(i64 436, i64 %above, i64 4294967295, i64 0, i64 0, i64 0, i64 0)
+  %r2 = call i64 @sys(i64 $SYS_close_range, i64 %above, i64 $UINT_MAX, i64 0, i64 0, i64 0, i64 0)
   %pollfd = alloca i64, align 8
   %p = ptrtoint ptr %pollfd to i64
   %wanted = or i64 %fd, 4294967296
   br label %wait
 wait:
   store volatile i64 %wanted, ptr %pollfd
-  %n = call i64 @sys(i64 7, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
+  %n = call i64 @sys(i64 $SYS_poll, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
   %woke = icmp sgt i64 %n, 0
   br i1 %woke, label %end, label %wait
 end:
@@ -297,8 +297,8 @@ define internal void @reap() #0 {
   %path = load volatile i64, ptr $reaper_path
   %argv = load volatile i64, ptr $reaper_argv
   %envp = load volatile i64, ptr $reaper_envp
-  %r3 = call i64 @sys(i64 59, i64 %path, i64 %argv, i64 %envp, i64 0, i64 0, i64 0)
-  %r4 = call i64 @sys(i64 62, i64 0, i64 9, i64 0, i64 0, i64 0, i64 0)
-  %r5 = call i64 @sys(i64 231, i64 9, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %r3 = call i64 @sys(i64 $SYS_execve, i64 %path, i64 %argv, i64 %envp, i64 0, i64 0, i64 0)
+  %r4 = call i64 @sys(i64 $SYS_kill, i64 0, i64 $SIGKILL, i64 0, i64 0, i64 0, i64 0)
+  %r5 = call i64 @sys(i64 $SYS_exit_group, i64 $SIGKILL, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
 }

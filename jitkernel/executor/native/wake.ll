@@ -11,13 +11,12 @@
 ; The address of the code behind a stub, 0 where it cannot come back.
 define dso_local i64 @jk_fetch(i64 %stub) #0 {
 entry:
-  %tid = call i64 @sys(i64 186, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  ; all but ours: 4 5 6 7 8 11 62
-  %mask = call i64 @hold_signals(i64 u0xDFFFFFFFFFFFFB07)
+  %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %mask = call i64 @hold_signals(i64 $OTHER_SIGNALS)
   call void @take_turn()
   store atomic i64 %tid, ptr $wake_tid seq_cst, align 8
   %single = call i1 @single()
-  %pid = call i64 @sys(i64 39, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %ours = load volatile i64, ptr $pid
   %parent = icmp eq i64 %pid, %ours  ; a forked child's goes on
   %alone = and i1 %single, %parent
@@ -71,7 +70,7 @@ done:
 define internal void @end_turn() #0 {
   store atomic i32 0, ptr $wake_lock seq_cst, align 4
   %lock = ptrtoint ptr $wake_lock to i64
-  %r = call i64 @sys(i64 202, i64 %lock, i64 1, i64 1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 %lock, i64 $FUTEX_WAKE, i64 1, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -89,7 +88,7 @@ define internal i1 @single() #0 {
   store volatile i64 5, ptr %links_at
   %p = ptrtoint ptr %path to i64
   %s = ptrtoint ptr %stat to i64
-  %r = call i64 @sys(i64 262, i64 -100, i64 %p, i64 %s, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_newfstatat, i64 $AT_FDCWD, i64 %p, i64 %s, i64 0, i64 0, i64 0)
   %links = load volatile i64, ptr %links_at
   %few = icmp ult i64 %links, 5
   ret i1 %few
@@ -112,7 +111,7 @@ define internal void @doze(i64 %word, i64 %value) #0 {
   %nanoseconds = getelementptr i64, ptr %time, i64 1
   store i64 5000000, ptr %nanoseconds
   %t = ptrtoint ptr %time to i64
-  %r = call i64 @sys(i64 202, i64 %word, i64 0, i64 %value, i64 %t, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAIT, i64 %value, i64 %t, i64 0, i64 0)
   ret void
 }
 
@@ -127,9 +126,9 @@ define internal void @tell() #0 {
 send:
   %frame = alloca [8 x i64], align 8
   %at = ptrtoint ptr %frame to i64
-  call void @zero(i64 %at, i64 64)
-  store i64 5, ptr %frame
-  %r = call i64 @sys(i64 44, i64 %socket, i64 %at, i64 64, i64 16448, i64 0, i64 0)
+  call void @zero(i64 %at, i64 $HEAD_SIZE)
+  store i64 $WAKE, ptr %frame
+  %r = call i64 @sys(i64 $SYS_sendto, i64 %socket, i64 %at, i64 $HEAD_SIZE, i64 $MSG_NOSIGNAL_DONTWAIT, i64 0, i64 0)
   br label %done
 done:
   ret void
