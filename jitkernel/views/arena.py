@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.session.tenants import STATES, Tenant, tenants
-from jitkernel.views.arena_parts import LETTERS, Part, letter, level, parts
-from jitkernel.views.arena_picture import draw
+from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, prose, table
 

@@ -17,8 +17,8 @@ from jitkernel.session.cell import CellState
 from jitkernel.views.asm import Code, code_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.disassembly import decode
+from jitkernel.views.graph import links, nearest, within
 from jitkernel.views.names import bare, written
-from jitkernel.views.neighbourhood import links, nearest, within
 from jitkernel.views.target import find
 from jitkernel.views.view import WIDTH, View, prose, table
 
@@ -69,8 +69,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
             users.setdefault(used, set()).add(name)
     if here:
         calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
-        most = len(users) if depth is None else depth
-        reached = within(here, calls, most) | within(here, users, most)
+        reached = within(here, calls, depth) | within(here, users, depth)
         shown = [n for n in users if n in reached]
     else:
         shown = list(users)

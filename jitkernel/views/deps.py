@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.views.diagram import Arrow, Node, diagram
+from jitkernel.views.graph import within
 from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, prose, table
@@ -39,17 +40,6 @@ class _Links:
         return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _reach(start: int, steps: dict[int, set[int]]) -> set[int]:
-    """What can be reached from a cell, without itself unless in a circle."""
-    seen: set[int] = set()
-    todo = [start]
-    while todo:
-        found = steps[todo.pop()] - seen
-        seen |= found
-        todo.extend(found)
-    return seen
-
-
 def deps(session: Session, target: int | str | None = None) -> View:
     """The dependencies of a cell, or of the cell that defines a name; of all cells without one."""
     links = _Links(session)
@@ -59,8 +49,8 @@ def deps(session: Session, target: int | str | None = None) -> View:
         title = "Dependencies between cells"
     else:
         here = find(session, target)[0].number
-        breaks = _reach(here, links.users) - {here}
-        numbers = sorted({here} | breaks | _reach(here, links.used))
+        breaks = within([here], links.users) - {here}
+        numbers = sorted(breaks | within([here], links.used))
         title = f"Dependencies of cell {here}"
         shown = ", ".join(map(str, sorted(breaks)))
         note = f"Evicting cell {here} would break " + (

@@ -13,7 +13,7 @@ from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import UsageError
 from jitkernel.linker.image import sites
 from jitkernel.views.asm import asm, code_of
-from jitkernel.views.changes import clip, details, difference_html, fold
+from jitkernel.views.diff import clip, details, difference_html, fold
 from jitkernel.views.ir import entity, module_text
 from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.views.mir import functions_of, marked, spill_note

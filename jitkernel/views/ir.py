@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.views.changes import difference_html, fold
-from jitkernel.views.diff import counts
+from jitkernel.views.diff import counts, difference_html, fold
 from jitkernel.views.names import bare, written
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.target import find

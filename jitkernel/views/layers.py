@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jitkernel.views.spread import mean, spread
+from jitkernel.views.graph import back_edges
 
 __all__ = ["Drawing", "Route", "lay_out"]
 
@@ -87,31 +87,13 @@ class _Layout:
 
     def _back_edges(self) -> set[int]:
         """Numbers of edges that lead to a node on the path from the top to them."""
-        out: dict[str, list[tuple[int, str]]] = {name: [] for name in self.boxes}
-        for number, (a, b, _) in enumerate(self.edges):
+        out: dict[str, list[str]] = {name: [] for name in self.boxes}
+        for a, b, _ in self.edges:
             if a != b:
-                out[a].append((number, b))
-        back: set[int] = set()
-        state: dict[str, int] = {}
+                out[a].append(b)
         entered = {b for a, b, _ in self.edges if a != b}
-        for root in sorted(self.boxes, key=lambda n: n in entered):
-            if root in state:
-                continue
-            state[root] = 1
-            stack = [(root, iter(out[root]))]
-            while stack:
-                name, rest = stack[-1]
-                for number, to in rest:
-                    if to not in state:
-                        state[to] = 1
-                        stack.append((to, iter(out[to])))
-                        break
-                    if state[to] == 1:
-                        back.add(number)
-                else:
-                    state[name] = 2
-                    stack.pop()
-        return back
+        found = back_edges(sorted(self.boxes, key=lambda name: name in entered), out)
+        return {number for number, (a, b, _) in enumerate(self.edges) if (a, b) in found}
 
     def _layers(self) -> dict[str, int]:
         """The longest way from the top to each node."""
@@ -194,7 +176,7 @@ class _Layout:
                 layer = self.layers[number]
                 scale = len(other) / max(len(layer), 1)
                 key = {
-                    item: mean([place[n] for n in near.get(item, ()) if n in place], i * scale)
+                    item: _mean([place[n] for n in near.get(item, ()) if n in place], i * scale)
                     for i, item in enumerate(layer)
                 }
                 layer.sort(key=key.__getitem__)
@@ -234,9 +216,9 @@ class _Layout:
                     first = (self.above if down else self.below).get(item, [])
                     near = first or (self.below if down else self.above).get(item, [])
                     straight = isinstance(item, tuple) and any(isinstance(n, tuple) for n in near)
-                    wanted.append(mean([self.x[n] for n in near], self.x[item]))
+                    wanted.append(_mean([self.x[n] for n in near], self.x[item]))
                     weights.append(4.0 if straight else 1.0 if near else 0.1)
-                places = spread(wanted, weights, self._offsets(layer))
+                places = _spread(wanted, weights, self._offsets(layer))
                 for item, x in zip(layer, places, strict=True):
                     self.x[item] = x
 
@@ -389,3 +371,30 @@ class _Layout:
 def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
     middle = (y0 + y1) / 2
     return f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f} "
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    """The mean of `values`, of none of them `otherwise`."""
+    return sum(values) / len(values) if values else otherwise
+
+
+def _spread(
+    wanted: Sequence[float], weights: Sequence[float], offsets: Sequence[float]
+) -> list[float]:
+    """Places in this order, no closer than `offsets` says, of the least squared distance to
+    `wanted`.
+
+    Pool adjacent violators: boxes that would overlap move as one block.
+    """
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, members
+    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
+        middle, total, count = want - offset, weight, 1
+        while blocks and blocks[-1][0] > middle:
+            other, heavy, members = blocks.pop()
+            middle = (middle * total + other * heavy) / (total + heavy)
+            total, count = total + heavy, count + members
+        blocks.append((middle, total, count))
+    places: list[float] = []
+    for middle, _, count in blocks:
+        places += [middle] * count
+    return [place + offset for place, offset in zip(places, offsets, strict=True)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitkernel.session.memory_log import Sample
-from jitkernel.views.sparkline import sparkline
 from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
-from jitkernel.views.view import View, size_text, table
+from jitkernel.views.view import View, size_text, sparkline, table
 
 __all__ = ["plot"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import UsageError
-from jitkernel.views.changes import details, fold
+from jitkernel.views.diff import details, fold
 from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.views.names import written
 from jitkernel.views.passes import look, object_note

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.views.changes import clip, details, difference_html, fold
-from jitkernel.views.diff import counts
+from jitkernel.views.diff import clip, counts, details, difference_html, fold
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.passes import changed_steps
 from jitkernel.views.view import View, join, listing, prose, table, time_text

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.views.names import written
-from jitkernel.views.sparkline import sparkline
-from jitkernel.views.view import View, paragraph, table, time_text
+from jitkernel.views.view import View, paragraph, sparkline, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session

@@ -18,7 +18,7 @@ from stripped import assert_complete, words
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.views import callgraph, cfg
-from jitkernel.views.neighbourhood import folded
+from jitkernel.views.graph import folded
 from jitkernel.views.svg import PAPER
 
 SIEVE = """\

@@ -11,8 +11,8 @@ from jitkernel import Session
 from jitkernel.session.memory_log import Sample
 from jitkernel.views import memory
 from jitkernel.views.memory_plot import FILLS, HEIGHT, WIDTH, plot
-from jitkernel.views.sparkline import sparkline
 from jitkernel.views.svg import PAPER
+from jitkernel.views.view import sparkline
 
 
 @pytest.fixture(scope="module")

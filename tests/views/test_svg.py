@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel.views import arena_picture, diagram, memory_plot
-from jitkernel.views.changes import difference_html
+from jitkernel.views import arena_map, diagram, memory_plot
 from jitkernel.views.diagram import Arrow, Node
+from jitkernel.views.diff import difference_html
 from jitkernel.views.mir import _MARK
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
@@ -56,7 +56,7 @@ def test_a_card_is_between_white_and_black() -> None:
     "fill",
     [
         SHEET,
-        *(f.colour for f in arena_picture.FILLS.values()),
+        *(f.colour for f in arena_map.FILLS.values()),
         *(colour for colour, _ in diagram._FILLS.values()),
     ],
 )

@@ -1,15 +1,14 @@
-"""Which part of a graph is drawn where all of it would be too much: `within`, `nearest`, `folded`.
+"""Graphs of blocks and functions: what is near a node, straight chains, edges that close a loop.
 
-Links count in both directions: what leads to a node belongs to its neighbourhood as much as what it
-leads to.
+Start from `within`, `nearest`, `folded` and `back_edges`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-__all__ = ["folded", "links", "nearest", "within"]
+__all__ = ["back_edges", "folded", "links", "nearest", "within"]
 
 T = TypeVar("T", bound=Hashable)
 
@@ -24,14 +23,13 @@ def links(edges: Iterable[tuple[T, T]]) -> dict[T, list[T]]:
     return {node: list(near) for node, near in found.items()}
 
 
-def within(start: Iterable[T], near: Mapping[T, Iterable[T]], depth: int) -> set[T]:
-    """The nodes at most `depth` links away from one of `start`."""
+def within(start: Iterable[T], near: Mapping[T, Iterable[T]], depth: int | None = None) -> set[T]:
+    """The nodes at most `depth` links away from one of `start`; None for any distance."""
     seen = edge = set(start)
-    for _ in range(depth):
+    while edge and depth != 0:
         edge = {other for node in edge for other in near.get(node, ())} - seen
-        if not edge:
-            break
         seen = seen | edge
+        depth = depth - 1 if depth is not None else None
     return seen
 
 
@@ -76,3 +74,30 @@ def folded(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     # A circle that nothing enters has no beginning; its nodes stand alone.
     told = {node for chain in chains for node in chain}
     return chains + [[node] for node in range(count) if node not in told]
+
+
+def back_edges(roots: Iterable[T], out: Mapping[T, Sequence[T]]) -> set[tuple[T, T]]:
+    """Edges to a node on the way from a root to them, themselves included: those that close a loop.
+
+    Found by a search in depth, which takes the successors `out` of each node in their order.
+    """
+    back: set[tuple[T, T]] = set()
+    open_: dict[T, bool] = {}  # by node that was reached: whether it is on the way
+    for root in roots:
+        if root in open_:
+            continue
+        open_[root] = True
+        stack = [(root, iter(out.get(root, ())))]
+        while stack:
+            here, rest = stack[-1]
+            for to in rest:
+                if to not in open_:
+                    open_[to] = True
+                    stack.append((to, iter(out.get(to, ()))))
+                    break
+                if open_[to]:
+                    back.add((here, to))
+            else:
+                open_[here] = False
+                stack.pop()
+    return back

@@ -1,19 +1,26 @@
-"""The arena's map as a picture: a row a zone, holes visible, with a legend.  Start from `draw`.
+"""The arena's map: zones cut into equal parts, in letters and as a picture with a legend.
 
-It repeats what the tables beneath it say.  A zone with few extents shows each of them; one with
-many shows equal parts, each filled from the bottom by what is in it.
+A zone with few extents shows each of them; one with many shows equal parts, each filled from the
+bottom by what is in it.  Start from `parts` and `draw`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from jitkernel.session.tenants import STATES, Tenant
-from jitkernel.views.arena_parts import LETTERS, Part
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import size_text
 
-__all__ = ["draw"]
+__all__ = ["FILLS", "LETTERS", "PARTS", "Part", "draw", "letter", "level", "parts"]
+
+PARTS = 64  # at most, a zone
+#: By state, for maps made of letters: a capital where all of a part is used.
+LETTERS = {
+    "live": "L", "superseded": "S", "hibernated": "H", "entry": "E", "thunk": "T", "undo": "U",
+    "retained": "R", "free": ".",
+}  # fmt: skip
 
 WIDTH, LEFT, RIGHT = 740, 64, 14
 STRIP, ROW, TOP, LINE = 34, 74, 10, 18
@@ -28,6 +35,59 @@ FILLS = {
     "retained": Fill("retained", "#e8884a", "M-2,6 L2,10 M0,0 L8,8 M6,-2 L10,2"),
     "free": Fill("free", SHEET, "M3,4 h2"),
 }
+
+
+class Part(NamedTuple):
+    """Bytes `[start, start + size)`: how many are of each state, and the cells that have some."""
+
+    start: int
+    size: int
+    states: dict[str, int]
+    cells: tuple[int, ...]
+
+
+def parts(tenants: Sequence[Tenant], granule: int) -> list[Part]:
+    """At most `PARTS` parts of equal size, a multiple of the granule; the last may be shorter.
+
+    The states of a part add up to its size.
+    """
+    if not tenants:
+        return []
+    low, high = tenants[0].start, tenants[-1].stop
+    size = -(-(high - low) // PARTS)
+    size += -size % granule
+    count = -(-(high - low) // size)
+    states: list[dict[str, int]] = [{} for _ in range(count)]
+    cells: list[set[int]] = [set() for _ in range(count)]
+    for tenant in tenants:
+        at = tenant.start
+        while at < tenant.stop:
+            index = (at - low) // size
+            stop = min(tenant.stop, low + (index + 1) * size)
+            held = states[index]
+            held[tenant.state] = held.get(tenant.state, 0) + stop - at
+            if tenant.cell:
+                cells[index].add(tenant.cell)
+            at = stop
+    return [
+        Part(low + i * size, min(size, high - low - i * size), states[i], tuple(sorted(cells[i])))
+        for i in range(count)
+    ]
+
+
+def letter(part: Part) -> str:
+    """The state most of a part is in; a small letter where some of it is free."""
+    used = {state: size for state, size in part.states.items() if state != "free"}
+    if not used:
+        return LETTERS["free"]
+    most = LETTERS[max(used, key=lambda state: used[state])]
+    return most.lower() if "free" in part.states else most
+
+
+def level(part: Part) -> str:
+    """A block as tall as what is used of a part."""
+    free = part.states.get("free", 0)
+    return " ▁▂▃▄▅▆▇█"[-(-8 * (part.size - free) // part.size)]
 
 
 def draw(
