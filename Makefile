@@ -6,6 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST_ARGS ?=
+LAB_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help tour test lab bench soak lint format clean
@@ -27,7 +28,7 @@ test: $(VENV)/.test
 	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) -m 'not slow' $(PYTEST_ARGS)
 
 lab: $(VENV)/.lab
-	@$(PY) -m jupyterlab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
+	@$(PY) -m jupyterlab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
 bench: $(VENV)/.bench
 	@$(PY) -m benchmarks
