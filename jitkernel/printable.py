@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "quote_name", "written"]
+__all__ = ["printable", "quote_name", "shortened", "written"]
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 #: Controls but tab and line feed, marks of direction and others that show nothing, lone halves of
@@ -56,3 +56,8 @@ def quote_name(name: str) -> str:
 def written(name: str) -> str:
     """A symbol as IR text writes it: `@sq`, `@"a b"`."""
     return "@" + quote_name(name)
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """A type's text, its middle left out where it is long."""
+    return text if len(text) <= limit else f"{text[: limit - 20]} ... {text[-14:]}"

@@ -20,7 +20,7 @@ from benchmarks.processes import pids
 from benchmarks.programs import tiny
 from jitkernel import Session
 from jitkernel.errors import JitError
-from jitkernel.session.options import CellOptions
+from jitkernel.session.settings import CellOptions
 
 __all__ = ["KINDS", "growth"]
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks.harness import Figure, Scale, compare
 from jitkernel import Session
-from jitkernel.session.options import CellOptions
+from jitkernel.session.settings import CellOptions
 
 __all__ = ["matmul", "source"]
 

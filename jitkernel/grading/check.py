@@ -24,9 +24,9 @@ from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.languages.llvm.types import IntType
 from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import Block
-from jitkernel.session.caller import Caller
 from jitkernel.session.operation import operation
-from jitkernel.session.signatures import Signature
+from jitkernel.session.program.signatures import Signature
+from jitkernel.session.run.calls import Caller
 from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, table
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError, present
-from jitkernel.session.options import stored_options
+from jitkernel.session.settings import stored_options
 from jitkernel.views.ir import entity, module_text
 from jitkernel.views.names import written
 

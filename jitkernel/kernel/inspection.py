@@ -20,7 +20,7 @@ from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
     from jitkernel.languages import Language
-    from jitkernel.session.symbol_table import Symbol
+    from jitkernel.session.handles import Symbol
 
 __all__ = ["inspect_at", "inspect_name"]
 

@@ -6,12 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jitkernel.session.cell import Cell, CellState
     from jitkernel.session.handles import FunctionHandle, VariableHandle
-    from jitkernel.session.options import CellOptions
-    from jitkernel.session.result import Result, Sink
+    from jitkernel.session.program.cell import Cell, CellState
+    from jitkernel.session.run.results import Result, Sink
     from jitkernel.session.session import Session
-    from jitkernel.session.settings import SessionSettings
+    from jitkernel.session.settings import CellOptions, SessionSettings
 
 __all__ = [
     "Cell",
@@ -26,14 +25,14 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Cell": "cell",
-    "CellOptions": "options",
-    "CellState": "cell",
+    "Cell": "program.cell",
+    "CellOptions": "settings",
+    "CellState": "program.cell",
     "FunctionHandle": "handles",
-    "Result": "result",
+    "Result": "run.results",
     "Session": "session",
     "SessionSettings": "settings",
-    "Sink": "result",
+    "Sink": "run.results",
     "VariableHandle": "handles",
 }
 

@@ -15,24 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.zygote import close_first, first_worker
 from jitkernel.errors import JitError, present
-from jitkernel.session.contexts import check_context
-from jitkernel.session.operation import Cleanups, Signals
-from jitkernel.session.settings import SessionSettings, settings_with
-from jitkernel.session.uncollected import without_collections
+from jitkernel.session.operation import Cleanups, Signals, without_collections
+from jitkernel.session.settings import SessionSettings, check_context, settings_with
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler import LineTable, Request
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
-    from jitkernel.session.options import CellOptions
-    from jitkernel.session.places import Places
-    from jitkernel.session.program import Program
-    from jitkernel.session.residency import Residency
-    from jitkernel.session.result import Sink
+    from jitkernel.session.history.undo import UndoHistory
+    from jitkernel.session.program.program import Program
+    from jitkernel.session.report.places import Places
+    from jitkernel.session.residency.residency import Residency
+    from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
-    from jitkernel.session.store import Store
-    from jitkernel.session.undo import UndoHistory
+    from jitkernel.session.saved.store import Store
+    from jitkernel.session.settings import CellOptions
 
 __all__ = ["Core", "refused"]
 
@@ -66,16 +64,18 @@ class Core:
 
         `given` are the settings that were not left to the session's file.
         """
-        from jitkernel.session import residency, runner, snapshot, undo  # noqa: F401 - the first cell's
+        # The first cell's.
         from jitkernel.session.engine import Engine
-        from jitkernel.session.hidden_names import HiddenNames
-        from jitkernel.session.onlookers import Onlookers
-        from jitkernel.session.places import Graves
-        from jitkernel.session.remains import Remains
-        from jitkernel.session.result import Collector
-        from jitkernel.session.results import Results
+        from jitkernel.session.history import undo  # noqa: F401
+        from jitkernel.session.program.names import HiddenNames
+        from jitkernel.session.report.places import Graves
+        from jitkernel.session.report.watch import Onlookers
+        from jitkernel.session.residency import residency  # noqa: F401
+        from jitkernel.session.residency.garbage import Remains
+        from jitkernel.session.run import runner  # noqa: F401
+        from jitkernel.session.run.results import Collector, Results
         from jitkernel.session.saved.keeping import Keeper
-        from jitkernel.session.store import Store
+        from jitkernel.session.saved.store import Store
 
         self.lock = threading.RLock()
         self.operating = False  # an operation is in progress
@@ -116,11 +116,11 @@ class Core:
         """Wait for the engine, once; what a session's file has is there from now on."""
         if self._program is not None:
             return self._program
-        from jitkernel.session.places import Places
-        from jitkernel.session.program import Program
-        from jitkernel.session.residency import Residency
-        from jitkernel.session.snapshot import DataShadow
-        from jitkernel.session.undo import UndoHistory
+        from jitkernel.session.history.snapshot import DataShadow
+        from jitkernel.session.history.undo import UndoHistory
+        from jitkernel.session.program.program import Program
+        from jitkernel.session.report.places import Places
+        from jitkernel.session.residency.residency import Residency
 
         engine, settings = self.engine, self.settings
         program = self._program = Program(engine.linker, self.store, engine)
@@ -167,7 +167,7 @@ class Core:
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors; what goes wrong in them must not keep it in memory."""
-        from jitkernel.session.destructors import finish
+        from jitkernel.session.run.calls import finish
 
         finish(self, image)
 

@@ -26,17 +26,17 @@ from jitkernel.executor import (
 )
 from jitkernel.languages.llvm.types import function_type
 from jitkernel.linker import Image, Linker
+from jitkernel.printable import shortened
 from jitkernel.rollback import note, recording
-from jitkernel.session.settings import SessionSettings
-from jitkernel.session.signatures import Signature
-from jitkernel.session.status import shortened
-from jitkernel.session.thunks import (
+from jitkernel.session.program.signatures import Signature
+from jitkernel.session.run.thunks import (
     MAX_SCALARS,
     arguments_type,
     intrinsic_source,
     thunk_source,
     timer_source,
 )
+from jitkernel.session.settings import SessionSettings
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -10,23 +10,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.session.contexts import use_context
 from jitkernel.session.core import Core, refused
 from jitkernel.session.operation import operation
+from jitkernel.session.settings import use_context
 
 if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm import TypedValue
-    from jitkernel.session.cell import Cell
-    from jitkernel.session.garbage import Garbage
-    from jitkernel.session.handles import CompiledCell, FunctionHandle, VariableHandle
-    from jitkernel.session.memory_log import Sample
-    from jitkernel.session.options import CellOptions
-    from jitkernel.session.result import Result, Sink
-    from jitkernel.session.stopped import Stopped
-    from jitkernel.session.symbol_table import SymbolTable
-    from jitkernel.session.watch import Watched
+    from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
+    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.report.memory import Sample
+    from jitkernel.session.report.watch import Watched
+    from jitkernel.session.residency.garbage import Garbage
+    from jitkernel.session.run.results import Result, Sink
+    from jitkernel.session.settings import CellOptions
 
 __all__ = ["Session"]
 
@@ -66,7 +65,7 @@ class Session(Core):
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
-        from jitkernel.session.runner import Runner
+        from jitkernel.session.run.runner import Runner
 
         self.remains.collect()
         return Runner(self, sink, options, cell_id, number).run(source, language)
@@ -78,15 +77,15 @@ class Session(Core):
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
         """
-        from jitkernel.session.options import CellOptions
-        from jitkernel.session.without_running import run_many
+        from jitkernel.session.run.definer import run_many
+        from jitkernel.session.settings import CellOptions
 
         return run_many(self, sources, options or CellOptions())
 
     @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
-        from jitkernel.session.caller import Caller
+        from jitkernel.session.run.calls import Caller
 
         return Caller(self).call(name.removeprefix("@"), arguments).python
 
@@ -96,7 +95,7 @@ class Session(Core):
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        from jitkernel.session.caller import Caller
+        from jitkernel.session.run.calls import Caller
 
         return Caller(self, sink).time(expression, number, repeat)
 
@@ -105,32 +104,30 @@ class Session(Core):
         self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
     ) -> list[list[float]]:
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
-        that defines its function another way: see `timing.time_beside`."""
-        from jitkernel.session.caller import Caller
+        that defines its function another way: see `calls.time_beside`."""
+        from jitkernel.session.run.calls import Caller
 
         return Caller(self).time_beside(sides, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
-        from jitkernel.session.caller import Caller
+        from jitkernel.session.run.calls import Caller
 
         return Caller(self, sink).value(expression)
 
     @operation()
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        from jitkernel.session.definer import Definer
         from jitkernel.session.handles import CompiledCell
-        from jitkernel.session.without_running import compile_only
+        from jitkernel.session.run.definer import Definer, compile_only
 
         return CompiledCell(source, *compile_only(Definer(self, options=options), source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        from jitkernel.session.definer import Definer
-        from jitkernel.session.without_running import place_only
+        from jitkernel.session.run.definer import Definer, place_only
 
         definer = Definer(self, options=compiled.options, cell_id=cell_id)
         return place_only(definer, compiled.source, compiled.request, compiled.compiled)
@@ -145,7 +142,7 @@ class Session(Core):
     @property
     def symbols(self) -> SymbolTable:
         """Every name the session knows: its own, and those of libraries that cells use."""
-        from jitkernel.session.symbol_table import SymbolTable
+        from jitkernel.session.handles import SymbolTable
 
         return SymbolTable(self.program.linker)
 
@@ -174,8 +171,8 @@ class Session(Core):
         return record.source
 
     def memory(self) -> dict[str, Any]:
-        """The whole account: see `account.memory`."""
-        from jitkernel.session.account import memory
+        """The whole account: see `report.memory`."""
+        from jitkernel.session.report.memory import memory
 
         with self.lock:
             return memory(self)
@@ -247,7 +244,7 @@ class Session(Core):
 
     def find(self, which: int | str | Cell) -> list[Cell]:
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
-        from jitkernel.session.finding import find
+        from jitkernel.session.program.eviction import find
 
         return find(self.program, which, self.number)
 
@@ -260,7 +257,7 @@ class Session(Core):
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
-        from jitkernel.session.taking_out import take_out
+        from jitkernel.session.changing import take_out
 
         return take_out(self, which, cascade, force)
 
@@ -286,7 +283,7 @@ class Session(Core):
 
         Cells by number, range or symbol; those whose code had left come back.  Raises UsageError.
         """
-        from jitkernel.session.finding import find_all
+        from jitkernel.session.program.eviction import find_all
 
         cells = find_all(self.program, which, self.number)
         for cell in cells:
@@ -299,7 +296,7 @@ class Session(Core):
     @operation(atomic=True)
     def wake(self, *which: int | str | Cell) -> list[Cell]:
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
-        from jitkernel.session.finding import find_all
+        from jitkernel.session.program.eviction import find_all
 
         cells = find_all(self.program, which, self.number)
         for cell in cells:
@@ -312,8 +309,8 @@ class Session(Core):
 
         Raises UsageError, and LinkError where the code of one has to stay.
         """
-        from jitkernel.session.cell import CellState
-        from jitkernel.session.finding import find_all
+        from jitkernel.session.program.cell import CellState
+        from jitkernel.session.program.eviction import find_all
 
         cells = find_all(self.program, which, self.number)
         for cell in cells:
@@ -340,7 +337,7 @@ class Session(Core):
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
-        from jitkernel.session.taking_back import undo, undo_one
+        from jitkernel.session.changing import undo, undo_one
 
         if cell is not None or name:
             return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
@@ -352,7 +349,7 @@ class Session(Core):
 
         `partial` as for `undo`.
         """
-        from jitkernel.session.taking_back import redo
+        from jitkernel.session.changing import redo
 
         return redo(self, count, partial)
 
@@ -364,7 +361,7 @@ class Session(Core):
         What is collected can be undone as an eviction can; `undo` forgets everything that could
         be, and frees what was kept for that.  `dry_run` only tells.
         """
-        from jitkernel.session.garbage import collect
+        from jitkernel.session.residency.garbage import collect
 
         return collect(self, dry_run, undo)
 
@@ -399,7 +396,7 @@ class Session(Core):
         wrote it.  Nothing of it runs before that, unless you `trust` it: then the libraries that
         it names are loaded, which runs their code, and `rebuild` runs the cells' constructors.
         """
-        from jitkernel.session.saved.opening import open_copy, open_rebuilt
+        from jitkernel.session.saved.keeping import open_copy, open_rebuilt
 
         opened = open_rebuilt if rebuild else open_copy
         return opened(cls, path, worker, {**overrides, "trust": trust})
@@ -407,7 +404,7 @@ class Session(Core):
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        from jitkernel.session.taking_out import take_out_all
+        from jitkernel.session.changing import take_out_all
 
         take_out_all(self)
 
@@ -430,8 +427,7 @@ class Session(Core):
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
-        from jitkernel.session.definer import Definer
-        from jitkernel.session.without_running import place_file
+        from jitkernel.session.run.definer import Definer, place_file
 
         return place_file(Definer(self), path)
 

@@ -1,14 +1,36 @@
-"""What a session is started with.  Start from `SessionSettings`."""
+"""What a session is started with, and how each of its cells is compiled.
+
+Start from `SessionSettings`; of one cell from `CellOptions` and `options_for`, which makes of them
+what the compiler is told.  `use_context` changes in which LLVM contexts cells are compiled.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler import Options
 from jitkernel.errors import UsageError
 
-__all__ = ["SessionSettings", "settings_with"]
+if TYPE_CHECKING:
+    from jitkernel.arena import Arena
+    from jitkernel.session.core import Core
+    from jitkernel.session.saved.store import Record
+
+__all__ = [
+    "CONTEXTS",
+    "CellOptions",
+    "SessionSettings",
+    "check_context",
+    "options_for",
+    "row",
+    "settings_with",
+    "stored_options",
+    "use_context",
+]
 
 
 @dataclass(slots=True)
@@ -70,3 +92,85 @@ def settings_with(
                 f"Session has no setting {name!r}; there are {', '.join(sorted(known))}"
             )
     return replace(settings or SessionSettings(), **overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """What `%%llvm` and its like say about one cell.
+
+    `opt_level` and `cpu` None or empty: the session's.  `closed` lets LLVM inline the cell's own
+    functions into each other, so that redefining one does not reach the others.  `retype` allows a
+    type to change under its users; `keep_data` keeps the values of globals that are redefined.
+    `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
+    also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
+    """
+
+    opt_level: int | None = None
+    cpu: str = ""
+    closed: bool = False
+    ignore_optnone: bool = False
+    retype: bool = False
+    keep_data: bool = False
+    passes: str = ""
+    fresh: bool = False
+    keep_cpu: bool = False
+
+    @property
+    def words(self) -> str:
+        """What differs from the session's settings: `-O0, closed`."""
+        level = "" if self.opt_level is None else f"-O{self.opt_level}"
+        return ", ".join(filter(None, (level, self.passes, self.cpu, "closed" * self.closed)))
+
+
+def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> Options:
+    """The compiler's options for a cell of a session."""
+    level = settings.opt_level if cell.opt_level is None else cell.opt_level
+    low = arena.base + arena.capacity <= 1 << 31
+    cpu, reloc = cell.cpu or settings.cpu, "static" if low else "pic"
+    # A level that a cell asks for is that level's own pipeline.
+    passes = cell.passes or (settings.passes if cell.opt_level is None else "")
+    return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone, passes, cell.keep_cpu)
+
+
+@lru_cache(maxsize=64)
+def _options(
+    level: int,
+    cpu: str,
+    reloc: str,
+    closed: bool,
+    ignore_optnone: bool,
+    passes: str,
+    keep_cpu: bool,
+) -> Options:
+    return Options(
+        opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone,
+        passes=passes, keep_cpu=keep_cpu,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def row(options: Options) -> str:
+    """The options as the store keeps them."""
+    return json.dumps(options.row())
+
+
+def stored_options(record: Record) -> Options:
+    """The options a stored cell was compiled with."""
+    return Options.of(json.loads(record.options))
+
+
+CONTEXTS = ("throwaway", "shared", "kept")
+
+
+def check_context(policy: str) -> None:
+    """Raise UsageError where there is no such policy."""
+    if policy not in CONTEXTS:
+        raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
+
+
+def use_context(session: Core, policy: str) -> None:
+    """Compile so from now on; what the other policies kept is freed."""
+    check_context(policy)
+    if policy != session.settings.context:
+        session.settings.context = policy
+        session.engine.pool.release_contexts(lambda cell: False, shared=True)

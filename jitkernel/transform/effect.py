@@ -12,8 +12,8 @@ from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.errors import CompileError, present
 from jitkernel.session import CellOptions, Session
-from jitkernel.session.inspecting import inspect, stored_request
 from jitkernel.session.operation import operation
+from jitkernel.session.report.source_lines import inspect, stored_request
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
 from jitkernel.views.machine_ir import stages

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.session.tenants import STATES, Tenant, tenants
+from jitkernel.session.report.memory import STATES, Tenant, tenants
 from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, prose, table

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jitkernel.session.tenants import STATES, Tenant
+from jitkernel.session.report.memory import STATES, Tenant
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import size_text
 

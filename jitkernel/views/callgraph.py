@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.session.cell import CellState
+from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.disassembly import decode

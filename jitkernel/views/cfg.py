@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.session.source_lines import request_of
+from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
 from jitkernel.views.names import bare, written

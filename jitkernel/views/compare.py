@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.session.source_lines import request_of
+from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.asm import source_lines
 from jitkernel.views.names import bare, written
 from jitkernel.views.sides import Row, Side, compiled, elsewhere, placed

@@ -152,7 +152,7 @@ def foreign(
     """
     from dataclasses import replace
 
-    from jitkernel.session.source_lines import request_of
+    from jitkernel.session.report.source_lines import request_of
 
     cell, _ = find(session, target)
     request = request_of(session, cell.number)
@@ -180,7 +180,7 @@ def unplaced(
     from jitkernel.compiler import Options, Request
     from jitkernel.languages.llvm import parse_cell
     from jitkernel.languages.llvm.assemble import assemble
-    from jitkernel.session.declare import declaration
+    from jitkernel.session.program.signatures import declaration
 
     plan = parse_cell(source)
     if not plan.entities or plan.actions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitkernel.session.memory_log import Sample
+from jitkernel.session.report.memory import Sample
 from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
 from jitkernel.views.view import View, size_text, sparkline, table
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.inspection import Inspection, Step
 from jitkernel.errors import UsageError
-from jitkernel.session.inspecting import inspect
+from jitkernel.session.report.source_lines import inspect
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
 from jitkernel.views.names import bare, written
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.session.cell import CellState, cells_words
+from jitkernel.session.program.cell import CellState, cells_words
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.cell import Cell
+    from jitkernel.session.program.cell import Cell
 
 __all__ = ["last_use", "residency", "threads"]
 

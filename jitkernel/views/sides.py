@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, UsageError
-from jitkernel.session.source_lines import lines_of
+from jitkernel.session.report.source_lines import lines_of
 from jitkernel.views.asm import code_of, describer
 from jitkernel.views.disassembly import decode
 from jitkernel.views.foreign import code_for, cpu_of, triple_of

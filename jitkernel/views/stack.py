@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.procfs import Region, regions
-from jitkernel.session.source_lines import line_finder
-from jitkernel.session.stopped import in_file
+from jitkernel.session.report.faults import in_file
+from jitkernel.session.report.source_lines import line_finder
 from jitkernel.views.asm import describer
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, paragraph, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.stopped import NamedFrame, Stopped
+    from jitkernel.session.report.faults import NamedFrame, Stopped
 
 __all__ = ["stack"]
 

@@ -12,8 +12,8 @@ from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.cell import Cell
-    from jitkernel.session.symbol_table import Symbol
+    from jitkernel.session.handles import Symbol
+    from jitkernel.session.program.cell import Cell
 
 __all__ = ["cells", "symbol_names", "symbols"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.session.effects import lasting
+from jitkernel.session.history.snapshot import lasting
 from jitkernel.views.names import written
 from jitkernel.views.view import View, paragraph, size_text, table
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.garbage import Garbage
+    from jitkernel.session.residency.garbage import Garbage
 
 __all__ = ["garbage", "undo"]
 

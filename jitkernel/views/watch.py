@@ -10,7 +10,7 @@ from jitkernel.views.view import View, paragraph, sparkline, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.watch import Watched
+    from jitkernel.session.report.watch import Watched
 
 __all__ = ["watch", "watched_view"]
 

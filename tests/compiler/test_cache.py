@@ -22,7 +22,7 @@ from jitkernel.compiler.identity import fingerprint
 from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.session.options import CellOptions
+from jitkernel.session.settings import CellOptions
 
 WHO = Identity("22.1.0", "0.50.0", "x86_64-unknown-linux-gnu", "znver5", "+avx,+avx2")
 MADE = Compiled(b"\x7fELF" + bytes(range(256)), Summary(), {"parse": 5, "emit": 9})

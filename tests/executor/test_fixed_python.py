@@ -47,7 +47,9 @@ def test_its_heap_gives_way_to_the_arena(fixed: None) -> None:
 
 def test_programs_that_cells_start_have_random_addresses(fixed: None) -> None:
     with Session(base=0x1000_0000, spare=False) as s:
+        s.run("declare i64 @labs(i64)")
         for _ in range(4):
+            assert s.call("labs", -3) == 3  # what it starts as, it does not stay
             kind = Path(f"/proc/{s.engine.executor.pid}/personality").read_text()
             assert int(kind, 16) & 0x40000 == 0
             s.respawn()

@@ -19,7 +19,7 @@ from test_saved import killed
 from jitkernel import Session
 from jitkernel.errors import Fault, LinkError, TypeMismatch, UndefinedSymbol
 from jitkernel.linker.hibernation import gain
-from jitkernel.session.cell import CellState
+from jitkernel.session.program.cell import CellState
 
 
 class AwayWalk(Walk):

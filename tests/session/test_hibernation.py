@@ -21,7 +21,7 @@ from jitkernel.errors import (
     UsageError,
 )
 from jitkernel.session import CellOptions
-from jitkernel.session.cell import CellState
+from jitkernel.session.program.cell import CellState
 
 PADDED = """define i32 @p{0}(i32 %x) {{
   call void asm sideeffect ".fill {1}, 1, 0x90", ""()

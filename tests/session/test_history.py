@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jitkernel import Session
-from jitkernel.session.account import pages
+from jitkernel.session.report.memory import pages
 
 STEPS = 200_000
 CHECKED = 1_000  # every so many steps everything is compared and the books are proved

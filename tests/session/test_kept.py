@@ -9,8 +9,8 @@ import pytest
 
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.languages.llvm.types import parse_type
-from jitkernel.session.results import LARGE, LIMIT
-from jitkernel.session.runner import Runner
+from jitkernel.session.run.results import LARGE, LIMIT
+from jitkernel.session.run.runner import Runner
 
 SPAM = """@line = constant [1000 x i8] zeroinitializer
 declare i64 @write(i32, ptr, i64)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 #: What has a bound that a short test does not reach.
 BOUNDED = {
-    "jitkernel.session.memory_log.Sample",  # 240
+    "jitkernel.session.report.memory.Sample",  # 240
     "jitkernel.executor.procfs.Mapped",  # of the last few executors
     "jitkernel.languages.llvm.types.IntType",  # of the 100 results
     "weakref.ReferenceType",

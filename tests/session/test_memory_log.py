@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from jitkernel.session.memory_log import MemoryLog, own_bytes
+from jitkernel.session.report.memory import MemoryLog, own_bytes
 
 
 class Slab:

@@ -17,7 +17,7 @@ from programs import SLOW, SQ, caller, constant, interrupting
 
 from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
-from jitkernel.session.result import Collector
+from jitkernel.session.run.results import Collector
 
 
 def maps(pid) -> list[str]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.session.ranges import Ranges
+from jitkernel.session.report.places import Ranges
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel.session.reaching import Unreadable, pointed_to, program_words
+from jitkernel.executor.pointers import Unreadable, pointed_to, program_words
 
 THREAD = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
@@ -181,6 +181,6 @@ def test_memory_that_cannot_be_read_is_no_reason_to_free(s, monkeypatch: pytest.
     def refuse(pid: int, arena: object) -> list[bytes]:
         raise Unreadable("no")
 
-    monkeypatch.setattr("jitkernel.session.remains.program_words", refuse)
+    monkeypatch.setattr("jitkernel.session.residency.garbage.program_words", refuse)
     assert not s.gc().cells and live(s) == before
     assert Path(f"/proc/{s.engine.executor.pid}").exists()

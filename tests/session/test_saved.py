@@ -12,7 +12,7 @@ from scenarios import ROUNDS
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.session.cell import CellState
+from jitkernel.session.program.cell import CellState
 
 SIZE = 16 << 20
 

@@ -22,8 +22,8 @@ from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
+from jitkernel.session.saved.store import Store
 from jitkernel.session.saved.tables import PARTS, SCHEMA, Tables, Transaction
-from jitkernel.session.store import Store
 
 SIZE = 16 << 20
 CELLS = [

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from jitkernel import Session
-from jitkernel.session.saved import publishing
+from jitkernel import Session, publishing
 
 SAVES = """
 import sys
 from jitkernel import Session
-from jitkernel.session.saved import publishing
+from jitkernel import publishing
 if sys.argv[2] == "named":
     publishing._nameless = publishing._named
 s = Session(spare=False, capacity=16 << 20)

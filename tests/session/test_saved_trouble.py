@@ -20,8 +20,8 @@ from test_saved_files import SIZE, rows, saved  # noqa: F401
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.session.saved.salvage import salvaged
-from jitkernel.session.store import Store
+from jitkernel.session.saved.rebuilding import salvaged
+from jitkernel.session.saved.store import Store
 
 DAMAGED = 500
 

@@ -48,8 +48,8 @@ with Session(capacity=64 << 20) as s:
 print(*sys.modules)
 """
     )
-    assert "jitkernel.session.runner" in told
-    late = ("languages.llvm.hints", "languages.llvm.nearest_form", "session.stopped", "views")
+    assert "jitkernel.session.run.runner" in told
+    late = ("languages.llvm.hints", "languages.llvm.nearest_form", "session.report.faults", "views")
     assert not [name for name in late if f"jitkernel.{name}" in told]
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.session.tenants import STATES, tenants
+from jitkernel.session.report.memory import STATES, tenants
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 USES = (

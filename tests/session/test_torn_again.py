@@ -16,9 +16,9 @@ from jitkernel.arena import Arena
 from jitkernel.errors import Fault, JitError
 from jitkernel.linker import Linker
 from jitkernel.linker.binding import Bindings
-from jitkernel.session.result import Collector
+from jitkernel.session.history.undo import UndoHistory
+from jitkernel.session.run.results import Collector
 from jitkernel.session.saved.tables import Tables
-from jitkernel.session.undo import UndoHistory
 
 T = "define i32 @t(i32 %x) {\n  %r = add i32 %x, 1\n  ret i32 %r\n}"
 #: Its constructor and its destructor write a variable of another cell.

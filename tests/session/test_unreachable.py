@@ -6,7 +6,7 @@ import pytest
 
 from jitkernel import Session, views
 from jitkernel.errors import Fault
-from jitkernel.session.options import CellOptions
+from jitkernel.session.settings import CellOptions
 
 U = "define void @u() {\n  unreachable\n}\n"
 BEHIND = "define i32 @a() {\n  ret i32 7\n}\n" + U

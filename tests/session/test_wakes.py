@@ -24,7 +24,7 @@ from jitkernel.errors import (
     UsageError,
     WorkerDied,
 )
-from jitkernel.session.cell import CellState
+from jitkernel.session.program.cell import CellState
 
 SQUARES = "define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}"
 

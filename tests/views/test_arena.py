@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.session.tenants import Tenant
+from jitkernel.session.report.memory import Tenant
 from jitkernel.views import arena
 from jitkernel.views.arena_map import FILLS, PARTS, letter, level, parts
 from jitkernel.views.svg import PAPER

@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import Fault
-from jitkernel.session.options import CellOptions
+from jitkernel.session.settings import CellOptions
 from jitkernel.views import asm, compare, explain, passes, stack
 
 WALK = (Path(__file__).parent.parent / "data" / "walk_g_O0.ll").read_text()

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from jitkernel import Session
-from jitkernel.session.memory_log import Sample
+from jitkernel.session.report.memory import Sample
 from jitkernel.views import memory
 from jitkernel.views.memory_plot import FILLS, HEIGHT, WIDTH, plot
 from jitkernel.views.svg import PAPER

@@ -12,7 +12,7 @@ from stripped import assert_complete
 from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.session import CellOptions
-from jitkernel.session.inspecting import inspect
+from jitkernel.session.report.source_lines import inspect
 from jitkernel.views import explain, ir, mir, passes
 from jitkernel.views.diff import counts, diff
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit

@@ -72,7 +72,7 @@ def budget(context: MagicContext, arguments: Any) -> None:
 
 
 def keep(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.session.cell import cells_words
+    from jitkernel.session.program.cell import cells_words
 
     if not arguments.target:
         kept = [c.number for c in context.session.cells if c.kept]
@@ -85,7 +85,7 @@ def keep(context: MagicContext, arguments: Any) -> None:
 
 
 def hibernate(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.session.cell import cells_words
+    from jitkernel.session.program.cell import cells_words
 
     if not arguments.target:
         raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate @sq")

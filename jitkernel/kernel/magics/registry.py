@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jitkernel.kernel.history import History
     from jitkernel.session import CellOptions, Result, Session
-    from jitkernel.session.result import Sink
+    from jitkernel.session.run.results import Sink
     from jitkernel.views.view import View
 
 __all__ = ["HABITS", "LEVELS", "Argument", "Magic", "MagicContext", "Registry"]

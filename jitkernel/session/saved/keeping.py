@@ -1,14 +1,24 @@
 """A session and its file: what is in it when the session begins, and what is written after each
-cell.  Start from `Keeper`."""
+cell.  Start from `Keeper`; `open_copy` makes a new session from a file that is only read.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import mmap
+import os
+import shutil
 import sqlite3
+import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler.process import WorkerProcess
+from jitkernel.errors import JitError, UsageError
 from jitkernel.linker.journal import Journal
-from jitkernel.session.saved.rebuilding import recompile
+from jitkernel.session.operation import without_collections
+from jitkernel.session.saved.rebuilding import rebuild, recompile
 from jitkernel.session.saved.restoring import (
     Rows,
     header,
@@ -16,14 +26,15 @@ from jitkernel.session.saved.restoring import (
     same_machine,
 )
 from jitkernel.session.saved.rows import SymbolNumbers
-from jitkernel.session.saved.tables import PARTS
+from jitkernel.session.saved.store import Store
+from jitkernel.session.saved.tables import PARTS, UNREADABLE, connect, refuse_odd, upgrade
 from jitkernel.session.saved.writing import SETTINGS, Writer
-from jitkernel.session.uncollected import without_collections
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.session import Session
 
-__all__ = ["Keeper"]
+__all__ = ["Keeper", "open_copy", "open_rebuilt"]
 
 
 class Keeper:
@@ -132,3 +143,72 @@ class Keeper:
         self._journal.take()
         self._writer = Writer(self._session, tables)
         self._writer.everything()
+
+
+def open_copy(
+    cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
+) -> Session:
+    """The session of a file.  With a `store_path` it is copied there and goes on there."""
+    worker = worker or WorkerProcess()  # it gets ready while the file is read
+    try:
+        store = Store(overrides.get("store_path", ""), copy_of=path)
+        if not store.saved:
+            try:
+                store.tables.prove(path)
+            finally:
+                store.close()
+            raise UsageError(
+                f"{path} has sources of cells, but no session was saved in it; --rebuild compiles "
+                "them"
+            )
+        session = cls(worker=worker, store=store, **overrides)
+    except BaseException:
+        worker.close()
+        raise
+    try:
+        session.begin()
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def open_rebuilt(
+    cls: type[Session], path: str, worker: WorkerProcess | None, overrides: dict[str, Any]
+) -> Session:
+    """The same, or, where that fails, a new session with the cells that can be read of the file."""
+    try:
+        return open_copy(cls, path, worker, overrides)
+    except JitError as error:
+        why = str(error)
+    with tempfile.TemporaryDirectory(prefix="jitkernel-") as folder:
+        copy = _copied(path, folder)
+        session = cls(**overrides)
+        try:
+            with contextlib.closing(connect(copy)) as db, open(copy, "rb") as file:
+                with contextlib.suppress(UsageError):
+                    upgrade(db, copy)
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    session.restored = rebuild(session, path, db, data)
+            session.restored.words.insert(0, why)
+        except BaseException as error:
+            session.close()
+            if isinstance(error, UNREADABLE):
+                raise UsageError(f"{path}: not one cell can be read: {error}") from None
+            raise
+    return session
+
+
+def _copied(path: str, folder: str) -> str:
+    """A copy of a file and its log, which may be changed.  Raises UsageError."""
+    copy = os.path.join(folder, "damaged.jks")
+    refuse_odd(path)
+    try:
+        for suffix in ("", "-wal"):
+            if os.path.exists(path + suffix):
+                shutil.copyfile(path + suffix, copy + suffix)
+        if not os.path.exists(copy):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return copy

@@ -20,12 +20,11 @@ from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
 from jitkernel.printable import written
-from jitkernel.session.saved.pages import put_back
+from jitkernel.session.history.snapshot import far_words
+from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
-from jitkernel.session.saved.writing import LAST
-from jitkernel.session.snapshot import far_words
-from jitkernel.session.uncollected import without_collections
+from jitkernel.session.saved.writing import LAST, put_back
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.arena import Arena, Extent
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.rollback import RecordedDict
-from jitkernel.session.cell import Cell, CellState
-from jitkernel.session.signatures import Signature, Variable, shared_signature, shared_variable
+from jitkernel.session.program.cell import Cell, CellState
+from jitkernel.session.program.signatures import (
+    Signature,
+    Variable,
+    shared_signature,
+    shared_variable,
+)
 
 if TYPE_CHECKING:
-    from jitkernel.session.program import Program
+    from jitkernel.session.program.program import Program
 
 __all__ = [
     "Blocks",

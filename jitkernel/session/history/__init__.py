@@ -1,0 +1,1 @@
+"""What was done, taken back and done again.  Start from `undo.UndoHistory`."""

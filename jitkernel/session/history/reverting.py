@@ -1,0 +1,180 @@
+"""A change to the program is taken back, or what was kept for that is given up.
+
+Start from `revert`.  What it returns is a change too: taking that back does the first again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import LinkError
+from jitkernel.linker import Image, Symbol, SymbolState
+from jitkernel.rollback import RecordedDict, RecordedList
+from jitkernel.session.program.cell import CellState, Change, Removed
+from jitkernel.session.program.relinking import Exchange, bind_ghosts, haunt, lay, place_again
+
+if TYPE_CHECKING:
+    from jitkernel.session.program.program import Program
+
+__all__ = ["forget", "revert"]
+
+_NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
+
+
+def revert(program: Program, change: Change) -> Change:
+    """Take a change back: what it removed returns to its addresses, what it added goes.
+
+    The opposite change, which holds what is needed to do the first again: give that to `forget`
+    or to `revert`.  Data is not written: see `DataShadow.restore`.
+    """
+    inverse = _opposite(program, change)
+    owned = {c.number: frozenset(c.names) for c in change.arrived}
+    with program.writing():
+        _bring_back(program, change.removed)
+        inverse.back = [r.cell for r in change.removed]
+        _move_back(program, change, inverse)
+        for cell in change.arrived:
+            if cell.number in program.cells:
+                program.remove(cell, CellState.EVICTED, owned[cell.number], inverse)
+        for name, why in change.whys.items():
+            symbol = program.symbol(name)
+            if symbol is not None and symbol.state is SymbolState.MISSING:
+                symbol.why = why
+                program.linker.bind.note(symbol)
+    for cell_id, number in change.ids.items():
+        program.name(cell_id, number if number in program.cells else 0)
+    forget(program, change)
+    return inverse
+
+
+def _opposite(program: Program, change: Change) -> Change:
+    """The change that leads from after the revert to what is now, as far as it is known before."""
+    inverse = Change(change.title, change.cell, effects=replace(change.effects, destroyed=()))
+    for name in change.moved:
+        symbol = program.symbol(name)
+        if symbol is None:
+            inverse.moved[name] = 0, None
+            continue
+        inverse.moved[name] = symbol.image.cell if symbol.image is not None else 0, symbol.info
+        inverse.whys[name] = symbol.why
+    for name in change.infos:
+        symbol = program.symbol(name)
+        inverse.infos[name] = symbol.info if symbol is not None else None
+    inverse.ids = {i: program.by_id.get(i, 0) for i in change.ids}
+    inverse.types = {n: program.types.get(n) for n in change.types}
+    return inverse
+
+
+def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
+    """Link the cells that left again, the last first."""
+    for removed in reversed(gone):
+        cell = removed.cell
+        for block in cell.strings:
+            block.holders += 1
+        cell.state = CellState.LIVE
+        program.cells[cell.number] = cell
+        program.note(cell)
+        program.libraries.add(cell)
+        program.type_uses.add(cell)
+        if not removed.linked:
+            continue
+        record = program.store.get(cell.number)
+        if record is None:
+            raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
+        at = {
+            z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None
+        }
+        cell.image = image = place_again(
+            program, cell, record.object, cell.number, removed.names, removed.owned, removed.pins,
+            at, text_was=removed.text[0],
+        )  # fmt: skip
+        for block in removed.adopted:  # where its variables are, whoever had them meanwhile
+            if block not in image.blocks:
+                block.holders += 1
+                image.adopted += (block,)
+        haunted = {g.name for g in removed.ghosts}
+        for name, info in removed.infos.items():
+            symbol = program.symbol(name) if name not in haunted else None
+            if symbol is not None and info is not None and symbol.state in _NOWHERE:
+                symbol.info = info  # as for its other users: see `dependence`
+        bind_ghosts(program.linker, image, removed.ghosts)
+    if gone:
+        program.cells = RecordedDict(sorted(program.cells.items()))
+
+
+def _move_back(program: Program, change: Change, inverse: Change) -> None:
+    """Symbols and types mean what they meant."""
+    linker, symbols = program.linker, program.linker.symbols
+    returned: dict[Image, list[Symbol]] = {}
+    moving = {c.image for c in (*change.arrived, *(r.cell for r in change.removed))}
+    for name, (owner, info) in change.moved.items():
+        symbol = symbols.get(name)
+        if symbol is None:
+            continue
+        linker.bind.note(symbol)
+        # Nobody will define it: then who was there and uses it takes it for what it is now.
+        if owner or (info is not None and moving.issuperset(symbol.users or ())):
+            symbol.info = info
+        if owner:
+            holder = program.cells.get(owner)
+            owned = holder.image if holder is not None else None
+            if owned is not None and symbol.image is not owned:
+                returned.setdefault(owned, []).append(symbol)
+    for image, given in returned.items():
+        _give_back(program, image, given)
+    with Exchange(linker) as exchange:
+        for ghost in change.ghosts:
+            users = tuple(i.cell for i in ghost.users or ())
+            _keep(program, ghost, inverse)
+            inverse.haunts.append((ghost, users, lay(exchange, ghost)))
+    with Exchange(linker) as exchange:
+        for ghost, users, swapped in change.haunts:
+            inverse.ghosts.append(ghost)
+            _keep(program, ghost, inverse)
+            cells = [program.cells[n] for n in users if n in program.cells]
+            haunt(exchange, ghost, [c.image for c in cells if c.image is not None], swapped)
+    for name, body in change.types.items():
+        if body is None:
+            program.types.pop(name, None)
+        else:
+            program.types[name] = body
+    for name, (before, after) in change.owners.items():
+        if program.type_uses.owners.get(name, 0) == after:  # else a later one defines it
+            program.type_uses.move(name, before, inverse.owners)
+
+
+def _give_back(program: Program, image: Image, symbols: Sequence[Symbol]) -> None:
+    """An image defines symbols again."""
+    exports = list(image.exports)
+    where = {symbol.name: at for at, (symbol, _, _) in enumerate(exports)}
+    for symbol in symbols:
+        at = where.get(symbol.name)
+        if at is None:
+            continue
+        other, address, size = exports[at]
+        if other is not symbol:  # it was forgotten meanwhile
+            exports[at] = symbol, address, size
+            program.note(program.cells[image.cell])
+        definition = (SymbolState.DEFINED, address, size, image, other.kind, "")
+        program.linker.redefine(symbol, definition)
+    image.exports = tuple(exports)
+
+
+def _keep(program: Program, ghost: Symbol, inverse: Change) -> None:
+    program.linker.hold(ghost)
+    inverse.symbols.append(ghost)
+
+
+def forget(program: Program, change: Change) -> None:
+    """Give up what was kept so that a change could be taken back."""
+    for removed in change.removed:
+        for block in removed.held:
+            program.linker.release_block(block)
+        if removed.cell.image is None and removed.cell.number not in program.cells:
+            program.store.drop(removed.cell.number)
+    change.removed = RecordedList()
+    for symbol in change.symbols:
+        program.linker.unhold(symbol)
+    change.symbols = RecordedList()

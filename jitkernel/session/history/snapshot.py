@@ -1,0 +1,282 @@
+"""What the data zone held before each run, and what no undo can bring back.
+
+Pages are compared with a copy as of when the last run began (arena/mirror.py); only those that
+changed are kept, in the record of the run that changed them.  Of data beyond the copy's limit it is
+known whether it was written (arena/marks.py), and what was there before is lost.  Start from
+`DataShadow`, `refuse_losses`, and `lasting` for effects outside the arena.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from mmap import PAGESIZE
+from typing import TYPE_CHECKING
+
+from jitkernel.arena import Arena
+from jitkernel.arena.marks import Marks, Range
+from jitkernel.arena.mirror import Mirror, Taken
+from jitkernel.errors import UsageError
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.linker import SymbolState
+from jitkernel.printable import written
+from jitkernel.rollback import note
+from jitkernel.session.program.cell import Change, cells_words
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.program.program import Program
+
+__all__ = [
+    "CHUNK",
+    "DataShadow",
+    "apart",
+    "beyond",
+    "lasting",
+    "lost_words",
+    "mentioned",
+    "refuse_losses",
+]
+
+CHUNK = PAGESIZE
+
+
+class DataShadow:
+    """What the data zone held at the last `changes`, up to `limit` bytes of it.
+
+    `lost` is the live data beyond those that was written since somebody took that.
+    """
+
+    def __init__(self, arena: Arena, limit: int):
+        self._arena, self.limit = arena, limit
+        self._zone = arena.zones["data"]
+        self._mirror = Mirror(arena, "data", limit)
+        self._marks = Marks(arena, "data", limit)
+        self._lost: list[Range] = []
+
+    def changes(self) -> list[tuple[int, bytes]]:
+        """`(address, old bytes)` of what changed since the last call; what is now is remembered.
+
+        Of pages that differ, those where something is live; freed data is filled anew.
+        """
+        self._lost += self._marks.look()
+        found = [seen for seen in self._mirror.look() if seen.was]
+        if not found:
+            return []
+        holes = list(self._zone.list.holes())
+        kept: list[tuple[int, bytes]] = []
+        for address, was, now in found:
+            one, other = bytearray(was), bytearray(now[: len(was)])
+            at = bisect_right(holes, (address, 1 << 64)) - 1
+            for start, stop in holes[max(at, 0) :]:
+                low, high = max(start - address, 0), min(stop - address, len(was))
+                if start >= address + len(was):
+                    break
+                if low < high:
+                    one[low:high] = other[low:high] = bytes(high - low)
+            if one != other:
+                kept.append((address, was))
+        return kept
+
+    def lost(self) -> list[Range]:
+        """What was written beyond the limit up to the last `changes`; told once."""
+        note(self._lose, self._lost)
+        lost, self._lost = self._lost, []
+        return lost
+
+    def _lose(self, ranges: list[Range]) -> None:
+        """These were written, too: who took them has failed."""
+        self._lost = [*ranges, *(r for r in self._lost if r not in ranges)]
+
+    def forget(self) -> None:
+        """Remember what is now, and report nothing."""
+        self.changes()
+        self.lost()
+
+    def read(self, pages: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
+        """What is now where those bytes were."""
+        return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
+
+    def taken(self) -> Taken:
+        """All that the data zone held at the last `changes`; it costs next to nothing."""
+        return self._mirror.taken()
+
+    def back(self, taken: Taken) -> None:
+        """Write that again, where it differs and extents are live; to be called once more where it
+        is interrupted."""
+        self.restore(self._mirror.since(taken))
+
+    def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:
+        """Write old bytes back where extents are live; the number of words that point into the
+        upper address space, where the executor's heap, stack and libraries are."""
+        heap = 0
+        arena = self._arena
+        live = sorted(self._zone.list.live.items())
+        for address, old in pages:
+            for start, size in live[max(bisect_right(live, (address, 1 << 64)) - 1, 0) :]:
+                if start >= address + len(old):
+                    break
+                low, high = max(start, address), min(start + size, address + len(old))
+                if low < high:
+                    piece = old[low - address : high - address]
+                    if arena.view[low - arena.base : high - arena.base] != piece:
+                        arena.save(low, len(piece))
+                        arena.write(low, piece)
+                        heap += count_far_words(low, piece)
+        return heap
+
+
+def far_words(arena: Arena) -> int:
+    """How many words of all live data look like pointers into the executor's own memory."""
+    total = 0
+    for start, size in arena.zones["data"].list.live.items():
+        offset = start - arena.base
+        total += count_far_words(start, arena.view[offset : offset + min(size, 1 << 20)])
+    return total
+
+
+def count_far_words(address: int, data: bytes | memoryview) -> int:
+    """How many aligned words look like pointers beyond the arena, into the process itself."""
+    skip = -address % 8
+    usable = len(data) - skip
+    if usable < 8:
+        return 0
+    words = memoryview(data)[skip : skip + usable // 8 * 8].cast("Q")
+    return sum(1 for w in words if 0x5000_0000_0000 <= w < 0x8000_0000_0000)
+
+
+_SHOWN = 5  # names
+
+
+def apart(lost: Sequence[Range], change: Change) -> list[Range]:
+    """Those of the ranges that are no data of a cell that the change brought: that leaves."""
+    own = [
+        block.extent
+        for cell in change.arrived
+        for block in (*cell.strings, cell.image.data if cell.image is not None else None)
+        if block is not None
+    ]
+    return [r for r in lost if not any(e.start <= r[0] and r[1] <= e.stop for e in own)]
+
+
+def beyond(changes: Sequence[Change], limit: int) -> list[Change]:
+    """The earliest ones, without which the old pages of the others are no more than `limit` bytes;
+    never the last."""
+    found: list[Change] = []
+    total = 0
+    for change in reversed(changes):
+        total += len(change.pages) * CHUNK
+        if total > limit and change.pages and change is not changes[-1]:
+            found.append(change)
+    return found
+
+
+def refuse_losses(session: Core, changes: Sequence[Change], what: str) -> None:
+    """Raise UsageError where an undo or a redo of the changes could not bring all data back."""
+    lost = lost_words(session, changes)
+    if not lost:
+        return
+    titles = ", ".join(c.title for c in changes if c.lost)
+    limit = session.settings.undo_data >> 20
+    raise UsageError(
+        f"{titles} wrote data that is no longer known as it was before: {lost}. What is kept for "
+        f"undo has a limit (undo_data, {limit} MB of the data zone).\n"
+        f"Nothing was {what}ne. %{what} --partial takes the rest back and leaves that as it is now"
+    )
+
+
+def lost_words(session: Core, changes: Sequence[Change]) -> str:
+    """What would be lost: `at least 1.2 MB of @big (100.0 MB), 64 KB of @more (2.0 MB)`."""
+    ranges = [r for c in changes for r in c.lost]
+    if not ranges:
+        return ""
+    sizes: dict[str, tuple[int, int]] = {}
+    known = 0
+    variables = [
+        (s.address, s.address + s.size, name)
+        for name, s in session.program.linker.symbols.items()
+        if s.image is not None and not s.is_function
+    ]
+    for start, stop in sorted(set(ranges)):
+        for low, high, name in variables:
+            inside = min(stop, high) - max(start, low)
+            if inside > 0:
+                sizes[name] = sizes.get(name, (0, 0))[0] + inside, high - low
+                known += inside
+    rows = sorted(sizes.items(), key=lambda row: -row[1][0])
+    words = [f"@{quote_name(n)} ({_size(size)} of {_size(of)})" for n, (size, of) in rows[:_SHOWN]]
+    if len(rows) > _SHOWN:
+        words.append(f"{len(rows) - _SHOWN} more variables")
+    other = sum(stop - start for start, stop in set(ranges)) - known
+    if other > 0:
+        words.append(f"{_size(other)} without a name")
+    return ", ".join(words)
+
+
+def _size(size: int) -> str:
+    if size >= 1 << 20:
+        return f"{size / (1 << 20):.1f} MB"
+    return f"{size / 1024:.1f} KB" if size >= 1024 else f"{size} bytes"
+
+
+_NAME = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._0-9]+)')
+_HEAP = frozenset(
+    "malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign "
+    "asprintf vasprintf getline mmap munmap sbrk _Znwm _Znam _ZdlPv _ZdlPvm _ZdaPv".split()
+)
+_FILES = frozenset(
+    "fopen fopen64 freopen fdopen fclose fwrite fputs fputc fprintf open open64 openat creat close "
+    "write pwrite unlink remove rename mkdir rmdir truncate ftruncate link symlink chmod "
+    "tmpfile mkstemp system popen dup dup2 pipe socket send sendto".split()
+)
+
+
+def mentioned(texts: Iterable[str]) -> frozenset[str]:
+    """The names in statements."""
+    return frozenset(name.strip('"') for text in texts for name in _NAME.findall(text))
+
+
+def lasting(program: Program, change: Change) -> str:
+    """`5 bytes that it printed, what @malloc gave` of a change that is still done; or nothing.
+
+    Which functions of libraries a run has called is not recorded: those that it could reach count.
+    """
+    effects = change.effects
+    words: list[str] = []
+    if effects.printed:
+        words.append(f"{effects.printed} byte{'s' * (effects.printed != 1)} that it printed")
+    reached = _reached(program, effects.names)
+    if heap := sorted(reached & _HEAP):
+        words.append(f"the heap ({_shown(heap)})")
+    if files := sorted(reached & _FILES):
+        words.append(f"files ({_shown(files)})")
+    if effects.constructed:
+        words.append(f"what the constructors of cell {effects.constructed} did elsewhere")
+    if effects.destroyed:
+        words.append(f"what the destructors of {cells_words(effects.destroyed)} did elsewhere")
+    return ", ".join(words)
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(written(n) for n in names[:4]) + more
+
+
+def _reached(program: Program, names: frozenset[str]) -> set[str]:
+    """Functions of libraries that code under those names leads to, cell by cell."""
+    symbols = program.linker.symbols
+    todo = [s for n in names if (s := symbols.get(n)) is not None]
+    # What a block of instructions called is known to the executor only by name.
+    found = {n for n in names if n not in symbols}
+    seen = set(todo)
+    while todo:
+        symbol = todo.pop()
+        if symbol.state is SymbolState.FAR:
+            found.add(symbol.name)
+        image = symbol.image
+        for used in image.refs if image is not None else ():
+            if used not in seen:
+                seen.add(used)
+                todo.append(used)
+    return found

@@ -1,0 +1,290 @@
+"""One executed piece of source, and what running or evicting it did to the program.
+
+Start from `Cell` and `Change`.  Records only: `program.Program` makes them, `history.reverting`
+takes changes back, `history.undo.UndoHistory` keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from mmap import PAGESIZE
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.languages.llvm import TypedValue
+from jitkernel.linker import Block, Symbol
+from jitkernel.linker.image import appended
+from jitkernel.printable import written
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
+from jitkernel.session.run.results import Values
+
+if TYPE_CHECKING:
+    from jitkernel.linker import Block, Image, Symbol
+    from jitkernel.session.program.signatures import Signature
+
+__all__ = ["Cell", "CellState", "Change", "Effects", "Removed", "cells_words", "names_of", "title"]
+
+
+class CellState(Enum):
+    """What became of a cell."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    EVICTED = "evicted"
+    FAILED = "failed"
+    HIBERNATED = "hibernated"
+
+
+class Cell(Recorded):
+    """A cell of the session: its number, where it came from, and its image while it has one.
+
+    `number` counts from 1 and is never used again.  `cell_id` is the notebook's name for it, if it
+    has one.  `options` is what it asked of the compiler for itself (`-O0, closed`).  `times` are
+    nanoseconds by step: parse, verify, optimise, emit, link; `ran` those of its statements.  Where
+    the object was `cached`, found in the object cache, all but the link's were spent earlier.
+    `strings` is what call lines of the cell left in the data zone, `libraries` the functions it
+    takes from libraries, `types` are the named types that it mentions, `defines`
+    those of them that its own text defines,
+    `extras` are variables that its statements made (name, address, bytes,
+    where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
+    `kept` whether its code is to stay in memory, `stays` why it has to (None: not looked at yet).
+    Source and object are in the store.
+    """
+
+    __slots__ = (
+        "_extras",
+        "cached",
+        "cell_id",
+        "defines",
+        "image",
+        "kept",
+        "libraries",
+        "number",
+        "options",
+        "ran",
+        "state",
+        "stays",
+        "strings",
+        "times",
+        "types",
+        "used",
+    )
+
+    number: int
+    cell_id: str | None
+    options: str
+    image: Image | None
+    state: CellState
+    strings: tuple[Block, ...]
+    _extras: Sequence[tuple[str, int, int, Block]]
+    libraries: tuple[tuple[str, Signature], ...]
+    times: tuple[int, ...]
+    types: tuple[str, ...]
+    defines: tuple[str, ...]
+    cached: bool
+    ran: int
+    used: int
+    kept: bool
+    stays: str | None
+
+    def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
+        set_first(self, "number", number)
+        set_first(self, "cell_id", cell_id)
+        set_first(self, "options", options)
+        set_first(self, "image", None)
+        set_first(self, "state", CellState.LIVE)
+        set_first(self, "strings", ())
+        set_first(self, "_extras", ())
+        set_first(self, "libraries", ())
+        set_first(self, "times", ())
+        set_first(self, "types", ())
+        set_first(self, "defines", ())
+        set_first(self, "cached", False)
+        set_first(self, "ran", 0)
+        set_first(self, "used", 0)
+        set_first(self, "kept", False)
+        set_first(self, "stays", None)
+
+    @property
+    def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
+        """Variables that its statements made and that are not in the object."""
+        if self._extras.__class__ is RecordedList:
+            self._extras = tuple(self._extras)
+        return self._extras  # type: ignore[return-value]
+
+    @extras.setter
+    def extras(self, extras: tuple[tuple[str, int, int, Block], ...]) -> None:
+        self._extras = extras
+
+    def add_extra(self, extra: tuple[str, int, int, Block]) -> None:
+        """One more; many in a row take time in proportion to their number."""
+        self._extras = appended(self._extras, extra)
+
+    @property
+    def closed(self) -> bool:
+        """Whether LLVM may have copied its functions into each other."""
+        return "closed" in self.options
+
+    @property
+    def exports(self) -> list[Symbol]:
+        """The symbols whose present definition is this cell's."""
+        image = self.image
+        return [] if image is None else [s for s, _, _ in image.exports if s.image is image]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of `exports`."""
+        return [s.name for s in self.exports]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes per zone; empty when nothing is resident."""
+        return {} if self.image is None else self.image.sizes()
+
+    def __repr__(self) -> str:
+        names = ", ".join(written(n) for n in self.names)
+        return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
+
+
+def names_of(image: Image | None) -> tuple[str, ...]:
+    """The names an image defines or defined."""
+    return tuple(s.name for s, _, _ in image.exports) if image is not None else ()
+
+
+def cells_words(numbers: Sequence[int]) -> str:
+    """`cell 5`, `cells 5, 8`, `cells 1, 2, 3 and 7 more`; empty for none."""
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"cell {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"cells {shown}" + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
+
+
+@dataclass(slots=True, eq=False)
+class Removed(Recorded):
+    """A cell that left memory, with what is needed to bring it back at the same addresses.
+
+    `exports` are where what it defined began and ended, and the names; `infos` the types that it
+    takes the names for which it uses.
+    """
+
+    cell: Cell
+    owned: frozenset[str]
+    names: tuple[str, ...]
+    rodata: Block | None
+    data: Block | None
+    adopted: tuple[Block, ...]
+    pins: tuple[tuple[str, int], ...]
+    held: tuple[Block, ...]
+    text: tuple[int, int, int, list[str]]
+    linked: bool
+    ghosts: tuple[Symbol, ...] = ()
+    exports: tuple[tuple[int, int, str], ...] = ()
+    infos: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Effects(Recorded):
+    """What a run did that taking it back leaves: bytes it printed, the names that its statements
+    mention (see `effects.lasting`), the cells whose constructors and destructors ran."""
+
+    printed: int = 0
+    names: frozenset[str] = frozenset()
+    constructed: int = 0
+    destroyed: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Change(Recorded):
+    """What one run or eviction did to the program, so that it can be taken back.
+
+    `cell` is the number of the run that it is or was (0: an eviction, a collection).  `added` is
+    the cell that the run made, `back` are cells that an undo brought back: both leave when the
+    change is reverted, and those in `removed` return.
+
+    `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
+    what was known of its type; `infos` what a missing one was taken for before; `whys` has what
+    calls of a missing one said.  `ids` maps a notebook
+    cell's id to the number of the cell that had it before (0: none), `replaced` is that of
+    `added`.  `types` are the bodies of named types before, `owners` the numbers of the cells that
+    defined them before and after (0: none).  `pages` are bytes of the data zone as they were
+    before, by address, `lost` ranges of it that were written and of which nothing was kept; `left`
+    are those of the change that it takes back, which are as that left them.  `results` finds
+    the last result before, `values` are those of cells that left.  `effects` say what the run did
+    that is no part of the program.
+
+    `ghosts` stand for symbols of another type, see `ghosts.retype`; `haunts` are ghosts that get
+    back the cells of those numbers, and the symbol's entry where that is so.
+    """
+
+    title: str
+    cell: int = 0
+    added: Cell | None = None
+    back: list[Cell] = field(default_factory=list)
+    replaced: int = 0
+    removed: RecordedList[Removed] = field(default_factory=RecordedList)
+    leaving: list[tuple[Cell, frozenset[str]]] = field(default_factory=list)
+    moved: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    infos: dict[str, Any] = field(default_factory=dict)
+    whys: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    types: dict[str, str | None] = field(default_factory=dict)
+    owners: dict[str, tuple[int, int]] = field(default_factory=dict)
+    results: Callable[[], TypedValue | None] | None = None
+    values: Values = field(default_factory=Values)
+    pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
+    lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
+    left: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
+    symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
+    ghosts: list[Symbol] = field(default_factory=list)
+    haunts: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    effects: Effects = field(default_factory=Effects)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the program or its data is different since."""
+        added = self.added is not None and (self.added.image is not None or self.added.strings)
+        return not (
+            added
+            or self.back
+            or self.replaced
+            or self.removed
+            or self.moved
+            or self.types
+            or self.owners
+            or self.pages
+            or self.lost
+        )
+
+    @property
+    def arrived(self) -> list[Cell]:
+        """The cells that leave when the change is reverted."""
+        return [*self.back, *([self.added] if self.added is not None else ())]
+
+    def remember(self, pages: Iterable[tuple[int, bytes]]) -> None:
+        """More old bytes; where some were known, those are older and stay."""
+        parts = [at for at in self.pages if at % PAGESIZE]  # of a run taken out of the middle
+        for address, old in pages:
+            known = self.pages.get(address, b"")
+            if len(old) <= len(known):
+                continue
+            merged = bytearray(known + old[len(known) :])
+            for at in parts:
+                if address < at < address + len(merged):
+                    piece = self.pages[at][: address + len(merged) - at]
+                    merged[at - address : at - address + len(piece)] = piece
+            self.pages[address] = bytes(merged)
+
+    def lose_pages(self) -> None:
+        """Keep no old bytes any more: those places are lost."""
+        self.lost += sorted((at, at + len(old)) for at, old in self.pages.items())
+        self.pages.clear()
+
+
+def title(number: int, source: str) -> str:
+    """What the run of a cell is called: `cell 5: @sq(7)`."""
+    first = source.strip().partition("\n")[0]
+    return f"cell {number}: {first if len(first) <= 50 else first[:47] + '...'}"

@@ -1,0 +1,177 @@
+"""Cells leave: alone, with all that depends on them, or leaving stubs that raise.
+
+Start from `evict`; `find` says which cells are meant, by number, by range or by symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import EvictError, UsageError
+from jitkernel.linker import Image
+from jitkernel.linker.layout import group_members
+from jitkernel.printable import written
+from jitkernel.session.program.cell import Cell, CellState, Change
+from jitkernel.session.program.relinking import relink
+
+if TYPE_CHECKING:
+    from jitkernel.session.program.program import Program
+
+__all__ = ["closure", "evict", "find", "find_all", "listed"]
+
+
+def closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
+    """`cells` with everything that depends on them, dependents first; and who those are."""
+    leaving = {c.number for c in cells}
+    while True:
+        order, words = _closure(program, cells, leaving)
+        more = {c.number for c in order}
+        if more <= leaving:
+            return order, words
+        leaving |= more  # who leaves inherits nothing
+
+
+def _closure(
+    program: Program, cells: Sequence[Cell], leaving: set[int]
+) -> tuple[list[Cell], list[str]]:
+    order: list[Cell] = []
+    seen: set[int] = set()
+    words: dict[str, None] = {}
+    named = {c.number for c in cells}
+    who = cache(_who)
+
+    def users(cell: Cell) -> Iterator[Cell]:
+        found = program.linker.dependents(cell.image) if cell.image is not None else {}
+        inherited = _inherited(program, cell, leaving) if found else frozenset()
+        for symbol, images in found.items():
+            if symbol.name in inherited:
+                continue
+            for image in images:
+                user = program.cells.get(image.cell)
+                if user is None:
+                    continue
+                if user.number not in named:
+                    words[f"{who(user)} uses {written(symbol.name)}"] = None
+                yield user
+
+    # A stack of our own: a chain may be longer than Python's.
+    waiting: list[tuple[Cell, Iterator[Cell]]] = []
+    for first in cells:
+        if first.number not in seen:
+            seen.add(first.number)
+            waiting.append((first, users(first)))
+        while waiting:
+            cell, others = waiting[-1]
+            for other in others:
+                if other.number not in seen:
+                    seen.add(other.number)
+                    waiting.append((other, users(other)))
+                    break
+            else:
+                order.append(cell)
+                waiting.pop()
+    return order, list(words)
+
+
+def _who(cell: Cell) -> str:
+    """`cell 5 (@f, @g)`, with the first few of its names."""
+    names = cell.names
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    shown = ", ".join(written(n) for n in names[:4]) or "its statements"
+    return f"cell {cell.number} ({shown}{more})"
+
+
+def _inherited(program: Program, cell: Cell, leaving: set[int]) -> frozenset[str]:
+    """Names that another cell has a copy of, in a COMDAT group, and will provide."""
+    copies = program.linker.copies
+    groups = {
+        group
+        for group in (cell.image.groups if cell.image is not None else ())
+        if any(i.cell in program.cells and i.cell not in leaving for i in copies.get(group, ()))
+    }
+    record = program.store.get(cell.number) if groups else None
+    return group_members(record.object, groups) if record is not None else frozenset()
+
+
+def evict(
+    program: Program,
+    cells: Sequence[Cell],
+    change: Change,
+    *,
+    cascade: bool = False,
+    force: bool = False,
+    finish: Callable[[Image], None] | None = None,
+) -> list[Cell]:
+    """Take cells out; the cells that went.  Raises EvictError, with nothing changed."""
+    everything, words = closure(program, cells)
+    if words and not (cascade or force):
+        what = ", ".join(f"cell {c.number}" for c in cells)
+        raise EvictError(
+            f"{what} cannot be evicted, others use it:\n{listed(words)}\n"
+            "Take them along with --cascade, or leave stubs that raise with --force",
+            words,
+        )
+    going = list(cells) if force and not cascade else everything
+    leaving = {c.number for c in going}
+    for cell in going:
+        if finish is not None and cell.image is not None:
+            finish(cell.image)
+    with program.writing():
+        for cell in going:
+            _hand_over(program, cell, leaving)
+        for cell in going:
+            owned = frozenset(cell.names)
+            for symbol in cell.exports:
+                symbol.why = f"cell {cell.number}, which defined it, was evicted"
+            program.remove(cell, CellState.EVICTED, owned, change)
+    program.forget_types(going, change)
+    return going
+
+
+def listed(words: Sequence[str]) -> str:
+    """What is in the way, a line each: the first ten, and how many more."""
+    lines = [f"  {w}" for w in words[:10]]
+    return "\n".join([*lines, f"  and {len(words) - 10} more"] if words[10:] else lines)
+
+
+def _hand_over(program: Program, cell: Cell, leaving: set[int]) -> None:
+    """COMDAT groups that a leaving cell provides pass to a cell that has a copy of them."""
+    for group in cell.image.groups if cell.image is not None else ():
+        for image in program.linker.copies.get(group, ()):
+            heir = program.cells.get(image.cell)
+            if heir is not None and heir.number not in leaving:
+                relink(program, heir, frozenset((group,)))
+                break
+
+
+def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
+    """See `Session.find`; `last` is the number of the latest cell."""
+    if isinstance(which, Cell):
+        which = which.number
+    if isinstance(which, int) or which.isdigit():
+        number = int(which)
+        if number not in program.cells:
+            what = "was superseded, evicted, or had no code" if 0 < number <= last else "never ran"
+            raise UsageError(f"there is no cell {number} in memory: it {what}")
+        return [program.cells[number]]
+    low, dash, high = which.partition("-")
+    if dash and low.isdigit() and high.isdigit():
+        found = [c for n, c in sorted(program.cells.items()) if int(low) <= n <= int(high)]
+        if not found:
+            raise UsageError(f"there are no cells {which} in memory")
+        return found
+    symbol = program.symbol(which.removeprefix("@"))
+    cell = program.cell_of(symbol) if symbol is not None else None
+    if cell is None:
+        raise UsageError(f"no cell defines {written(which.removeprefix('@'))}")
+    return [cell]
+
+
+def find_all(program: Program, which: Iterable[int | str | Cell], last: int) -> list[Cell]:
+    """The cells that any of `which` means, each once."""
+    found: list[Cell] = []
+    for one in which:
+        found += [c for c in find(program, one, last) if c not in found]
+    return found

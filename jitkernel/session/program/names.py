@@ -1,0 +1,126 @@
+"""What is remembered of names beside the linker's symbols.
+
+`HiddenNames` are those that ended with their cell, so that a hint can say where they were.
+`LibraryNames` are those that cells used as a library's, for the day a cell defines one of them
+itself: LLVM knows what `strlen` and `pow` do and computes with that, and a cell that was compiled
+so does not even mention the name any more.  `TypeUses` says which cell defines which named types
+and which cells mention them, so that a type goes with the last of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from jitkernel.languages.llvm import Plan
+from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.rollback import RecordedDict
+from jitkernel.session.program.cell import Cell
+from jitkernel.session.program.signatures import Signature
+
+__all__ = ["HiddenNames", "LibraryNames", "TypeUses", "defined_types"]
+
+_KEPT = 1000  # names of each kind, the latest
+
+
+class HiddenNames:
+    """Values of instructions (`%x`) and private symbols (`@.str`), each with its cell's number."""
+
+    def __init__(self) -> None:
+        self.locals: dict[str, int] = {}
+        self.private: dict[str, int] = {}
+
+    def add(self, plan: Plan, number: int) -> None:
+        """What a cell named for itself alone."""
+        if plan.block is not None:
+            for statement in plan.block.statements:
+                name, equals, _ = statement.text.partition("=")
+                if equals and name.startswith("%"):
+                    self.locals[name[1:].strip()] = number
+        self.private.update(dict.fromkeys(plan.local_names, number))
+        for names in (self.locals, self.private):
+            while len(names) > _KEPT:
+                del names[next(iter(names))]
+
+
+class LibraryNames:
+    """By name: the cells in memory that declared it as a function of a library, and with what type.
+
+    A cell's own list is `cell.libraries`; it is kept while the cell is away, so that `add` after
+    an undo needs no more than the cell.
+    """
+
+    def __init__(self) -> None:
+        self._users: RecordedDict[str, RecordedDict[int, Signature]] = RecordedDict()
+
+    def add(self, cell: Cell) -> None:
+        """A cell is in memory."""
+        for name, signature in cell.libraries:
+            self._users.setdefault(name, RecordedDict())[cell.number] = signature
+
+    def drop(self, cell: Cell) -> None:
+        """A cell left memory."""
+        for name, _ in cell.libraries:
+            users = self._users.get(name) or RecordedDict[int, Signature]()
+            users.pop(cell.number, None)
+            if not users:
+                self._users.pop(name, None)
+
+    def users(
+        self, name: str, apart: Iterable[Cell | None] = ()
+    ) -> Iterator[tuple[int, Signature]]:
+        """Numbers of the cells that declared `name`, with its type there."""
+        skip = {c.number for c in apart if c is not None}
+        for number, signature in self._users.get(name, {}).items():
+            if number not in skip:
+                yield number, signature
+
+
+_DEFINED = re.compile(r'"[^"]*"|;[^\n]*|%("[^"]*"|[-\w$.]+)\s*=\s*type\b')
+
+
+def defined_types(module: str) -> frozenset[str]:
+    """The types that a cell's own text defines; those of earlier cells are on the first line."""
+    if "type" not in module:
+        return frozenset()
+    own = module.partition("\n")[2]
+    return frozenset([decode_name(name) for name in _DEFINED.findall(own) if name])
+
+
+class TypeUses:
+    """How many cells in memory mention each type (`cell.types`), and the number of the cell that
+    was the last to define it (`cell.defines`)."""
+
+    def __init__(self) -> None:
+        self._count: RecordedDict[str, int] = RecordedDict()
+        self.owners: RecordedDict[str, int] = RecordedDict()
+
+    def add(self, cell: Cell) -> None:
+        """A cell is in memory."""
+        for name in cell.types:
+            self._count[name] = self._count.get(name, 0) + 1
+
+    def drop(self, cell: Cell) -> None:
+        """A cell left memory."""
+        for name in cell.types:
+            left = self._count.get(name, 0) - 1
+            if left > 0:
+                self._count[name] = left
+            else:
+                self._count.pop(name, None)
+
+    def defined_by(self, cell: Cell) -> bool:
+        """Whether a type is still as the cell's own text defines it."""
+        return any(self.owners.get(name) == cell.number for name in cell.defines)
+
+    def move(self, name: str, number: int, moved: dict[str, tuple[int, int]]) -> None:
+        """A cell (0: none) is the type's owner from now on; `moved` gets who was and who is."""
+        before = self.owners.pop(name, 0)
+        if number:
+            self.owners[name] = number
+        moved[name] = moved.get(name, (before, 0))[0], number
+
+    def unused(self, cells: Iterable[Cell]) -> list[str]:
+        """The types of cells that left which none in memory mentions."""
+        every = dict.fromkeys(name for cell in cells for name in cell.types)
+        return [name for name in every if name not in self._count]

@@ -1,0 +1,449 @@
+"""The cells that are in memory and how one takes another's place.  Start from `Program`.
+
+Here a cell is placed, replaced and superseded; `eviction`, `relinking` and `reverting` have the
+rest of a life.  Nothing compiles or runs code: what must run (constructors, destructors) is called
+through functions given by the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from sys import intern
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from jitkernel.compiler import Compiled, FunctionInfo, Summary
+from jitkernel.elf import read_object
+from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker.layout import read_names
+from jitkernel.printable import shortened, written
+from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words, names_of
+from jitkernel.session.program.names import LibraryNames, TypeUses
+from jitkernel.session.program.relinking import Exchange, ghosts_of
+from jitkernel.session.program.relinking import retype as give_ghost
+from jitkernel.session.program.signatures import (
+    Signature,
+    TypeLayouts,
+    Variable,
+    same_type,
+    signature_of,
+    variable_of,
+)
+from jitkernel.session.saved.store import Store
+
+if TYPE_CHECKING:
+    from jitkernel.session.engine import Engine
+
+__all__ = ["Program"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WEAK = frozenset(
+    (
+        "weak",
+        "weak_odr",
+        "weak_any",
+        "linkonce",
+        "linkonce_odr",
+        "linkonce_any",
+        "common",
+        "extern_weak",
+    )
+)
+
+
+def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
+    """A method that writes text which is already known to others."""
+
+    @wraps(method)
+    def run(self: Program, *arguments: P.args, **named: P.kwargs) -> R:
+        with self.writing():
+            return method(self, *arguments, **named)
+
+    return run
+
+
+class Program(Recorded):
+    """All cells by number, and the linker that holds them together.
+
+    Invariant: every image in the linker is that of a cell here, or one of the session's thunks.
+    """
+
+    def __init__(
+        self,
+        linker: Linker,
+        store: Store,
+        engine: Engine,
+    ):
+        self.linker = linker
+        self.writing = engine.writing  # what text is written under
+        self.store = store
+        self.cells: RecordedDict[int, Cell] = RecordedDict()
+        self.by_id: RecordedDict[str, int] = RecordedDict()
+        self.types: RecordedDict[str, str] = RecordedDict()
+        self.layouts = TypeLayouts(engine, self.types)
+        self.running: Image | None = None
+        self.adopted = 0  # cells so far that had data and no code
+        self.libraries = LibraryNames()
+        self.type_uses = TypeUses()
+        # By cell: what `__dso_handle` was in it before its object was linked again.
+        self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
+        # What cells declared and did not use: the object does not mention it.
+        self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def symbol(self, name: str) -> Symbol | None:
+        """The symbol called `name`, defined or not."""
+        return self.linker.symbols.get(name)
+
+    def users(self, symbol: Symbol, apart: Iterable[Cell | None] = ()) -> list[int]:
+        """Numbers of the cells that refer to a symbol, except those `apart`."""
+        skip = {c.number for c in apart if c is not None}
+        return sorted({i.cell for i in symbol.users or () if i.cell and i.cell not in skip})
+
+    def cell_of(self, symbol: Symbol) -> Cell | None:
+        """The cell that defines a symbol now."""
+        return self.cells.get(symbol.image.cell) if symbol.image is not None else None
+
+    # -- placing -------------------------------------------------------------------------------
+
+    @_written
+    def place(
+        self,
+        cell: Cell,
+        compiled: Compiled,
+        change: Change,
+        *,
+        keep_data: bool = False,
+        retype: Sequence[str] = (),
+        aligned: Mapping[str, int] | None = None,
+        types: frozenset[str] = frozenset(),
+    ) -> Image:
+        """Link a compiled cell in and move what it redefines; raises with nothing changed.
+
+        `types` are the named types that the cell's own text defines.
+        """
+        linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
+        old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        kinds, weak, known = _read(summary)
+        if old is not None:
+            weak = weak.difference(old.names)
+        pins = self._pins(summary, aligned or {})
+        before = {
+            n: (s.image.cell if s.image is not None else 0, s.info)
+            for n in (name for name, _ in known or _unknown(compiled.object))
+            if (s := symbols.get(n)) is not None
+        }
+        change.whys = {n: s.why for n in before if (s := symbols[n]).why}
+        owners = {n for n, _ in before.values()} & self.cells.keys()
+        owned = {n: frozenset(self.cells[n].names) for n in owners}
+        if old is not None:
+            owned[old.number] = frozenset(old.names)
+        arena = linker.arena
+        kept = [(at, arena.read(at, symbols[n].size)) for n, at in pins.items()]
+        keep = keep_data
+        try:
+            image = linker.place(
+                compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
+                # Groups that only this cell provided so far are its own to redefine.
+                takeover=frozenset(old.image.groups if old and old.image else ()),
+                pins=pins or None,
+            )  # fmt: skip
+        except BaseException:
+            keep = True
+            raise
+        finally:
+            if keep:
+                for at, data in kept:
+                    arena.write(at, data)
+        cell.image = image
+        self.cells[cell.number] = cell
+        self._arrives(cell, change)
+        cell.libraries = self._taken_from_libraries(summary)
+        self.libraries.add(cell)
+        cell.types = tuple(map(intern, summary.types))
+        cell.defines = tuple([intern(n) for n in summary.types if n in types])
+        self.type_uses.add(cell)
+        with Exchange(linker) as exchange:
+            for name in retype:
+                if name in before:
+                    give_ghost(exchange, symbols[name], image, before[name], change)
+        self._learn(image, known, kinds, before, change)
+        self._learn_types(summary.types, cell, change)
+        numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
+        for number in numbers | ({old.number} if old else set()):
+            other = self.cells.get(number)
+            if other is not None and other is not cell:
+                self._retire(other, cell, old, owned.get(number, frozenset()), change)
+        if not image.exports and image.text is None and not image.blocks:
+            # Declarations alone: they are remembered, and nothing is in memory but a cell of types.
+            linker.unlink(image)
+            self.libraries.drop(cell)
+            cell.image, cell.libraries = None, ()
+            if not types:
+                del self.cells[cell.number]
+                self.type_uses.drop(cell)
+        if cell.cell_id and cell.number in self.cells:
+            self.name(cell.cell_id, cell.number)
+        return image
+
+    def _pins(self, summary: Summary, aligned: Mapping[str, int]) -> dict[str, int]:
+        """Where variables are that a module defines again with the same type: they stay there."""
+        pins: dict[str, int] = {}
+        for v in summary.variables:
+            symbol = self.linker.symbols.get(v.name) if v.defined else None
+            if symbol is None or symbol.state != SymbolState.DEFINED:
+                continue
+            info, was = variable_of(v, summary.types), symbol.info
+            if isinstance(was, Variable) and was.same(info) and not (was.constant or info.constant):
+                # New users may rely on an alignment that the old place does not have.
+                if not symbol.address % (aligned.get(v.name) or 1):
+                    pins[v.name] = symbol.address
+        return pins
+
+    def _learn(
+        self,
+        image: Image,
+        known: Sequence[tuple[str, Any]],
+        kinds: Mapping[str, str],
+        before: Mapping[str, tuple[int, Any]],
+        change: Change,
+    ) -> None:
+        """Remember what a module says of its names, and which of them it has moved."""
+        symbols = self.linker.symbols
+        exported = {s.name for s, _, _ in image.exports}
+        for name, info in known:
+            symbol = symbols.get(name)
+            if symbol is None:
+                if name in kinds:  # else it is the module's own: internal or private
+                    self.declared[name] = info
+            elif name in exported:
+                change.moved[name] = before.get(name, (0, None))
+                symbol.info = info
+            elif symbol.info is None or (
+                # Who took it for something else leaves now, or has left.
+                symbol.state in (SymbolState.MISSING, SymbolState.NULL)
+                and not same_type(symbol.info, info)
+            ):
+                change.infos[name] = symbol.info
+                symbol.info = info
+                self.linker.bind.note(symbol)
+        for name in exported.difference(change.moved):
+            change.moved[name] = before.get(name, (0, None))
+
+    def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
+        symbols, types = self.linker.symbols, summary.types
+        return tuple(
+            (f.name, signature_of(f, types))
+            for f in summary.functions
+            if not f.defined
+            and (
+                (s := symbols.get(f.name)) is None
+                or s.state in (SymbolState.FAR, SymbolState.FIXED)
+            )
+        )
+
+    @_written
+    def retire(self, old: Cell, cell: Cell, change: Change) -> None:
+        """`cell` takes the place of `old` in the notebook and defines nothing."""
+        self._arrives(cell, change)
+        self._retire(old, cell, old, frozenset(old.names), change)
+
+    def adopt(self, cell: Cell, change: Change) -> None:
+        """Keep a cell that has data but no code."""
+        self.note(cell)
+        self.adopted += 1
+        self.cells[cell.number] = cell
+        if change.added is None:
+            self._arrives(cell, change)
+        if cell.cell_id:
+            self.name(cell.cell_id, cell.number)
+
+    def name(self, cell_id: str, number: int) -> None:
+        """A notebook cell is this cell from now on; 0: none."""
+        journal = self.linker.bind.journal
+        if journal is not None:
+            both = (self.by_id.get(cell_id, 0), number)
+            journal.cells |= dict.fromkeys(n for n in both if n)
+        if number:
+            self.by_id[cell_id] = number
+        else:
+            self.by_id.pop(cell_id, None)
+
+    def note(self, cell: Cell) -> None:
+        """A cell owns something else than it did."""
+        if self.linker.bind.journal is not None:
+            self.linker.bind.journal.cells[cell.number] = None
+
+    def _arrives(self, cell: Cell, change: Change) -> None:
+        change.added = cell
+        if cell.cell_id:
+            before = self.by_id.get(cell.cell_id, 0)
+            change.ids[cell.cell_id] = before
+            change.replaced = before if before in self.cells else 0
+
+    def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
+        """Remember the type that a function was declared with."""
+        self.linker.bind.note(symbol)
+        symbol.info = signature_of(info, types)
+
+    def _retire(
+        self, other: Cell, cell: Cell, old: Cell | None, owned: frozenset[str], change: Change
+    ) -> None:
+        """Let go of a cell that has lost definitions, unless others still need the rest of it."""
+        image = other.image
+        if image is None:
+            if other is old or not (other.strings or self.type_uses.defined_by(other)):
+                change.leaving.append((other, owned))
+            return
+        remaining = other.exports
+        if other is old:
+            kept = self.linker.dependents(image)
+            for symbol, others in kept.items():
+                cells = sorted({i.cell for i in others})
+                verb = "call" if symbol.is_function else "use"
+                change.notes.append(
+                    f"cell {cell.number} no longer defines {written(symbol.name)}; "
+                    f"{cells_words(cells)} still {verb}{'s' * (len(cells) == 1)} the old one. "
+                    f"%evict {written(symbol.name)} --cascade removes them."
+                )
+            if kept:
+                return
+        elif remaining or not image.exports:
+            return
+        change.leaving.append((other, owned))
+
+    def let_go(self, change: Change, finish: Callable[[Image], None]) -> None:
+        """Take out the cells that a run has superseded, after their destructors."""
+        leaving, change.leaving = change.leaving, []
+        for cell, _ in leaving:
+            if cell.image is not None:
+                finish(cell.image)
+        if leaving:
+            with self.writing():
+                for cell, owned in leaving:
+                    self.remove(cell, CellState.SUPERSEDED, owned, change)
+            # The notebook cell was run again without them; who is superseded otherwise still
+            # stands in the notebook with its types.
+            self.forget_types([c for c, _ in leaving if c.number == change.replaced], change)
+
+    def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
+        known = {n: b for n, b in types.items() if b != "opaque" or n not in self.types}
+        new = {n: body for n, body in known.items() if self.types.get(n) != body}
+        for name in cell.defines:
+            if name in known:
+                self.type_uses.move(name, cell.number, change.owners)
+        users: dict[str, list[int]] = {}
+        if new.keys() & self.types.keys():
+            for other in self.cells.values():
+                if other is not cell and other.image is not None:
+                    for name in new.keys() & other.types:
+                        users.setdefault(name, []).append(other.number)
+        for name, body in new.items():
+            was = change.types[name] = self.types.get(name)
+            self.types[name] = body
+            if was is not None and (cells := users.get(name)):
+                change.notes.append(
+                    f"%{name} was {shortened(was)} and is {shortened(body)} now; "
+                    f"{cells_words(cells)} "
+                    f"{'was' if len(cells) == 1 else 'were'} built with the old one"
+                )
+
+    def forget_types(self, gone: Iterable[Cell], change: Change) -> None:
+        """Forget the named types of cells that left, those that no cell mentions any more."""
+        for name in self.type_uses.unused(gone):
+            if name in self.types:
+                change.types.setdefault(name, self.types.pop(name))
+            if name in self.type_uses.owners:
+                self.type_uses.move(name, 0, change.owners)
+
+    # -- leaving -------------------------------------------------------------------------------
+
+    def remove(self, cell: Cell, state: CellState, owned: frozenset[str], change: Change) -> None:
+        """Take a cell's image out; its data stays reserved for as long as `change` is kept."""
+        self.note(cell)
+        image = cell.image
+        for symbol in cell.exports:
+            # Its entry and its type stay for as long as the cell may come back.
+            change.moved.setdefault(symbol.name, (cell.number, symbol.info))
+            change.symbols.append(symbol)
+            self.linker.hold(symbol)
+        if image is not None and (image.fini or image.dso):
+            change.effects.destroyed += (cell.number,)
+        held = (image.blocks if image is not None else ()) + cell.strings
+        for block in held:
+            block.holders += 1
+        change.removed.append(
+            Removed(
+                cell, owned, names_of(image), image.rodata if image else None,
+                image.data if image else None, image.adopted if image else (),
+                image.pins if image else (), held, _text(cell), image is not None,
+                ghosts_of(self.linker, image),
+                tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
+                {s.name: self._taken_for(s, change) for s in image.refs if s.name} if image else {},
+            )
+        )  # fmt: skip
+        for ghost in change.removed[-1].ghosts:
+            self.linker.hold(ghost)
+            change.symbols.append(ghost)
+        if image is not None:
+            self.linker.unlink(image)
+        for block in cell.strings:
+            self.linker.release_block(block)
+        cell.image = None
+        cell.state = state
+        self.cells.pop(cell.number, None)
+        self.libraries.drop(cell)
+        self.type_uses.drop(cell)
+        for name in cell.defines:
+            if self.type_uses.owners.get(name) == cell.number:
+                self.type_uses.move(name, 0, change.owners)
+        if cell.cell_id and self.by_id.get(cell.cell_id) == cell.number:
+            change.ids.setdefault(cell.cell_id, cell.number)
+            self.name(cell.cell_id, 0)
+
+    def _taken_for(self, symbol: Symbol, change: Change) -> Any:
+        """What a cell that a change removes takes a symbol for: the type before the change."""
+        if self.linker.symbols.get(symbol.name) is not symbol:
+            return symbol.info  # a ghost's is its own
+        _, before = change.moved.get(symbol.name, (0, None))
+        return before or change.infos.get(symbol.name) or symbol.info
+
+
+def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
+    """Where a cell's text is, for naming pointers into it later."""
+    image = cell.image
+    if image is None or image.text is None:
+        return 0, 0, cell.number, []
+    names = [s.name for s, _, _ in image.exports if s.is_function]
+    return image.text.start, image.text.size, cell.number, names
+
+
+def _unknown(object: bytes) -> list[tuple[str, None]]:
+    """What an object defines of which there is no summary: another compiler made it."""
+    return [(export.name, None) for export in read_names(read_object(object)).exports]
+
+
+def _read(
+    summary: Summary,
+) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
+    """What a module imports, by kind; which of its definitions give way; every name's type."""
+    kinds: dict[str, str] = {}
+    weak: list[str] = []
+    known: list[tuple[str, Any]] = []
+    for f in summary.functions:
+        known.append((f.name, signature_of(f, summary.types)))
+        if not f.defined:
+            kinds[f.name] = "function"
+        elif f.linkage in _WEAK:
+            weak.append(f.name)
+    for v in summary.variables:
+        known.append((v.name, variable_of(v, summary.types)))
+        if not v.defined:
+            kinds[v.name] = "variable"
+        elif v.linkage in _WEAK:
+            weak.append(v.name)
+    return kinds, frozenset(weak), known

@@ -1,0 +1,359 @@
+"""The types of symbols, spelled without names, and whether a module agrees with them.
+
+LLVM's pointers are opaque, so nothing but this comparison notices that a caller and a callee
+disagree.  Named types are expanded: two cells may call the same structure by different names.
+Start from `Signature`, `Variable` and `check_types`; `TypeLayouts` says where LLVM puts the parts
+of a type, `declaration` declares a symbol for a cell that uses it.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
+from jitkernel.compiler.expansion import Expansion, is_digest
+from jitkernel.errors import TypeMismatch, UsageError
+from jitkernel.languages.llvm import scalar_layout
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, function_type
+from jitkernel.linker import Symbol, SymbolState
+from jitkernel.printable import shortened, written
+from jitkernel.session.program.cell import Cell, cells_words
+
+if TYPE_CHECKING:
+    from jitkernel.session.engine import Engine
+    from jitkernel.session.program.program import Program
+
+__all__ = [
+    "Signature",
+    "TypeLayouts",
+    "Variable",
+    "attributes_of",
+    "check_types",
+    "declaration",
+    "expand",
+    "refuse_change",
+    "same_type",
+    "signature_of",
+    "too_long",
+    "variable_of",
+]
+
+_ONE = re.compile(r"(?:(\d+):)?(.*)", re.DOTALL)
+
+
+class Signature(NamedTuple):
+    """A function's type with everything that its calling convention depends on.
+
+    `type` has named types expanded and decides equality; `shown` is as the user wrote it.
+    """
+
+    type: str
+    convention: str
+    attributes: str
+    features: str
+    shown: str
+
+    def same(self, other: Signature) -> bool:
+        """Whether a call compiled for one reaches the other rightly."""
+        return self[:4] == other[:4]
+
+    def __str__(self) -> str:
+        words = [w for w in (self.convention, self.shown) if w]
+        if self.attributes:
+            words.append(f"[{self.attributes}]")
+        if self.features:
+            words.append(f"[{self.features}]")
+        return " ".join(words)
+
+    @property
+    def function(self) -> FunctionType:
+        """The type as a record, with the user's names."""
+        return function_type(self.shown)
+
+
+class Variable(NamedTuple):
+    """A global variable's type."""
+
+    type: str
+    constant: bool
+    shown: str
+
+    def same(self, other: Variable) -> bool:
+        """Whether code compiled for one may use the other's storage."""
+        return self.type == other.type
+
+    def __str__(self) -> str:
+        return f"{'constant' if self.constant else 'global'} {self.shown}"
+
+
+def same_type(one: Signature | Variable, other: Signature | Variable) -> bool:
+    """Whether two of what symbols are known as agree."""
+    if isinstance(one, Signature):
+        return isinstance(other, Signature) and one.same(other)
+    return isinstance(other, Variable) and one.same(other)
+
+
+def expand(text: str, types: Mapping[str, str]) -> str:
+    """`text` with every named type replaced by its body, at any depth; opaque ones stay.
+
+    A digest of it where it would be too long: see `Expansion`.
+    """
+    return Expansion(types.get)(text) if "%" in text else text
+
+
+_latest: tuple[Mapping[str, str], Expansion] = ({}, Expansion(lambda name: None))
+
+
+def _expand(text: str, types: Mapping[str, str]) -> str:
+    """The same for the types of a module, which never change: each is looked at once."""
+    global _latest
+    if "%" not in text:
+        return text
+    of, expansion = _latest
+    if of is not types:
+        _latest = types, (expansion := Expansion(types.get))
+    return expansion(text)
+
+
+@lru_cache(maxsize=1024)
+def shared_signature(*parts: str) -> Signature:
+    return Signature(*parts)
+
+
+@lru_cache(maxsize=1024)
+def shared_variable(type: str, constant: bool, shown: str) -> Variable:
+    return Variable(type, constant, shown)
+
+
+def signature_of(info: FunctionInfo, types: Mapping[str, str]) -> Signature:
+    """The signature of a function that a module defines or declares; equal ones are one object."""
+    type, attributes = info.type, info.attributes
+    if "%" in type or "%" in attributes:
+        return shared_signature(
+            _expand(type, types), info.convention, _expand(attributes, types), info.features, type
+        )
+    return shared_signature(type, info.convention, attributes, info.features, type)
+
+
+def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
+    """The type of a variable that a module defines or declares; equal ones are one object."""
+    return shared_variable(_expand(info.type, types), info.constant, info.type)
+
+
+class TypeLayouts:
+    """Layouts by type, named types as `named` has them at that time; one for a whole session.
+
+    This is all that a value keeps besides its bytes.  It keeps neither cell, run nor session alive:
+    what was asked once is known for good, what is new is asked of the engine while there is one.
+    """
+
+    __slots__ = ("_engine", "_known", "_named")
+
+    def __init__(self, engine: Engine, named: Mapping[str, str]):
+        self._engine = weakref.ref(engine)
+        self._known = engine.known_layouts
+        self._named = named
+
+    def __call__(self, type: Type) -> Layout:
+        """The layout of a type.  Raises UsageError where nobody knows it (any more)."""
+        found = scalar_layout(type)
+        if found is not None:
+            return found
+        if isinstance(type, NamedType) and type.name not in self._named:
+            raise UsageError(f"%{type.name} is a type that this session does not know")
+        text = self.text(type)
+        found = self._known.get(text)
+        if found is not None:
+            return found
+        engine = self._engine()
+        if engine is None or engine.closed:
+            raise UsageError(f"the session is closed: nobody knows any more what {type} looks like")
+        return engine.layout(text)
+
+    def text(self, type: Type) -> str:
+        """The type without names."""
+        text = str(type)
+        text = expand(text, self._named) if "%" in text else text
+        if is_digest(text):
+            shown = str(type)
+            raise UsageError(
+                f"{shown if len(shown) < 80 else 'this type'} has too many parts to be a value: "
+                "use a pointer to it"
+            )
+        return text
+
+
+def attributes_of(text: str) -> tuple[str, dict[int, str]]:
+    """`signext|0:signext,1:sret({ i32 })` as IR text: the result's, and each parameter's."""
+    result, _, rest = text.partition("|")
+    found: dict[int, str] = {}
+    depth = start = 0
+    pieces: list[str] = []
+    for i, char in enumerate(rest):
+        depth += (char in "({[<") - (char in ")}]>")
+        if char == "," and depth == 0:
+            pieces.append(rest[start:i])
+            start = i + 1
+    pieces.append(rest[start:])
+    index = -1
+    for piece in pieces:
+        match = _ONE.fullmatch(piece.strip())
+        if match is None or not match[2]:
+            continue
+        if match[1] is not None:
+            index = int(match[1])
+        found[index] = f"{found[index]} {match[2]}" if index in found else match[2]
+    return result.replace(",", " "), found
+
+
+def declaration(name: str, info: Signature | Variable) -> str:
+    """IR text that declares a symbol: `declare fastcc signext i8 @f(i32, ptr sret(%pt))`."""
+    head, tail = _parts(info)
+    return (
+        f"{head}@{quote_name(name)}{tail}"
+        if head.startswith("declare")
+        else f"@{quote_name(name)}{tail}"
+    )
+
+
+def too_long(info: Signature | Variable) -> bool:
+    """Whether it passes a value of so many parts that its type cannot be written without names:
+    then a cell has to declare it."""
+    return isinstance(info, Signature) and is_digest(info.attributes)
+
+
+@lru_cache(maxsize=1024)
+def _parts(info: Signature | Variable) -> tuple[str, str]:
+    if isinstance(info, Variable):
+        return "", f" = external {'constant' if info.constant else 'global'} {info.shown}"
+    function = function_type(info.shown)
+    on_result, on_parameter = attributes_of(info.attributes)
+    parameters = [
+        f"{p} {on_parameter[i]}" if i in on_parameter else str(p)
+        for i, p in enumerate(function.parameters)
+    ]
+    if function.variadic:
+        parameters.append("...")
+    words = [w for w in ("declare", info.convention, on_result, str(function.result)) if w]
+    return " ".join(words) + " ", f"({', '.join(parameters)})"
+
+
+def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None) -> list[str]:
+    """Refuse a module that disagrees with the session on a type.
+
+    The names whose definition changes its type although others use the old one: the caller
+    refuses those too, or retypes them.  Raises TypeMismatch for everything else.
+    """
+    symbols, types = program.linker.symbols, summary.types
+    changed: dict[str, None] = {}
+
+    @cache
+    def apart() -> list[Cell]:
+        return [cell, *_leaving(program, summary, old)]
+
+    for f in summary.functions:
+        symbol = symbols.get(f.name)
+        if symbol is not None and symbol.info is not None:
+            _compare(program, symbol, signature_of(f, types), f.defined, apart, changed)
+        if f.defined and f.name not in changed:
+            for _, info in program.libraries.users(f.name, (old, cell)):
+                if not info.same(signature_of(f, types)):
+                    changed[f.name] = None
+                    break
+    for v in summary.variables:
+        symbol = symbols.get(v.name)
+        if symbol is None or symbol.info is None:
+            continue
+        _compare(program, symbol, variable_of(v, types), v.defined, apart, changed)
+    for call in summary.calls:
+        symbol = symbols.get(call.callee)
+        if symbol is not None and symbol.state == SymbolState.DEFINED:
+            raise TypeMismatch(
+                f"line {call.line}: {written(call.callee)} is called as {call.type}, but it is "
+                f"{symbol.info}; the call would read its arguments wrongly"
+            )
+    return list(changed)
+
+
+def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
+    """The cells that a module supersedes: what they take names for does not matter any more."""
+    symbols = program.linker.symbols
+    every = [(f.name, f.defined) for f in summary.functions]
+    every += [(v.name, v.defined) for v in summary.variables]
+    new = {name for name, defined in every if defined}
+    used = {name for name, defined in every if not defined}
+    providers = {program.cell_of(s) for n in new if (s := symbols.get(n)) is not None}
+    found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
+    if old is not None and not any(
+        name in used or set(symbols[name].users or ()) - {old.image}
+        for name in old.names
+        if name not in new
+    ):
+        found.append(old)
+    return found
+
+
+def _compare(
+    program: Program,
+    symbol: Symbol,
+    new: Signature | Variable,
+    defined: bool,
+    apart: Callable[[], list[Cell]],
+    changed: dict[str, None],
+) -> None:
+    known = symbol.info
+    if known is new or same_type(known, new):
+        return
+    if defined:
+        if program.users(symbol, apart()):
+            changed[symbol.name] = None
+        return
+    if symbol.state == SymbolState.FAR or symbol.state == SymbolState.FIXED:
+        return
+    if symbol.state == SymbolState.DEFINED:
+        owner = program.cell_of(symbol)
+        by = f"cell {owner.number} defines it as" if owner else "the session defines it as"
+    else:
+        users = program.users(symbol, apart())
+        if not users:
+            return
+        by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
+    raise TypeMismatch(
+        f"{written(symbol.name)} is declared here as {_shown(new)}, but {by} {_shown(known)}"
+    )
+
+
+def _shown(info: Signature | Variable | None) -> str:
+    return shortened(str(info), 1_000)
+
+
+def refuse_change(
+    program: Program, names: Sequence[str], summary: Summary, old: Cell | None
+) -> None:
+    """Raise the TypeMismatch that names who relies on the old types."""
+    types, apart = summary.types, _leaving(program, summary, old)
+    news = {f.name: str(signature_of(f, types)) for f in summary.functions}
+    news |= {v.name: str(variable_of(v, types)) for v in summary.variables}
+    lines = []
+    for name in names:
+        symbol = program.linker.symbols.get(name)
+        library = dict(program.libraries.users(name, (old,)))
+        known = symbol.info if symbol is not None else next(iter(library.values()))
+        users = program.users(symbol, apart) if symbol is not None else []
+        cells = sorted({*users, *library})
+        lines.append(
+            f"{written(name)} is {_shown(known)} and would become {shortened(news[name], 1_000)}, "
+            "but "
+            f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
+        )
+    raise TypeMismatch(
+        "\n".join(lines)
+        + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
+        "raise TypeMismatch until they are run again), or "
+        f"%evict {written(names[0])} --cascade first"
+    )

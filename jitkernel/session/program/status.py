@@ -1,0 +1,120 @@
+"""The sentences that tell what a cell has defined and replaced.  Start from `status_lines`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.linker import Image
+from jitkernel.linker.image import sites
+from jitkernel.printable import shortened
+from jitkernel.session.program.cell import Cell, Change
+from jitkernel.session.program.signatures import Signature
+
+if TYPE_CHECKING:
+    from jitkernel.session.program.program import Program
+
+__all__ = ["status_lines", "type_line"]
+
+_MANY = 3  # symbols from one cell that are told in one line
+
+
+def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
+    """`cell 2: @sq i32 (i32), 6 bytes, compiled in 1.4 ms, ...`, then what moved."""
+    words = []
+    for symbol, _, size in image.exports:
+        if symbol.info is None:
+            continue
+        shown = symbol.info.shown if isinstance(symbol.info, Signature) else str(symbol.info)
+        words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
+    if words:
+        more = f" and {len(words) - 4} more" if len(words) > 4 else ""
+        spent = sum(cell.times[:-1])
+        compiled = f"compiled in {_duration(spent, 1)}" if spent else "compiled before"
+        if cell.cached:
+            compiled = f"compiled earlier in {_duration(spent, 1)} and kept (object cache)"
+        yield (
+            f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
+            f"linked in {_duration(cell.times[-1], 2)}"
+        )
+    yield from _moves(program, cell, image, change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Symbols that came from one cell to another, and the images (by identity) that use them."""
+
+    names: list[str]
+    functions: bool
+    users: set[int]
+    uses: int
+
+    def told(self, moves: str) -> str:
+        names, many = self.names, len(self.names) > 1
+        what = f"{names[0]} {moves}"
+        if many:
+            kind = "functions" if self.functions else "symbols"
+            shown = ", ".join(names if len(names) < 5 else names[:3])
+            more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+            what = f"{len(names)} {kind} {moves}: {shown}{more}"
+        if self.users:
+            one, use = ("caller", "call") if self.functions else ("user", "use")
+            count, uses = len(self.users), self.uses
+            what += (
+                f"; {count} {one}{'s' * (count != 1)} ({uses} {use}{'s' * (uses != 1)}) "
+                f"now use{'s' * (count == 1)} {'them' if many else 'it'}"
+            )
+        return what
+
+
+def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
+    """What other cells defined before: a line each, or one for all where they are many."""
+    found: dict[int, list[_Moved]] = {}
+    for name, (owner, info) in change.moved.items():
+        moved = program.symbol(name)
+        if not owner or moved is None or moved.image is not image:
+            continue
+        users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
+        uses = sum(1 for packed in users.values() for _ in sites(packed))
+        one = _Moved(
+            [f"@{quote_name(name)}"], isinstance(info, Signature), set(map(id, users)), uses
+        )
+        found.setdefault(owner, []).append(one)
+    for owner, each in found.items():
+        moves = f"moved from cell {owner} to cell {cell.number}"
+        if owner == change.replaced:
+            moves = "replaced"
+        other = program.cells.get(owner)
+        closed = ""
+        if other is not None and other.closed:
+            closed = f"; cell {owner} was compiled closed: its own uses of it may not follow"
+        if len(each) >= _MANY:
+            each = [_together(each)]
+            closed = closed.replace("of it", "of them")
+        for one in each:
+            yield one.told(moves) + closed
+
+
+def _together(each: Sequence[_Moved]) -> _Moved:
+    return _Moved(
+        [name for one in each for name in one.names],
+        all(one.functions for one in each),
+        {user for one in each for user in one.users},
+        sum(one.uses for one in each),
+    )
+
+
+def _duration(nanoseconds: int, places: int) -> str:
+    """Milliseconds, of one form on every run; seconds where they are thousands."""
+    value = nanoseconds / 1e6
+    return f"{value:.{places}f} ms" if value < 1000 else f"{value / 1000:.1f} s"
+
+
+def type_line(program: Program, cell: Cell, change: Change) -> str:
+    """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
+    names = [name for name in change.types if name in program.types]
+    shown = [f"%{quote_name(name)} {shortened(program.types[name])}" for name in names[:4]]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"cell {cell.number}: {'; '.join(shown)}{more}"

@@ -1,0 +1,358 @@
+"""What stopped a cell, told so that a student understands it.
+
+The executor reports numbers; here they get names: the function and cell, the instruction, the
+source line, the backtrace, what was kept and what was lost.  Start from `error_of`.
+
+`Stopped` is where a cell was stopped, or was when somebody looked: its registers, stack and
+frames, kept until there is another one.  Frames are told when it happens, since the code of
+instructions that ran without a function is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
+from jitkernel.executor import FaultRecord, Outcome
+from jitkernel.executor.procfs import Region, regions
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.linker import Linker, Symbol
+from jitkernel.linker.backtrace import StackFrame, unwind, walk
+from jitkernel.printable import written
+from jitkernel.session.report.places import Places
+
+if TYPE_CHECKING:
+    from jitkernel.executor import FaultRecord, Outcome
+    from jitkernel.session.report.places import Places
+
+__all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running", "stopped"]
+
+_MEANING = {
+    "SIGSEGV": "segmentation fault",
+    "SIGBUS": "bus error",
+    "SIGFPE": "arithmetic fault",
+    "SIGILL": "illegal instruction",
+    "SIGTRAP": "trap",
+    "SIGABRT": "abort",
+}
+_FPE = {1: "integer division by zero or overflow", 3: "floating-point division by zero"}
+_MAX_FRAMES = 32
+
+
+def error_of(
+    outcome: Outcome,
+    places: Places,
+    linker: Linker,
+    line_of: Callable[[int], tuple[int, str]],
+    kept: str,
+) -> Fault:
+    """The error that an outcome other than "ok" is.
+
+    `line_of` finds the source line of an address of text, 0 and an empty text where unknown.
+    """
+    record, lost = outcome.record, outcome.lost
+    if record is None:
+        ended, _, rest = lost.partition("; ")
+        message = ended or "the executor ended without a word"
+        lost = rest or lost
+        return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
+    pc = record.caller if outcome.kind == "stub" else record.pc
+    frames = _frames(record, pc, places, linker)
+    at = _culprit(outcome, record, pc, frames, places, linker)
+    called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
+    where = _where(at, called or at != record.pc, frames, places, line_of)
+    instruction = ""
+    if not called and places.owner(record.pc):
+        instruction = _instruction(linker, record.pc)
+    kind, message, more = _told(outcome, record, places, at, where)
+    if kind is not TypeMismatch and record.thread == "other":
+        message += ", on a thread that the program had started"
+    if outcome.keeper is not None:
+        message += f"; {outcome.keeper.words(places.code)}"
+    card = _card(message, where, instruction, frames, kept, lost)
+    if kind is TypeMismatch:
+        return TypeMismatch(card)  # type: ignore[return-value]
+    return kind(
+        card, signal=record.signal, address=record.address, pc=record.pc, where=where,
+        instruction=instruction, frames=frames, kept=kept, lost=lost, **more,
+    )  # fmt: skip
+
+
+def _culprit(
+    outcome: Outcome,
+    record: FaultRecord,
+    pc: int,
+    frames: Sequence[Frame],
+    places: Places,
+    linker: Linker,
+) -> int:
+    """The innermost address of the session's own code, where that can be told; else `pc`."""
+    for frame in frames:
+        if places.owner(frame.address) is not None:
+            return frame.address
+    if outcome.kind not in ("stub", "exit", "fault"):
+        return pc
+    ends = linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
+    return places.only_caller(places.stub(record.stub) if outcome.kind == "stub" else ends) or pc
+
+
+def _where(
+    at: int,
+    returns: bool,
+    frames: Sequence[Frame],
+    places: Places,
+    line_of: Callable[[int], tuple[int, str]],
+) -> str:
+    """`@get+4, cell 7, line 3: ...` for an address; a return address is the next instruction's."""
+    where = places.code(at)
+    if places.owner(at) is not None:
+        line, text = line_of(at - 1 if returns else at)
+        return where + (f", line {line}: {text.strip()}" if line else "")
+    return frames[0].where if frames else where  # a library function that a call line called
+
+
+def _told(
+    outcome: Outcome, record: FaultRecord, places: Places, at: int, where: str
+) -> tuple[type[Any], str, dict[str, Any]]:
+    """The class of the error, what it says first, and what only that class has."""
+    if outcome.kind == "exit":
+        how = record.cause or "exit"
+        status = "" if "thread" in how else f"({record.status})"
+        return Exited, f"the cell called {how}{status}", {"status": record.status}
+    if outcome.kind == "interrupted":
+        return Interrupted, _interrupted(record), {}
+    if outcome.kind == "stub":
+        return _call_of(places.stub(record.stub))
+    if record.cause == "abort":
+        return Fault, "abort() was called", {}
+    if record.cause == "stack smashed":
+        words = "the stack was smashed: a local buffer was written past its end"
+        return Fault, words, {}
+    if record.signal == "SIGSEGV" and not record.sent and (gone := places.gone(at, record.address)):
+        return _use_of([s for s in gone if f"@{quote_name(s.name)}" in where] or gone)
+    return Fault, _fault(record, places), {}
+
+
+def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
+    """A call of what nobody defines, or of what has another type than its caller knew."""
+    if symbol is not None and " was compiled" in symbol.why:
+        return TypeMismatch, f"{symbol.why}: run the cell again", {}
+    name = symbol.name if symbol is not None else "?"
+    why = f": {symbol.why}" if symbol is not None and symbol.why else ", which nobody defines"
+    return UndefinedSymbol, f"call of {written(name)}{why}", {"symbol": name}
+
+
+def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
+    """The same of variables."""
+    why = "; ".join(s.why or f"{written(s.name)}, which nobody defines" for s in gone)
+    if any(" was compiled" in s.why for s in gone):
+        return TypeMismatch, f"{why}: run the cell again", {}
+    names = ", ".join(written(s.name) for s in gone)
+    return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
+
+
+def _interrupted(record: FaultRecord) -> str:
+    if record.stdin_refused:
+        return "the cell waits for input, and this front end offers no input box"
+    if record.cause == "timeout":
+        return "the cell ran longer than Executor.cell_timeout allows"
+    return "the cell was interrupted"
+
+
+def _fault(record: FaultRecord, places: Places) -> str:
+    address, name = record.address, record.signal
+    if record.sent:
+        return _sent(name, record.sent)
+    if name in ("SIGSEGV", "SIGBUS"):
+        if record.access == "execute" or record.pc == address:
+            target = (
+                "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
+            )
+            what = places.name(address)
+            return f"jump to {target}" + (f", {what}" if what else "")
+        verb = {"write": "write to", "read": "read of"}.get(record.access, "access to")
+        if record.code == 128 and not address:  # SI_KERNEL: the processor does not tell the address
+            return f"{verb} an address that cannot exist (not canonical)"
+        if address < 4096:
+            return f"{verb} address {address:#x} (a null pointer)".replace("0x0 ", "0 ")
+        if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
+            return f"the stack is used up (endless recursion?): {verb} {address:#x}"
+        what = places.name(address)
+        if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
+            what += ", which is code and cannot be written"
+        elif record.access == "write" and places.is_constant(address):
+            what += ", which is constant"
+        return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
+    if name == "SIGFPE":
+        return _FPE.get(record.code, _MEANING[name])
+    if name in ("SIGTRAP", "SIGILL"):
+        grave = places.grave(record.pc) or places.grave(record.pc - 1)
+        if grave:
+            return f"a stale pointer led into {grave}"
+        return (
+            "an illegal instruction (llvm.trap or unreachable code?)"
+            if name == "SIGILL"
+            else "a trap (int3): llvm.debugtrap, or `unreachable` was reached"
+        )
+    return f"{name}: {_MEANING.get(name, 'a signal')}"
+
+
+def _sent(name: str, sender: str) -> str:
+    """A signal that was no fault of the code that ran."""
+    if name == "SIGABRT" and sender == "the program itself":
+        return "abort in a library (a failed check of its own: a double free, an assertion?)"
+    how = " (raise or kill)" if sender == "the program itself" else ""
+    real = ": no memory access failed" if name in ("SIGSEGV", "SIGBUS") else ""
+    return f"the signal {name}, which {sender} sent{how}{real}"
+
+
+def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tuple[Frame, ...]:
+    low, stack = record.sp, record.stack
+
+    def read(address: int, size: int) -> bytes | None:
+        at = address - low
+        return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
+
+    addresses = [pc]
+    registers = dict(record.registers)
+    try:
+        addresses += unwind(registers, read, linker)[:_MAX_FRAMES]
+    except (ValueError, KeyError, IndexError):
+        pass
+    found: list[Frame] = []
+    for address in addresses:
+        if places.is_thunk(address):  # how the session came in
+            continue
+        where = places.code(address) or places.name(address)
+        if where and "runtime" not in where and (address != pc or not found):
+            found.append(Frame(address, where))
+    return tuple(found)
+
+
+def _instruction(linker: Linker, pc: int) -> str:
+    """The instruction at an address of text, Intel syntax."""
+    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+
+    try:
+        code = linker.arena.read(pc, 15)
+    except IndexError:
+        return ""
+    for _, _, mnemonic, operands in Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, pc, 1):
+        return f"{mnemonic} {operands}".strip()
+    return ""
+
+
+def _card(
+    message: str, where: str, instruction: str, frames: Sequence[Frame], kept: str, lost: str
+) -> str:
+    lines = [message]
+    if where:
+        lines.append(f"at {where}")
+    if instruction:
+        lines.append(f"    {instruction}")
+    if len(frames) > 1:
+        runs = [(where, len(list(same))) for where, same in groupby(f.where for f in frames)]
+        for i, (place, times) in enumerate(runs[:12]):
+            often = f", {times} times" if times > 1 else ""
+            lines.append(f"  {'called from' if i else '        at '} {place}{often}")
+        if len(runs) > 12 or len(frames) > _MAX_FRAMES:
+            lines.append("  and more")
+    if kept:
+        lines.append(f"Kept: {kept}." + ("" if lost else " Nothing was lost."))
+    if lost:
+        lines.append(f"Lost: {lost}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFrame:
+    """A frame, and where its code stood: `@get+4, cell 7`, or `puts+0x2d, libc.so.6`.
+
+    `cell` is of the session's code, 0 elsewhere; `thunk`: it is what calls cells.
+    """
+
+    frame: StackFrame
+    where: str
+    cell: int
+    thunk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a cell was stopped (`Outcome.kind`), in words; its registers and a copy of its stack; its
+    frames, innermost first."""
+
+    kind: str
+    message: str
+    record: FaultRecord
+    frames: tuple[NamedFrame, ...]
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Bytes of the stack as it was; None outside of what was copied."""
+        at = address - self.record.sp
+        stack = self.record.stack
+        return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
+
+
+def stopped(outcome: Outcome, fault: Fault, places: Places, linker: Linker) -> Stopped | None:
+    """What to keep of a cell that did not end well; None where the process left no record."""
+    record = outcome.record
+    if record is None or not record.sp:
+        return None
+    message = str(fault).partition("\n")[0]
+    pc = record.caller if outcome.kind == "stub" and record.caller else record.pc
+    return _named(outcome.kind, message, record, pc, places, linker, places.name)
+
+
+def running(
+    record: FaultRecord, seconds: float, pid: int, places: Places, linker: Linker
+) -> Stopped:
+    """The same of a cell that runs, after so many seconds.  Asks the process nothing."""
+    message = f"it runs, for {seconds:.1f} s now"
+    maps = regions(pid)
+
+    def name(address: int) -> str:
+        if address in linker.arena:
+            return places.name(address)
+        return in_file(maps, address)
+
+    return _named("running", message, record, record.pc, places, linker, name)
+
+
+def in_file(maps: Sequence[Region], address: int) -> str:
+    """`libc.so.6+0x3fbf4` for an address in a file that is mapped, else the empty string."""
+    for region in maps:
+        if region.start <= address < region.stop and region.name.startswith("/"):
+            first = next(r.start for r in maps if r.name == region.name)
+            return f"{os.path.basename(region.name)}+{address - first:#x}"
+    return ""
+
+
+def _named(
+    kind: str,
+    message: str,
+    record: FaultRecord,
+    pc: int,
+    places: Places,
+    linker: Linker,
+    name: Callable[[int], str],
+) -> Stopped:
+    kept = Stopped(kind, message, record, ())
+    registers = {"rsp": record.sp, **record.registers, "rip": pc}
+    try:
+        frames = walk(registers, kept.read, linker)
+    except (ValueError, KeyError, IndexError):
+        frames = []
+    named = []
+    for frame in frames:
+        owner = places.owner(frame.pc)
+        where = places.code(frame.pc) or name(frame.pc)
+        cell = owner[0] if owner is not None else 0
+        named.append(NamedFrame(frame, where, cell, places.is_thunk(frame.pc)))
+        if named[-1].thunk:
+            break
+    return Stopped(kind, message, record, tuple(named))

@@ -1,0 +1,332 @@
+"""Where a session's memory is and was: the slab, its processes, the files that they map.
+
+Start from `memory`; `MemoryLog` keeps what was held when cells ended; `tenants` says who holds each
+byte of the arena, read from the books of arena, linker and session when it is asked for;
+`explain_full` says what to do where a zone of the arena has no room.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jitkernel.arena import Arena
+from jitkernel.errors import ArenaFull
+from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.printable import written
+
+if TYPE_CHECKING:
+    from jitkernel.linker import Image, Symbol
+    from jitkernel.session.core import Core
+    from jitkernel.session.program.cell import Cell
+
+__all__ = [
+    "MemoryLog",
+    "Pages",
+    "STATES",
+    "Sample",
+    "Tenant",
+    "explain_full",
+    "memory",
+    "pages",
+    "tenants",
+]
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_KEPT = 240  # samples; more are thinned out
+_OFTEN = 0.05  # seconds between two of them, doubled whenever they are thinned out
+
+
+class Sample(NamedTuple):
+    """Bytes held when a cell had ended, `seconds` after the session began."""
+
+    cell: int
+    seconds: float
+    slab: int
+    kernel: int
+    executor: int
+    workers: int
+
+    @property
+    def total(self) -> int:
+        """The sum: all but the pages of files."""
+        return self.slab + self.kernel + self.executor + self.workers
+
+
+class MemoryLog:
+    """At most 240 samples of a session's life, evenly thinned out, peaks kept.
+
+    One costs some tens of microseconds, and none is taken soon after the last one, so that a
+    program of thousands of short cells does not notice.
+    """
+
+    def __init__(self, arena: Arena, kept: int = _KEPT, often: float = _OFTEN):
+        self._arena, self._kept, self._often = arena, max(kept, 4), often
+        self._began = time.monotonic()
+        self._due = 0.0
+        self._samples: list[Sample] = []
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """What was noted, the oldest first."""
+        return tuple(self._samples)
+
+    def note(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
+        """A cell ended: take a sample if the last one is old enough, or `now`.
+
+        `executor` and `workers` are process ids; 0 is none.
+        """
+        at = time.monotonic()
+        if at < self._due and not now:
+            return
+        self._due = at + self._often
+        sample = Sample(
+            cell, at - self._began, self._arena.resident(), own_bytes(os.getpid()),
+            own_bytes(executor), sum(map(own_bytes, workers)),
+        )  # fmt: skip
+        if self._samples and self._samples[-1].cell == cell:
+            self._samples.pop()  # somebody looks at the same cell again
+        self._samples.append(sample)
+        if len(self._samples) > self._kept:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Keep the larger of each two, and the first and the last."""
+        first, *rest, last = self._samples
+        pairs = [rest[i : i + 2] for i in range(0, len(rest), 2)]
+        self._samples = [first, *(max(p, key=lambda s: s.total) for p in pairs), last]
+        self._often *= 2
+
+
+def own_bytes(pid: int) -> int:
+    """Bytes of a process that are no file's and not the slab's; 0 where there is none.
+
+    Source: proc(5), `/proc/PID/statm`: resident and shared pages, as good as the kernel counts
+    them (it may be late by some pages a thread; `smaps` is exact and takes a hundred times longer).
+    """
+    if not pid:
+        return 0
+    try:
+        file = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        fields = os.read(file, 128).split()
+    except OSError:
+        return 0
+    finally:
+        os.close(file)
+    return (int(fields[1]) - int(fields[2])) * _PAGE if len(fields) > 2 else 0
+
+
+class Pages(NamedTuple):
+    """Bytes of one process: `own` that are no file's, and its share of the `files` it maps."""
+
+    own: int
+    files: int
+
+
+def pages(pid: int) -> Pages:
+    """What a process holds, the slab left out; zeros where that cannot be read.
+
+    Source: proc(5), `/proc/PID/smaps_rollup`: Anonymous, and Pss_File, where a page that n
+    processes map counts for one n-th in each.  Pages of the slab are neither.
+    """
+    own = files = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("Anonymous:"):
+                    own = int(line.split()[1]) << 10
+                elif line.startswith("Pss_File:"):
+                    files = int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return Pages(own, files)
+
+
+def memory(session: Core) -> dict[str, Any]:
+    """The whole account, in bytes.
+
+    `zones` is `Arena.usage()`; `regions` what of each region of the slab occupies memory now and
+    `slab` their sum; `kernel`, `executor` and `workers` (`own`) are the processes' own memory
+    without the slab; `files` the pages of programs and libraries that they map, each counted once.
+    `total` is exactly slab + kernel + executor + workers + files: what a container has to hold,
+    though the system drops pages of files when it needs room.  `object_cache` is on disk and in
+    no sum: see `CacheMemory`; None: off.
+    """
+    engine = session.engine
+    regions = engine.arena.resident_regions()
+    kernel = pages(os.getpid())
+    executor = pages(engine.executor.pid) if engine.started else Pages(0, 0)
+    workers: list[dict[str, Any]] = []
+    files = kernel.files + executor.files
+    for pid, role, compiles in engine.pool.processes():
+        held = pages(pid)
+        files += held.files
+        workers.append({"pid": pid, "role": role, "own": held.own, "compiles": compiles})
+    slab = sum(regions.values())
+    return {
+        "zones": engine.arena.usage(),
+        "regions": regions,
+        "slab": slab,
+        "kernel": kernel.own,
+        "executor": executor.own,
+        "workers": workers,
+        "files": files,
+        "thunks": engine.thunk_bytes() if engine.started else 0,
+        "cells": len(session.program.cells) if engine.started else 0,
+        "symbols": len(engine.linker.symbols) if engine.started else 0,
+        "object_cache": asdict(engine.pool.cache.memory()) if engine.pool.cache else None,
+        "undo": session.history.bytes if engine.started else 0,
+        "total": slab + kernel.own + executor.own + sum(w["own"] for w in workers) + files,
+    }
+
+
+#: What a tenant can be, in the order displays list them, and what that means.
+STATES = {
+    "live": "code and data of live cells",
+    "superseded": "of cells all of whose definitions have been redefined",
+    "hibernated": "of cells whose code is on disk: data, and stubs that bring it back",
+    "entry": "canonical entries, stubs, GOT slots, shared unwind records",
+    "thunk": "thunks, through which functions are called",
+    "undo": "kept so that undo can bring it back",
+    "retained": "freed, but threads that run may still use it",
+    "free": "holes: what was there is gone, poison fills them",
+}
+
+
+class Tenant(NamedTuple):
+    """Bytes `[start, start + size)` of a zone and whose they are.
+
+    `padding` of them, at the end, only round it up to the zone's granule.  `cell` is 0 where no
+    cell has them; `name` says what they are where that is more than "a part of the cell".
+    """
+
+    zone: str
+    start: int
+    size: int
+    padding: int
+    state: str
+    cell: int
+    name: str
+
+    @property
+    def stop(self) -> int:
+        """One past the last byte."""
+        return self.start + self.size
+
+
+def tenants(session: Core) -> dict[str, list[Tenant]]:
+    """By zone, in address order: what lies below the high-water mark, free ranges included.
+
+    The sizes of a zone's tenants add up to its high-water mark; those that are not free, without
+    their padding, to what `Arena.usage` calls used.
+    """
+    holders = _holders(session)
+    found: dict[str, list[Tenant]] = {}
+    for name, zone in session.arena.zones.items():
+        books, granule = zone.list, zone.list.granule
+        unknown = ("undo", 0, "") if name != "unwind" else ("entry", 0, "records that cells share")
+        rows = []
+        for start, size in books.live.items():
+            taken = (size + granule - 1) & -granule or granule
+            state, cell, what = holders.get(start, unknown)
+            rows.append(Tenant(name, start, taken, taken - size, state, cell, what))
+        for start, stop in books.holes():
+            if start < zone.high:
+                rows.append(Tenant(name, start, min(stop, zone.high) - start, 0, "free", 0, ""))
+        rows.sort(key=lambda tenant: tenant.start)
+        found[name] = rows
+    return found
+
+
+def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
+    """By the address where an extent starts: state, cell and name of its tenant."""
+    program = session.program
+    found: dict[int, tuple[str, int, str]] = {}
+    for symbol in _symbols(session):
+        name = quote_name(symbol.name)
+        if symbol.stub:
+            found[symbol.stub] = ("entry", 0, f"entry of {written(name)}")
+        for slot in (symbol.slot, symbol.far_slot):
+            if slot:
+                found[slot] = ("entry", 0, f"GOT slot of {written(name)}")
+    for extent in session.arena.retained:
+        found[extent.start] = ("retained", 0, "")
+    for image in session.engine.thunk_images():
+        for start in _starts(image):
+            found[start] = ("thunk", 0, "")
+    for cell in program.cells.values():
+        state = _state(cell)
+        for start in _starts(cell.image):
+            found[start] = (state, cell.number, "")
+        for block in cell.strings:
+            found[block.extent.start] = (state, cell.number, "what its statements made")
+    return found
+
+
+def _state(cell: Cell) -> str:
+    if cell.image is not None and cell.image.superseded:
+        return "superseded"
+    return cell.state.value if cell.state.value in STATES else "live"
+
+
+def _starts(image: Image | None) -> Iterator[int]:
+    """Where the extents of an image begin."""
+    if image is None:
+        return
+    if image.text is not None:
+        yield image.text.start
+    if image.unwind is not None:
+        yield image.unwind.start
+    for extent in image.extra:
+        yield extent.start
+    for block in image.blocks:
+        yield block.extent.start
+
+
+def _symbols(session: Core) -> Iterator[Symbol]:
+    """All of them, those that only the cells know that were compiled for an older type too."""
+    known = session.program.linker.symbols
+    yield from known.values()
+    for cell in session.program.cells.values():
+        for symbol in cell.image.refs if cell.image is not None else ():
+            if known.get(symbol.name) is not symbol:
+                yield symbol
+
+
+def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
+    """The same error with what holds the zone's space and which commands free it."""
+    zone = error.zone
+    held: list[tuple[int, str]] = []
+    for cell in session.program.cells.values():
+        image = cell.image
+        size = image.sizes().get(zone, 0) if image is not None else 0
+        if zone == "data":
+            blocks = (*cell.strings, *(image.adopted if image is not None else ()))
+            size += sum(b.extent.size for b in blocks)
+        if size:
+            names = ["@" + quote_name(n) for n in cell.names]
+            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            held.append((size, f"cell {cell.number}{f' ({shown})' if shown else ''}: {size} bytes"))
+    held.sort(reverse=True)
+    lines = [f"{error}.", *(f"  {words}" for _, words in held[:5])]
+    if len(held) > 5:
+        lines.append(f"  and {len(held) - 5} cells more: {sum(s for s, _ in held[5:])} bytes")
+    undo = session.history.held(zone)
+    if undo:
+        lines.append(f"  kept so that undo can bring it back: {undo} bytes")
+    kept = sum(extent.size for extent in session.arena.retained if extent.zone == zone)
+    if kept:
+        lines.append(f"  kept until the threads that the program has started end: {kept} bytes")
+    lines.append(
+        "Nothing was placed. %evict CELL takes cells out"
+        + (" (undo keeps their data for a while; %reset forgets it)" if zone == "data" else "")
+        + ", %gc frees what nobody can reach, %reset everything; --Arena.capacity at the start "
+        "gives more."
+    )
+    return ArenaFull("\n".join(lines), zone, error.size, error.free, error.largest)

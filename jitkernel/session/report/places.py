@@ -1,0 +1,268 @@
+"""Names for addresses: of the session's code and data, of its stubs, of libraries, of what is gone.
+
+Start from `Places`; `Ranges` finds which of many address ranges hold an address without looking at
+all of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from jitkernel.elf import read_object
+from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker.image import sites
+from jitkernel.linker.layout import arrange, read_names
+from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.printable import written
+
+if TYPE_CHECKING:
+    from jitkernel.session.program.program import Program
+
+__all__ = ["Graves", "Places", "Ranges"]
+
+
+class Graves:
+    """The last pieces of text that were freed, so that a stale pointer can be named."""
+
+    def __init__(self, kept: int = 256):
+        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=kept)
+
+    def add(self, start: int, size: int, cell: int, names: Sequence[str]) -> None:
+        """Text `[start, start + size)` of a cell was freed."""
+        self._freed.append((start, start + size, cell, ", ".join(written(n) for n in names)))
+
+    def bury(self, image: Image) -> None:
+        """The text of an image is about to be freed."""
+        if image.text is not None:
+            names = [s.name for s, _, _ in image.exports if s.is_function]
+            self.add(image.text.start, image.text.size, image.cell, names)
+
+    def find(self, address: int) -> str:
+        """What used to be at an address, or the empty string."""
+        for start, stop, cell, names in reversed(self._freed):
+            if start <= address < stop:
+                return f"cell {cell}{f' ({names})' if names else ''}, which is gone"
+        return ""
+
+
+class Places:
+    """Names addresses: of the session's code and data, of its stubs, of libraries."""
+
+    def __init__(
+        self,
+        program: Program,
+        graves: Graves,
+        locate: Callable[[Sequence[int]], list[str]],
+        is_thunk: Callable[[int], bool] = lambda address: False,
+    ):
+        self._program = program
+        self.is_thunk = is_thunk
+        self._linker: Linker = program.linker
+        self._graves = graves
+        self._locate = locate
+        self._texts = Ranges(self._text_ranges, self._version)
+        self._symbols = Ranges(self._symbol_ranges, self._version)
+
+    def _version(self) -> tuple[int, int, int]:
+        program = self._program
+        return self._linker.generation, len(program.cells), id(program.running)
+
+    def _text_ranges(self) -> Iterator[tuple[int, int, Image]]:
+        for image in self._images():
+            if image.text is not None:
+                yield image.text.start, image.text.start + image.text.size, image
+
+    def _symbol_ranges(self) -> Iterator[tuple[int, int, Symbol]]:
+        for symbol in self._linker.symbols.values():
+            if symbol.image is not None:
+                yield symbol.address, symbol.address + max(symbol.size, 1) - 1, symbol
+
+    def code(self, address: int) -> str:
+        """`@get+4, cell 7` for text of the session, else the empty string."""
+        found = self.owner(address)
+        if found is None:
+            return ""
+        cell, symbol, offset = found
+        if symbol is None and (local := self._local(cell, address)) is not None:
+            name, offset = local
+            return f"{written(name)}{f'+{offset}' if offset else ''}, cell {cell}"
+        if symbol is None:  # a block of instructions, or a function that only its cell knows
+            return f"cell {cell}"
+        return f"{written(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
+
+    def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
+        """The cell whose text holds an address, the function there, and the offset in it."""
+        for image in self._texts.find(address):
+            for symbol, start, size in image.exports:
+                # A return address may be the first byte behind a call that does not return.
+                if start < address <= start + size or address == start:
+                    return image.cell, symbol, address - start
+            if image.text is not None and address < image.text.stop:
+                return image.cell, None, address - image.text.start
+        return None
+
+    def _local(self, cell: int, address: int) -> tuple[str, int] | None:
+        """A function that only its cell knows, and the offset in it, from the cell's object."""
+        owner, record = self._program.cells.get(cell), self._program.store.get(cell)
+        image = owner.image if owner is not None else None
+        if image is None or image.text is None or record is None:
+            return None
+        obj = read_object(record.object)
+        read_names(obj)
+        places = arrange(obj).places
+        for index, (_, info, _, section, value, size) in enumerate(obj.symbols):
+            place = places[section] if 0 < section < len(places) else None
+            if info & 15 == 2 and place is not None and place[0] == "text":  # STT_FUNC
+                start = image.text.start + place[1] + value
+                if start < address <= start + size or address == start:
+                    return obj.symbol_name(index), address - start
+        return None
+
+    def is_constant(self, address: int) -> bool:
+        """Whether an address is where constants are."""
+        arena = self._linker.arena
+        return address in arena and arena.zone_of(address) == "rodata"
+
+    def _images(self) -> list[Image]:
+        found = [c.image for c in self._program.cells.values() if c.image is not None]
+        return [self._program.running, *found] if self._program.running is not None else found
+
+    def stub(self, address: int) -> Symbol | None:
+        """The symbol whose stub is at an address."""
+        if self._linker.arena.zones["text"].list.live.get(address) != STUB_SIZE:
+            return None
+        for symbol in self._linker.symbols.values():
+            if symbol.stub == address:
+                return symbol
+        for image in self._images():  # of a type that has changed: only its users know it
+            for symbol in image.refs:
+                if symbol.stub == address:
+                    return symbol
+        return None
+
+    def data(self, address: int) -> str:
+        """`@g+4` for an address of the data or constants zones, else the empty string."""
+        for symbol in self._symbols.find(address):
+            offset = address - symbol.address
+            return f"{written(symbol.name)}{f'+{offset}' if offset else ''}"
+        return ""
+
+    def name(self, address: int) -> str:
+        """Whatever an address can be called: one line, empty where it is nothing known."""
+        if address in self._linker.arena:
+            zone = self._linker.arena.zone_of(address)
+            if zone == "text":
+                stub = self.stub(address & ~15)
+                words = self.code(address) or (f"the entry of {written(stub.name)}" if stub else "")
+                return words or self._graves.find(address) or "free text"
+            if zone.startswith("runtime"):
+                return "the executor's runtime"
+            return self.data(address) or f"the {zone} zone"
+        if address < 0x10000:
+            return ""
+        return self._locate([address])[0]
+
+    def describe(self, address: int) -> str:
+        """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
+        data = self.data(address)
+        if data:
+            return data
+        if address in self._linker.arena:
+            name = self.name(address)
+            # The canonical entry of a function is that function for every use but a call.
+            return (
+                name.removeprefix("the entry of ")
+                if name.startswith("the entry")
+                else (f"{address:#x} ({name})")
+            )
+        stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
+        return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
+
+    def grave(self, address: int) -> str:
+        """What used to be at an address of text that is free now."""
+        if self.owner(address) is not None or self.is_thunk(address):
+            return ""
+        return self._graves.find(address)
+
+    def gone(self, pc: int, address: int) -> list[Symbol]:
+        """The variables that the code at `pc` lost, where a fault's address is that of such."""
+        nowhere = self._linker.bind.nowhere
+        if not nowhere - 4096 <= address < nowhere + (200 << 20):
+            return []
+        for image in self._texts.find(pc):
+            if image.text is not None and pc < image.text.stop:
+                return [
+                    s for s in image.refs if not s.is_function and s.state is SymbolState.MISSING
+                ]
+        return []
+
+    def only_caller(self, symbol: Symbol | None) -> int:
+        """The one place in the session's text that branches to a symbol; 0 where not just one.
+
+        For calls in tail position, which leave no return address behind.
+        """
+        found: list[int] = []
+        for packed in (symbol.users or {}).values() if symbol is not None else ():
+            for site in sites(packed):
+                address = self._linker.arena.base + site.offset
+                if self.owner(address) is not None:
+                    found.append(address)
+        return found[0] if len(found) == 1 else 0
+
+
+T = TypeVar("T")
+
+#: As many addresses are looked up by looking at all ranges before it is worth while to sort them.
+_BEFORE_SORTING = 3
+#: Ranges may lie in each other (an alias into a variable): how far to look for the outer one.
+_NESTED = 8
+
+
+class Ranges(Generic[T]):
+    """Ranges `(start, stop, what)`, both ends included, as `read` gives them.
+
+    They are read again after `version` has changed.  They are kept sorted only where several
+    addresses are asked for at one version: a hundred thousand of them take 50 ms to sort.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Iterable[tuple[int, int, T]]],
+        version: Callable[[], Hashable],
+    ):
+        self._read, self._version = read, version
+        self._seen: Hashable = None
+        self._asked = 0
+        self._starts, self._stops, self._order = array("Q"), array("Q"), array("L")
+        self._what: list[T] = []
+
+    def find(self, address: int) -> list[T]:
+        """What of the ranges that hold an address, in the order in which `read` gives them."""
+        version = self._version()
+        if version != self._seen:
+            self._seen, self._asked = version, 0
+            self._what = []
+        self._asked += 1
+        if self._asked <= _BEFORE_SORTING:
+            return [what for start, stop, what in self._read() if start <= address <= stop]
+        if self._asked == _BEFORE_SORTING + 1:
+            self._sort()
+        at = bisect_right(self._starts, address) - 1
+        found = [
+            self._order[i]
+            for i in range(at, max(at - _NESTED, -1), -1)
+            if address <= self._stops[i]
+        ]
+        return [self._what[index] for index in sorted(found)]
+
+    def _sort(self) -> None:
+        rows = list(self._read())
+        order = sorted(range(len(rows)), key=lambda i: rows[i][0])
+        self._order = array("L", order)
+        self._starts = array("Q", [rows[i][0] for i in order])
+        self._stops = array("Q", [rows[i][1] for i in order])
+        self._what = [row[2] for row in rows]

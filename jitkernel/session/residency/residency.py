@@ -1,0 +1,241 @@
+"""Which cells' code is in memory: a budget, and who leaves when it is exceeded.
+
+Code that leaves comes back when it is called, in the middle of whatever runs (executor/waking.py);
+constants and variables never leave.  Start from `Residency`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Options
+from jitkernel.elf import read_object
+from jitkernel.errors import ArenaFull, JitError, LinkError, present
+from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
+from jitkernel.linker.moving import moves
+from jitkernel.printable import written
+from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.session.program.cell import Cell, CellState
+from jitkernel.session.program.relinking import relink
+from jitkernel.session.saved.tables import Damaged
+
+if TYPE_CHECKING:
+    from jitkernel.linker import Image
+    from jitkernel.session.engine import Engine
+    from jitkernel.session.program.program import Program
+
+__all__ = ["Residency"]
+
+#: Where the budget is exceeded, some more cells leave than have to, up to this part of it: so few
+#: that the run which waits for that does not take much longer than others.
+_AHEAD, _SLACK = 7, 32
+
+
+class Residency(Recorded):
+    """The cells of a program under a budget; `budget` is bytes of code, 0 for no limit.
+
+    A cell counts as used when a statement calls it, when a cell that is used refers to it, and when
+    a call brings it back.  `clock` counts runs of cells and calls.
+    """
+
+    def __init__(self, program: Program, engine: Engine, budget: int = 0):
+        self._program, self._engine = program, engine
+        self.budget = budget
+        self.clock = 0
+        self.woken = 0  # how many calls have brought code back
+        self.failure: JitError | None = None  # why the last one did not
+        self._queue: list[Cell] = []  # who leaves next, the first last
+        self._sorted = 0  # when it was made
+        self._asleep: RecordedDict[int, tuple[int, str]] = RecordedDict()  # by stub: cell, function
+        engine.executor.on_wake = self._wake
+
+    def remember(self, cells: Iterable[Cell]) -> None:
+        """Cells of a session that was saved: some were hibernated then."""
+        for cell in cells:
+            self.clock = max(self.clock, cell.used)
+            if cell.state is CellState.HIBERNATED and cell.image is not None:
+                for stub, name in asleep(self._program.linker, cell.image).items():
+                    self._asleep[stub] = cell.number, name
+
+    def failed(self) -> JitError | None:
+        """Why the code that was called last did not come back; None where it did."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    def use(self, image: Image | None) -> None:
+        """A statement is about to call into an image: its code comes back first."""
+        if image is not None and (cell := self._program.cells.get(image.cell)) is not None:
+            cell.used = self.clock
+            if cell.state is CellState.HIBERNATED:
+                self.bring_back(cell)
+
+    def arrived(self, cell: Cell) -> None:
+        """A cell has been placed.  Under a budget it is found out whether it may leave, while what
+        it was made from is still at hand."""
+        cell.used = self.clock
+        if self.budget and cell.image is not None and gain(cell.image) > 0:
+            self.why_not(cell)
+
+    def mark(self, images: Iterable[Image | None]) -> None:
+        """Instructions that are about to run refer to these images."""
+        cells = self._program.cells
+        for image in images:
+            if image is not None and (cell := cells.get(image.cell)) is not None:
+                cell.used = self.clock
+
+    # -- leaving -------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> int:
+        """Bytes of code in memory, the stubs of what has left included."""
+        return self._program.linker.code
+
+    def trim(self) -> None:
+        """Make the code that is in memory fit the budget; nothing while threads may run it."""
+        if not self.budget or self.code <= self.budget or self._engine.executor.threads:
+            return
+        goal, ahead = self.budget - self.budget // _SLACK, _AHEAD
+        fresh = False
+        if len(self._asleep) > 4 * len(self._program.cells) + 64:  # of cells that are gone, too
+            cells = self._program.cells
+            self._asleep = RecordedDict(
+                {at: to for at, to in self._asleep.items() if to[0] in cells}
+            )
+        # Where the zone is too full for stubs, the code stays where it is.
+        with self._engine.writing(), contextlib.suppress(ArenaFull):
+            while self.code > self.budget or (ahead and self.code > goal):
+                if not self._queue:
+                    if fresh or self.code <= self.budget:
+                        return  # the rest has to stay, or may
+                    self._queue, self._sorted, fresh = self._latest(), self.clock, True
+                    continue
+                cell = self._queue.pop()
+                # Those that were used meanwhile have their turn when the order is made anew.
+                if cell.image is None or gain(cell.image) <= 0:
+                    continue  # what would stand for its code is larger
+                if (cell.used <= self._sorted or fresh) and not self.why_not(cell):
+                    ahead -= self.code <= self.budget
+                    self._hibernate(cell)
+
+    def hibernate(self, cell: Cell) -> None:
+        """Take a cell's code out of memory.  Raises LinkError where it has to stay."""
+        why = self.why_not(cell)
+        if not why and self._engine.executor.threads:
+            why = "threads of the program may run it"
+        if why:
+            raise LinkError(f"the code of cell {cell.number} stays in memory: {why}")
+        with self._engine.writing():
+            self._hibernate(cell)
+
+    def why_not(self, cell: Cell) -> str:
+        """Why a cell's code cannot leave; empty where it can."""
+        image = cell.image
+        if image is None or image.text is None or cell.state is CellState.HIBERNATED:
+            return "it has no code in memory"
+        if cell.kept:
+            return "%keep holds it"
+        if cell.stays is None or (not cell.stays and image.moves is None):
+            cell.stays = self._stays(cell, image)
+        return cell.stays
+
+    def _stays(self, cell: Cell, image: Image) -> str:
+        """Why code has to stay; where it has not, the image knows what moving it takes."""
+        if image.fini or image.dso:
+            return "it has constructors or destructors"
+        try:
+            record = self._program.store.get(cell.number)
+        except Damaged as error:
+            return str(error)
+        if record is None:
+            return "its object is not kept"
+        if "blockaddress" in record.module:
+            return "it takes the address of a label"
+        obj = read_object(record.object)
+        image.moves = moves(obj, dict(image.pins))
+        if Options.of(json.loads(record.options)).reloc != "static" and any(
+            info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
+        ):
+            return "pointers to functions that only it knows may be anywhere"
+        return stays(obj)
+
+    def _hibernate(self, cell: Cell) -> None:
+        image = present(cell.image, f"the code of {cell}")
+        with self._engine.arena.rollback.atomic():
+            for stub, name in hibernate(self._program.linker, image).items():
+                self._asleep[stub] = cell.number, name
+            cell.state = CellState.HIBERNATED
+
+    def _latest(self) -> list[Cell]:
+        """Cells with code in memory, the most recently used first.
+
+        Who is used uses what it refers to, and that what it refers to.
+        """
+        program = self._program
+        cells = program.cells
+        seen: set[int] = set()
+        order: list[Cell] = []
+        awake = [c for c in cells.values() if c.state is not CellState.HIBERNATED]
+        for first in sorted(awake, key=_used, reverse=True):
+            waiting = [first]
+            while waiting:
+                cell = waiting.pop()
+                if cell.number in seen:
+                    continue
+                seen.add(cell.number)
+                order.append(cell)
+                image = cell.image
+                for symbol in image.refs if image is not None else ():
+                    other = symbol.image
+                    if other is not None and other.cell not in seen and other.cell in cells:
+                        waiting.append(cells[other.cell])
+        return [c for c in order if c.state is CellState.LIVE and c.image and c.image.text]
+
+    # -- coming back ---------------------------------------------------------------------------
+
+    def bring_back(self, cell: Cell) -> None:
+        """Link a cell's code again, for whoever wants to see it.  Raises LinkError, ArenaFull."""
+        if cell.state is CellState.HIBERNATED:
+            with self._engine.writing():
+                self._relink(cell, not self._engine.executor.threads)
+
+    def _relink(self, cell: Cell, alone: bool) -> None:
+        image = present(cell.image, f"the code of {cell}")
+        stubs = [at for _, at, _ in image.exports if at in self._asleep]
+        with self._engine.arena.rollback.atomic():
+            if wake(self._program.linker, image):
+                cell.state = CellState.LIVE
+            else:
+                relink(self._program, cell, whole=True)
+            cell.used = self.clock
+            if alone:  # else another thread may be about to call through a stub
+                for at in stubs:
+                    del self._asleep[at]
+
+    def _wake(self, stub: int, alone: bool) -> int:
+        """Where a call through a stub goes on; called while a thread waits for that."""
+        found = self._asleep.get(stub)
+        cell = self._program.cells.get(found[0]) if found is not None else None
+        try:
+            if found is None or cell is None or self._engine.taking_back:
+                raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
+            if cell.state is CellState.HIBERNATED:
+                self._engine.arena.retain(not alone)
+                self._relink(cell, alone)
+                self._engine.tell_unwind()
+                self.woken += 1
+        except JitError as error:
+            if found is not None:
+                who = f"{written(found[1])} of cell {found[0]}"
+                words = f"{who} was called and cannot come back: {error}"
+                error.args = (words,)
+            self.failure = error
+            return 0
+        image = present(cell.image, f"the code of {cell}")
+        return next(at for symbol, at, _ in image.exports if symbol.name == found[1])
+
+
+def _used(cell: Cell) -> int:
+    return cell.used

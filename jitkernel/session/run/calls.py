@@ -1,0 +1,298 @@
+"""Calls that are no cell: from Python, for times, and the destructors of what goes.
+
+Start from `Caller`; `time_beside` measures how long calls take by a loop that runs natively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.elf import read_object
+from jitkernel.errors import ArenaFull, UsageError, present
+from jitkernel.executor import Outcome
+from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, from_python, parse_cell
+from jitkernel.languages.llvm.expressions import Call
+from jitkernel.linker import Image, SymbolKind, SymbolState
+from jitkernel.linker.layout import read_names
+from jitkernel.printable import written
+from jitkernel.rollback import RecordedList
+from jitkernel.session.program.signatures import Signature
+from jitkernel.session.report.memory import explain_full
+from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.results import Sink
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.engine import Engine
+    from jitkernel.session.operation import Cleanups
+    from jitkernel.session.run.host import SessionHost
+
+__all__ = ["Caller", "finish", "time_beside", "value_of"]
+
+
+class Caller(Definer):
+    """One call in a session whose lock is held; data that its arguments need goes when it ends."""
+
+    def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
+        """Call a function with Python values."""
+        before = self._begin()
+        self.session.residency.clock += 1
+        host = self.host()
+        try:
+            signature = host.full_signature(name)
+            if signature is None or not (self.program.symbol(name) or host.known(name)):
+                near = host.nearest(name)
+                raise UsageError(
+                    f"no function {written(name)}"
+                    + (f"; did you mean {written(near)}?" if near else "")
+                )
+            symbol = self.program.symbol(name)
+            if symbol is not None and symbol.state == SymbolState.MISSING:
+                raise UsageError(
+                    f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
+                )
+            function = signature.function
+            wanted = len(function.parameters)
+            if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
+                raise UsageError(
+                    f"{written(name)} takes {wanted} arguments ({function}), {len(arguments)} given"
+                )
+            values = [
+                from_python(
+                    function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
+                )
+                for i, a in enumerate(arguments)
+            ]
+            return host.call(name, values)
+        except ArenaFull as error:
+            raise explain_full(self.session, error) from None
+        finally:
+            self._end(before)
+
+    def time(self, expression: str, number: int, repeat: int) -> list[float]:
+        """Nanoseconds per call of a call line; see `Session.time`."""
+        return self.time_beside([(expression, None)], number, repeat)[0]
+
+    def time_beside(
+        self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
+    ) -> list[list[float]]:
+        """Times of several calls; see `calls.time_beside`."""
+        before = self._begin()
+        try:
+            return time_beside(
+                self.engine, self.host(), self.error, sides, number, repeat, self.session.cleanups
+            )
+        finally:
+            self._end(before)
+
+    def value(self, expression: str) -> TypedValue:
+        """The value of a call line; see `Session.value`."""
+        before = self._begin()
+        try:
+            return value_of(self.host(), expression)
+        finally:
+            self._end(before)
+
+    def _begin(self) -> Sink:
+        """The call hears the program; who heard it before."""
+        before, self.session.sink = self.session.sink, self
+        self.session.cleanups.add(self._release)
+        return before
+
+    def _end(self, sink: Sink) -> None:
+        """The call is over: who heard the program before hears it again."""
+        self.session.sink = sink
+        self.session.cleanups.done(self._release)
+
+    def _release(self) -> None:
+        """Free what the arguments needed."""
+        if self.cell.strings:
+            with self.engine.arena.rollback.atomic():
+                for block in self.cell.strings:
+                    self.program.linker.release_block(block)
+                self.cell.strings = ()
+
+
+#: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
+_WANTED, _TRUSTED = 50_000_000, 5_000_000
+_HIDDEN = "jk_timed"  # what a function is called that is placed for its time only
+
+
+def time_beside(
+    engine: Engine,
+    host: SessionHost,
+    fail: Callable[[Outcome], Exception],
+    sides: Sequence[tuple[str, bytes | None]],
+    number: int,
+    repeat: int,
+    cleanups: Cleanups,
+) -> list[list[float]]:
+    """Nanoseconds per call of each side, one figure for each repetition of `number` calls (0:
+    chosen).  Sides take turns, so that what else the machine does disturbs all alike.
+
+    Beside its expression a side may have an object that defines the function another way.  It is
+    placed while the times are taken; whatever else it defines and refers to is the session's.
+    Arguments are evaluated once.  Raises UsageError for what is not one call line, and what `fail`
+    makes of an outcome that is not "ok".
+    """
+    loops: list[Callable[[int], int]] = []
+    images: RecordedList[Image] = RecordedList()
+
+    def drop() -> None:
+        with engine.writing(), engine.arena.rollback.atomic():
+            for image in images:
+                engine.linker.unlink(image)
+            images.clear()
+
+    cleanups.add(drop)
+    try:
+        for expression, code in sides:
+            name = _called(expression)
+            entry = 0
+            if code is not None:
+                with engine.writing(), engine.arena.rollback.atomic():
+                    image, entry = _place(engine, code, name)
+                    images.append(image)
+            loops.append(_loop(engine, host, fail, expression, name, entry))
+        counts = [number or _count(loop) for loop in loops]
+        found: list[list[float]] = [[] for _ in loops]
+        for _ in range(repeat):
+            for loop, count, times in zip(loops, counts, found, strict=True):
+                times.append(loop(count) / count)
+        return found
+    finally:
+        cleanups.done(drop)
+
+
+def _call_of(expression: str) -> tuple[Call, str]:
+    """The one call of a line, and the source that it was read from.  Raises UsageError."""
+    plan = parse_cell(expression)
+    action = plan.actions[0] if len(plan.actions) == 1 and not plan.entities else None
+    expr = action.expr if isinstance(action, CallAction) else None
+    if not isinstance(expr, Call):
+        raise UsageError("what is timed is one call: @f(arguments)")
+    return expr, plan.source
+
+
+def value_of(host: SessionHost, expression: str) -> TypedValue:
+    """What one call line gives; a value of type void where it gives nothing.
+
+    It leaves no trace in the session but what it does.  Raises UsageError for anything else.
+    """
+    expr, source = _call_of(expression)
+    return evaluate(expr, None, host, source)
+
+
+def _called(expression: str) -> str:
+    return _call_of(expression)[0].name
+
+
+def _place(engine: Engine, code: bytes, name: str) -> tuple[Image, int]:
+    """An object whose function `name` nobody but we can see; the function's address."""
+    obj = read_object(code)
+    names = read_names(obj)
+    hidden = names._replace(
+        exports=[e._replace(name=_HIDDEN) if e.name == name else e for e in names.exports]
+    )
+    others = frozenset(e.name for e in names.exports if e.name != name)
+    image = engine.linker.place(obj, 0, names=hidden, weak=others, missing=True)
+    for symbol, address, _ in image.exports:
+        if symbol.name == _HIDDEN:
+            engine.linker.symbols.pop(_HIDDEN, None)
+            image.exports = tuple(e for e in image.exports if e[0] is not symbol)
+            return image, address
+    engine.linker.unlink(image)
+    raise UsageError(f"{written(name)} is not defined there")
+
+
+def _loop(
+    engine: Engine,
+    host: SessionHost,
+    fail: Callable[[Outcome], Exception],
+    expression: str,
+    name: str,
+    entry: int,
+) -> Callable[[int], int]:
+    """A function that makes so many calls and says how many nanoseconds they took."""
+    expr, source = _call_of(expression)
+    signature = host.full_signature(name)
+    symbol = host.known(name)
+    if signature is None or symbol is None:
+        raise UsageError(f"{written(name)} is no function that this session knows")
+    values: list[TypedValue] = []
+    evaluate(expr, None, _Arguments(host, name, values), source)  # type: ignore[arg-type]
+    types = tuple(host.layout.text(v.type) for v in values)
+    target = engine.target(signature, types, timer=True)
+    code = entry or host.entry(symbol)
+
+    def loop(count: int) -> int:
+        outcome, data = host.run(target, code, values, count.to_bytes(8, "little"))
+        if outcome.kind != "ok":
+            raise fail(outcome)
+        return int.from_bytes(data, "little", signed=True)
+
+    return loop
+
+
+def _count(loop: Callable[[int], int]) -> int:
+    """How many calls make a repetition worth timing."""
+    number = 1
+    while (spent := loop(number)) < _TRUSTED and number < 1 << 40:
+        number *= 10 if spent < _TRUSTED // 10 else 2
+    return max(1, int(number * _WANTED / max(spent, 1)))
+
+
+class _Arguments:
+    """A host whose outermost call is only noted: for timing, where a loop makes it."""
+
+    def __init__(self, host: SessionHost, name: str, into: list[TypedValue]):
+        self._host, self._name, self._into = host, name, into
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue:
+        if name != self._name:
+            return self._host.call(name, arguments)
+        self._into[:] = arguments
+        signature = present(self._host.full_signature(name), f"the signature of {written(name)}")
+        result = signature.function.result
+        size = 0 if str(result) == "void" else self._host.layout(result).size
+        return TypedValue(result, bytes(size), self._host.layout)
+
+
+_FINALIZE = Signature(
+    "void (ptr)", "", "", "", "void (ptr)"
+)  # of __cxa_finalize, Itanium ABI 3.3.6
+
+
+def finish(session: Core, image: Image) -> None:
+    """Run an image's destructors; what goes wrong in them must not keep it in memory."""
+    engine, program, linker = session.engine, session.program, session.program.linker
+    session.graves.bury(image)
+    handles = (*program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
+    outcomes = [engine.call_many(list(image.fini))] if image.fini else []
+    finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None
+    if finalize is not None and finalize.state == SymbolState.FAR:
+        target = engine.target(_FINALIZE, ("ptr",))
+        entry = linker.entry(finalize)
+        for handle in handles:
+            outcomes.append(engine.call(target.address, entry, handle.to_bytes(8, "little"), 0))
+    for outcome in outcomes:
+        _ended(session, image.cell, outcome)
+    # What is going on besides was to be stopped as well.
+    engine.stopping |= engine.running and any(o.kind == "interrupted" for o in outcomes)
+
+
+def _ended(session: Core, cell: int, outcome: Outcome) -> None:
+    """Say what stopped a destructor."""
+    if outcome.kind != "ok":
+        # Only where a destructor was stopped.
+        from jitkernel.session.report.faults import error_of
+        from jitkernel.session.report.source_lines import line_finder
+
+        find = line_finder(session)
+        error = error_of(outcome, session.places, session.program.linker, find, "")
+        words = str(error).replace("\n", "; ")
+        session.sink.note(f"a destructor of cell {cell} was stopped: {words}")

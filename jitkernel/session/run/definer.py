@@ -1,0 +1,445 @@
+"""A cell's definitions: read, compiled, agreed on, placed.
+
+Start from `Definer`; where no statement runs, from `compile_only` and `place_only`; `run_many` does
+both for many cells at once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.compiler import Compiled, Options, Request, Summary
+from jitkernel.errors import (
+    ArenaFull,
+    CompileError,
+    Diagnostic,
+    Fault,
+    LinkError,
+    WorkerDied,
+    present,
+)
+from jitkernel.executor import Outcome
+from jitkernel.files import read_bytes
+from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble, parse_cell
+from jitkernel.languages.llvm.quoting import decode_name, quote_name
+from jitkernel.linker import Block, Image, SymbolState
+from jitkernel.rollback import Atomic
+from jitkernel.session.history.snapshot import far_words
+from jitkernel.session.program.cell import Cell, Change, title
+from jitkernel.session.program.names import defined_types
+from jitkernel.session.program.relinking import replace as replace_object
+from jitkernel.session.program.signatures import (
+    Variable,
+    check_types,
+    declaration,
+    refuse_change,
+    too_long,
+)
+from jitkernel.session.program.status import status_lines, type_line
+from jitkernel.session.report.memory import explain_full
+from jitkernel.session.run.host import host_of
+from jitkernel.session.run.results import Collector, Relay, Result, Sink
+from jitkernel.session.saved.store import Record
+from jitkernel.session.settings import CellOptions, options_for, row, stored_options
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.run.host import SessionHost
+
+__all__ = [
+    "CellOptions",
+    "Definer",
+    "compile_only",
+    "place_file",
+    "place_object",
+    "place_only",
+    "row",
+    "run_many",
+]
+
+_ALIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=[^\n]*?,\s*align\s+(\d+)', re.MULTILINE)
+
+
+class Definer(Relay):
+    """The definitions of one cell, in a session whose lock is held."""
+
+    def __init__(
+        self,
+        session: Core,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        cell_id: str | None = None,
+        number: int | None = None,
+    ):
+        super().__init__(sink or Collector())
+        self.session, self.options = session, options or CellOptions()
+        self.engine, self.program = session.engine, session.program
+        wanted = session.number + 1
+        number = number if number is not None and number >= wanted else wanted
+        self.cell = Cell(number, cell_id, self.options.words)
+        self._change: Change | None = None
+        self.running: tuple[Image, Request, Record] | None = None
+        self.unconstructed = False  # it has constructors, which did not run
+        # The instruction block's offset in the cell's code, where it is part of its module.
+        self._block_at = 0
+
+    @property
+    def change(self) -> Change:
+        """What this does to the program; not kept where it is no run."""
+        if self._change is None:
+            self._change = Change("")
+        return self._change
+
+    @change.setter
+    def change(self, change: Change) -> None:
+        self._change = change
+
+    def changing(self, title: str) -> Atomic:
+        """A block in which what happens to the program is one change (`self.change`), or nothing
+        where it raises."""
+        self.change = self.session.history.begin(title, self.cell.number)
+        return self.engine.arena.rollback.atomic()
+
+    def define(self, plan: Plan, part: Any) -> Assembled:
+        """Compile and place the cell's module; nothing changes where that fails."""
+        assembled, request = self.request(plan, part)
+        compiled = self.compile(request, plan.source)
+        self.place(request, compiled, plan.source)
+        return assembled
+
+    def request(
+        self, plan: Plan, part: Any, options: Options | None = None
+    ) -> tuple[Assembled, Request]:
+        """What the compiler is asked for a part of a plan."""
+        program = self.program
+        symbols = program.linker.symbols
+        own: set[str] = set()
+
+        def known(name: str) -> str | None:
+            symbol = symbols.get(name)
+            if symbol is None or symbol.info is None:
+                info = program.declared.get(name)  # an earlier cell declared it, and no more
+                return None if info is None or too_long(info) else declaration(name, info)
+            if symbol.state == SymbolState.DEFINED:
+                own.add(name)
+            return None if too_long(symbol.info) else declaration(name, symbol.info)
+
+        assembled = assemble(
+            plan,
+            known,
+            program.types,
+            block_name=ENTRY,
+            prelude=self.session.settings.prelude,
+            part=part,
+        )
+        names = own if part == "block" else own | (plan.defines - {ENTRY})
+        functions = frozenset(
+            n for n in names
+            if (s := symbols.get(n)) is None or not isinstance(s.info, Variable)
+        )  # fmt: skip
+        if part != "block":
+            functions |= frozenset(
+                n for n in plan.declares if (s := symbols.get(n)) and s.state == SymbolState.DEFINED
+            )
+        return assembled, Request(
+            assembled.source,
+            options or options_for(self.options, self.session.settings, self.engine.arena),
+            label=f"cell {self.cell.number}",
+            nobuiltin=functions,
+            first_line=assembled.first_line,
+            context=self.session.settings.context,
+            cell=0 if part == "block" or ENTRY in plan.defines else self.cell.number,
+        )
+
+    def compile(self, request: Request, source: str) -> Compiled:
+        self.engine.pool.timeout = self.session.settings.timeout
+        if request.context == "kept":
+            self.session.release_contexts()  # of cells that were replaced since
+        self.engine.check_stop()
+        try:
+            compiled = self.engine.pool.compile(request, self.options.fresh)
+        except CompileError as error:
+            raise self.explained(error, source) from None
+        for warning in compiled.warnings:
+            self.note(f"{warning.severity}: {warning.render()}")
+        return compiled
+
+    def explained(self, error: CompileError, source: str) -> CompileError:
+        """LLVM's complaints with what to try."""
+        from jitkernel.languages.llvm.hints import Context, explain  # only where one is wrong
+
+        hidden = self.session.hidden
+        symbols = self.program.linker.symbols
+
+        def type_of(name: str) -> str:
+            info = symbols[name].info if name in symbols else None
+            return info.shown if isinstance(info, Variable) else ""
+
+        context = Context(list(symbols), hidden.locals, hidden.private, type_of)
+        found = [explain(d, source, context) for d in error.diagnostics]
+        if isinstance(error, WorkerDied):
+            return error
+        return CompileError(found)
+
+    def place(self, request: Request, compiled: Compiled, source: str) -> None:
+        cell, program, change = self.cell, self.program, self.change
+        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        changed = check_types(program, compiled.summary, cell, old)
+        if changed and not self.options.retype:
+            refuse_change(program, changed, compiled.summary, old)
+        again = self._compile_again(compiled, old)
+        began = time.perf_counter_ns()
+        image = program.place(
+            cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
+            aligned=_alignments(request.source), types=defined_types(request.source),
+        )  # fmt: skip
+        linked = time.perf_counter_ns() - began
+        program.let_go(change, self.session.finish)
+        for other, record in again:
+            replace_object(program, other, record)
+        t = compiled.times
+        cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
+        cell.cached = compiled.cached
+        self.session.store.put(
+            Record(cell.number, source, request.source, request.first_line,
+                   row(request.options), compiled.object, tuple(request.nobuiltin))
+        )  # fmt: skip
+        self.session.residency.arrived(cell)
+        for removed in change.removed:
+            self.session.graves.add(*removed.text)
+        self._hide_block(image)
+
+    def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
+        """Cells that used a library's meaning of what this cell defines, compiled without it."""
+        program, pool = self.program, self.engine.pool
+        names: dict[int, set[str]] = {}
+        for f in compiled.summary.functions:
+            symbol = program.symbol(f.name) if f.defined else None
+            if f.defined and (symbol is None or symbol.state != SymbolState.DEFINED):
+                for number, _ in program.libraries.users(f.name, (old, self.cell)):
+                    names.setdefault(number, set()).add(f.name)
+        made: list[tuple[Cell, Record]] = []
+        for number, new in sorted(names.items()):
+            record = self.session.store.get(number)
+            if record is None or new <= set(record.nobuiltin):
+                continue
+            nobuiltin = frozenset(record.nobuiltin) | new
+            request = Request(
+                record.module, stored_options(record), f"cell {number}", nobuiltin,
+                record.first_line,
+            )  # fmt: skip
+            object = pool.compile(request).object
+            record = record._replace(object=object, nobuiltin=tuple(sorted(nobuiltin)))
+            made.append((program.cells[number], record))
+            shown = ", ".join("@" + quote_name(n) for n in sorted(new))
+            self.change.notes.append(
+                f"{shown} is the session's own now; cell {number} used the library's and was "
+                "compiled again"
+            )
+        return made
+
+    def construct(self) -> None:
+        """Run the constructors of what was placed."""
+        image = self.cell.image
+        if image is None or not image.init:
+            return
+        self.change.effects.constructed = self.cell.number
+        outcome = self.engine.call_many(image.init)
+        if outcome.kind != "ok":
+            error = self.error(outcome)
+            error.args = (
+                f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
+            )
+            raise error
+
+    def leave_unconstructed(self) -> None:
+        """Its constructors do not run, now or later, nor what would take them back."""
+        image = self.cell.image
+        if image is not None and image.init:
+            image.init = image.fini = ()
+            self.unconstructed = True
+
+    def _hide_block(self, image: Image) -> None:
+        """The function of the cell's instructions is reached by its address, not by name."""
+        block = self.program.linker.symbols.get(ENTRY)
+        if block is not None and block.image is image:
+            self._block_at = block.address - image.text.start if image.text is not None else 0
+            del self.program.linker.symbols[ENTRY]
+            self.change.moved.pop(ENTRY, None)
+            image.exports = tuple([e for e in image.exports if e[0] is not block])
+
+    @property
+    def entry(self) -> int:
+        """Where the instruction block begins that is part of the cell's module."""
+        image = present(self.cell.image, f"the code of {self.cell}")
+        return present(image.text, f"the code of {self.cell}").start + self._block_at
+
+    def say_status(self) -> None:
+        """Tell what the cell has defined."""
+        image = self.cell.image
+        if image is not None:
+            for text in status_lines(self.program, self.cell, image, self.change):
+                self.note(text)
+        elif self.change.types:
+            self.note(type_line(self.program, self.cell, self.change))
+        for note in self.change.notes:
+            self.note(note)
+
+    def replace_undefined(self) -> None:
+        """A notebook cell that defined something and has no definitions any more."""
+        cell, program = self.cell, self.program
+        old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+        if old is not None:
+            program.retire(old, cell, self.change)
+            program.let_go(self.change, self.session.finish)
+            for note in self.change.notes:
+                self.note(note)
+
+    def host(self) -> SessionHost:
+        return host_of(self.session, self.own, self.error)
+
+    def own(self, block: Block) -> None:
+        """A block of data is this cell's from now on; a cell without code is kept for it."""
+        self.cell.strings += (block,)
+        self.program.note(self.cell)
+        if self.cell.number not in self.program.cells and self.session.number == self.cell.number:
+            self.program.adopt(self.cell, self.change)
+        elif self.cell.image is None and len(self.cell.strings) == 1:
+            self.program.adopted += 1  # it had types alone
+
+    def error(self, outcome: Outcome) -> Fault:
+        if outcome.kind == "stub" and (failure := self.session.residency.failed()) is not None:
+            raise failure
+        kept = self._kept()
+        if outcome.respawned and (words := far_words(self.engine.arena)):
+            stale = (
+                f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
+            )
+            outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
+        # Only where code was stopped.
+        from jitkernel.session.report.faults import error_of, stopped
+        from jitkernel.session.report.source_lines import line_finder
+
+        find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
+        fault = error_of(outcome, self.session.places, self.program.linker, find, kept)
+        self.session.onlookers.stopped = stopped(
+            outcome, fault, self.session.places, self.program.linker
+        )
+        return fault
+
+    def _kept(self) -> str:
+        functions = variables = 0
+        for symbol in self.program.linker.symbols.values():
+            if (
+                symbol.state == SymbolState.DEFINED
+                and symbol.image is not None
+                and symbol.image.cell
+            ):
+                if symbol.is_function:
+                    functions += 1
+                else:
+                    variables += 1
+        return (
+            f"{functions} function{'s' * (functions != 1)}, "
+            f"{variables} global{'s' * (variables != 1)}"
+        )
+
+
+def _alignments(source: str) -> dict[str, int]:
+    """The alignments that a module's variables ask for, by name."""
+    if " align " not in source:
+        return {}
+    return {decode_name(name): int(align) for name, align in _ALIGNED.findall(source)}
+
+
+def compile_only(
+    runner: Definer, source: str
+) -> tuple[Request, Compiled, dict[str, int], CellOptions]:
+    """Compile definitions; the request, the result, sizes per zone, the options."""
+    plan = _definitions(source)
+    _, request = runner.request(plan, "entities")
+    compiled = runner.compile(request, plan.source)
+    return request, compiled, runner.program.linker.sizes(compiled.object), runner.options
+
+
+def place_only(
+    runner: Definer, source: str, request: Request, compiled: Compiled, construct: bool = True
+) -> Result:
+    """Place what was compiled before, as a cell; without `construct` its constructors never run."""
+    before, runner.session.sink = runner.session.sink, runner
+    try:
+        runner.session.number = runner.cell.number
+        with runner.changing(title(runner.cell.number, source)):
+            runner.place(request, compiled, source)
+            if construct:
+                runner.construct()
+            else:
+                runner.leave_unconstructed()
+            runner.session.history.keep(runner.change)
+        runner.say_status()
+        runner.result.cell = runner.cell
+        return runner.result
+    except ArenaFull as error:
+        raise explain_full(runner.session, error) from None
+    finally:
+        runner.session.sink = before
+
+
+def place_object(runner: Definer, path: str, data: bytes) -> Result:
+    """Place an object that another compiler made."""
+    request = Request(f"; {path}", label=path)
+    times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
+    return place_only(runner, f"; %link {path}", request, Compiled(data, Summary(), times))
+
+
+def place_file(definer: Definer, path: str) -> Result:
+    """Place the object that is in a file; see `Session.link`."""
+    data = read_bytes(path)
+    if data.startswith(b"!<arch>\n"):
+        raise LinkError(
+            f"{path} is an archive, and archives are not supported yet; extract its "
+            "members (ar x) and %link those, or load a shared library with %lib"
+        )
+    if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
+        raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+    return place_object(definer, path, data)
+
+
+def run_many(session: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
+    """Compile in parallel, place in order."""
+    plans = [_definitions(s) for s in sources]
+    first = Definer(session, options=options)
+    requests: list[Request] = []
+    soon: set[str] = set()
+    for plan in plans:
+        _, request = first.request(plan, "entities")
+        # What an earlier one of them will have defined is no library's.
+        nobuiltin = request.nobuiltin | (plan.declares & soon)
+        requests.append(replace(request, nobuiltin=nobuiltin))
+        soon |= plan.defines
+    compiles = session.engine.pool.compile_many(requests)
+    results: list[Result] = []
+    done: set[str] = set()
+    for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
+        runner = Definer(session, options=options)
+        if (plan.uses - plan.declares) & done:
+            # It uses what earlier ones define and says nothing of their types.
+            _, request = runner.request(plan, "entities")
+            compiled = runner.compile(request, source)
+        elif isinstance(compiled, CompileError):
+            raise first.explained(compiled, source)
+        results.append(place_only(runner, source, request, compiled))
+        done |= plan.defines
+    return results
+
+
+def _definitions(source: str) -> Plan:
+    plan = parse_cell(source)
+    if plan.actions or plan.magics or plan.cell_magic or not plan.entities:
+        words = "only definitions can be compiled without running: no statements, no magics"
+        raise CompileError([Diagnostic(words)])
+    return plan

@@ -1,0 +1,214 @@
+"""What running a cell gives back, and where its output goes meanwhile.
+
+Start from `Result`; a kernel implements `Sink`.  `Results` are the values behind `_` and `_5`;
+`Relay` passes what a running cell reports on to the sink and into the result.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jitkernel.languages.llvm import TypedValue
+from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.session.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from jitkernel.languages.llvm import TypedValue
+    from jitkernel.session.program.cell import Cell
+
+__all__ = ["Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Values"]
+
+#: Values of more bytes than this are large: `LIMIT` bytes of them are kept, and only here.
+LARGE, LIMIT = 1 << 16, 64 << 20
+
+
+class Values(RecordedDict[int, TypedValue]):
+    """Values by the number of their cell that wait for an undo or a redo; large ones are let go."""
+
+    def wait(self, number: int, value: TypedValue) -> None:
+        """Keep a value that left the session's results."""
+        if len(value.data) <= LARGE:
+            self[number] = value
+
+
+class Results(RecordedDict[int, TypedValue], Recorded):
+    """Values by the number of their cell, the `results_kept` latest ones, and the `last` of all."""
+
+    def __init__(self, settings: SessionSettings):
+        super().__init__()
+        self._settings = settings
+        self.last: TypedValue | None = None
+
+    def find(self, number: int | None) -> TypedValue | None:
+        """That of a cell, or the last one."""
+        return self.last if number is None else self.get(number)
+
+    def keep(self, number: int, value: TypedValue) -> None:
+        """Remember what a cell gave; the oldest large values go where there are too many bytes."""
+        self.last = value
+        self[number] = value
+        while len(self) > self._settings.results_kept:
+            del self[next(iter(self))]
+        if len(value.data) > LARGE:
+            large = {n: len(v.data) for n, v in self.items() if len(v.data) > LARGE}
+            total = sum(large.values())
+            for oldest, size in large.items():
+                if total <= LIMIT or oldest == number:
+                    break
+                del self[oldest]
+                total -= size
+
+    def recall(self) -> Callable[[], TypedValue | None]:
+        """What finds the value that is the last one now, later on: a large one as long as it is
+        among the results."""
+        last = self.last
+        if last is None or len(last.data) <= LARGE:
+            return lambda: last
+        return weakref.ref(last)
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self.clear()
+        self.last = None
+
+
+class Result:
+    """The outcome of one cell.
+
+    `typed` is the last value (None where there is none), `text` and `html` how it is printed.
+    `notes` are the status lines.  `cell` is None for a cell of magics only.
+    """
+
+    __slots__ = ("_value", "cell", "html", "notes", "stderr", "stdout", "text", "typed")
+
+    def __init__(self) -> None:
+        self.cell: Cell | None = None
+        self.typed: TypedValue | None = None
+        self._value: Any = None  # what Python sees, once it is made
+        self.text = ""
+        self.html = ""
+        self.stdout = ""
+        self.stderr = ""
+        self.notes: list[str] = []
+
+    @property
+    def value(self) -> Any:
+        """The last value as Python sees it; None where there is none."""
+        if self._value is None and self.typed is not None:
+            self._value = self.typed.python
+        return self._value
+
+    def give(self, value: TypedValue) -> None:
+        """This is the last value.  A large one is made Python's when that is first asked for: a
+        tuple takes ten times the bytes."""
+        self.typed = value
+        if len(value.data) <= LARGE:
+            self._value = value.python
+
+    def __repr__(self) -> str:
+        return f"<Result {self.text or 'without a value'}>"
+
+
+class Sink(Protocol):
+    """Where a running cell reports to.  All calls come from the thread that runs the cell."""
+
+    def output(self, name: str, data: bytes) -> None:
+        """Bytes the program wrote to `stdout` or `stderr`."""
+
+    def input(self, prompt: str) -> str | None:
+        """A line for the program's standard input; None where nobody can be asked."""
+
+    def shown(self, label: str, text: str, html: str) -> None:
+        """A value other than the cell's last."""
+
+    def note(self, text: str) -> None:
+        """A status line."""
+
+    def magic(self, action: Any, run: Any = None) -> None:
+        """Do a line magic."""
+
+    def shell(self, action: Any) -> None:
+        """Run a shell command."""
+
+    def inspect(self, action: Any) -> None:
+        """Show help for a name."""
+
+
+class Collector:
+    """The sink of library use: keeps output for `Result.stdout`; magics need a kernel."""
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self.err = bytearray()
+
+    def output(self, name: str, data: bytes) -> None:
+        (self.out if name == "stdout" else self.err).extend(data)
+
+    def input(self, prompt: str) -> str | None:
+        return None
+
+    def shown(self, label: str, text: str, html: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def magic(self, action: Any, run: Any = None) -> None:
+        self._refuse(f"%{action.name}")
+
+    def shell(self, action: Any) -> None:
+        self._refuse("!" + action.command)
+
+    def inspect(self, action: Any) -> None:
+        self._refuse(f"{action.name}?")
+
+    def _refuse(self, what: str) -> None:
+        from jitkernel.errors import UsageError
+
+        raise UsageError(
+            f"{what}: magics and shell commands need the kernel; call the method instead"
+        )
+
+
+class Relay:
+    """The session's sink while one cell runs."""
+
+    def __init__(self, sink: Sink):
+        self.sink = sink
+        self.result = Result()
+        self.out, self.err = bytearray(), bytearray()
+
+    def output(self, name: str, data: bytes) -> None:
+        """Bytes from the program: kept for the result (the last megabyte) and passed on."""
+        kept = self.out if name == "stdout" else self.err
+        kept += data
+        if len(kept) > 1 << 21:
+            del kept[: 1 << 20]
+        self.sink.output(name, data)
+
+    def input(self, prompt: str) -> str | None:
+        """The sink's input."""
+        return self.sink.input(prompt)
+
+    def shown(self, label: str, text: str, markup: str) -> None:
+        """A value between."""
+        self.sink.shown(label, text, markup)
+
+    def note(self, text: str) -> None:
+        """A status line."""
+        self.result.notes.append(text)
+        self.sink.note(text)
+
+    def magic(self, action: Any, run: Any = None) -> None:
+        """Passed on."""
+        self.sink.magic(action, run)
+
+    def shell(self, action: Any) -> None:
+        """Passed on."""
+        self.sink.shell(action)
+
+    def inspect(self, action: Any) -> None:
+        """Passed on."""
+        self.sink.inspect(action)
