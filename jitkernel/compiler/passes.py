@@ -8,6 +8,7 @@ given one by one (`SINGLE`), and those that exist for it only inside LLVM's defa
 from __future__ import annotations
 
 from jitkernel.errors import CompileError
+from jitkernel.wording import did_you_mean
 
 __all__ = [
     "CLASSES",
@@ -189,12 +190,8 @@ def parse_passes(text: str) -> tuple[str, ...]:
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     for name in names:
         if name not in KNOWN:
-            import difflib  # a compile needs it only to find a fault
-
-            near = difflib.get_close_matches(name, KNOWN, 1)
-            words = f"; did you mean {near[0]}?" if near else ""
-            listed = ", ".join(KNOWN)
-            raise CompileError(f"there is no pass {name!r}{words}\nThere are: {listed}")
+            near, listed = did_you_mean(name, KNOWN), ", ".join(KNOWN)
+            raise CompileError(f"there is no pass {name!r}{near}\nThere are: {listed}")
     if not names:
         raise CompileError("an empty pipeline: name at least one pass, or none")
     return names

@@ -28,7 +28,7 @@ from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Caller
 from jitkernel.views.names import bare, written
-from jitkernel.views.view import View, table
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -40,8 +40,6 @@ __all__ = ["Report", "check"]
 PATIENCE, ALL = 2.0, 10
 _ATTEMPTS = 120  # calls spent on making a counterexample simpler
 _PRINTED = 2000  # bytes of a call's output that are kept
-PASSED = "✓"
-_GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{PASSED}&nbsp;</b>'
 _NOWHERE = "a pointer into no argument"
 _GUARD = b"\xa5" * 16  # around each array: whoever writes there is told
 
@@ -54,14 +52,6 @@ class Report:
     function: str
     inputs: int
     found: tuple[str, ...]
-
-    def view(self) -> View:
-        """A table with a row for each thing that was asked."""
-        rows = [(f"{self.inputs} inputs", "each as the reference has it")]
-        rows += list(zip(self.exercise.rules, self.found, strict=True))
-        title = f"{PASSED} {self.exercise.name}: {written(self.function)} passed"
-        shown = table(title, ("asked", "found"), rows)
-        return View(shown.text, shown.html.replace(PASSED, _GREEN_TICK, 1))
 
 
 def check(
@@ -149,7 +139,7 @@ def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
             first, *rest = complaint.split("\n")
             lines = [f"{call}: {first}", *rest]
             if done:
-                lines.append(f"{done} input{'s' * (done > 1)} before it gave the right answer.")
+                lines.append(f"{counted(done, 'input')} before it gave the right answer.")
             raise CheckFailed("\n".join(lines + _hint(exercise)), call)
         done += 1
     return done

@@ -33,6 +33,7 @@ from jitkernel.languages.llvm.types import (
     VoidType,
     function_type,
 )
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -183,12 +184,8 @@ def find_exercise(name: str, folder: str = "") -> Exercise:
     """The exercise of that name.  Raises UsageError naming the nearest one."""
     known = exercises(folder)
     if name not in known:
-        import difflib
-
-        near = difflib.get_close_matches(name, known, 1)
-        words = f"; did you mean {near[0]}?" if near else ""
         where = folder or f"{FOLDER} here or one folder up"
-        raise UsageError(f"there is no exercise {name} in {where}{words}")
+        raise UsageError(f"there is no exercise {name} in {where}{did_you_mean(name, known)}")
     return Exercise.read(known[name])
 
 

@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 from jitkernel.errors import UsageError
 from jitkernel.files import private_folder
+from jitkernel.wording import counted
 
 __all__ = ["last_session", "offer", "prepare"]
 
@@ -115,7 +116,7 @@ def offer() -> str:
             saved = float(db.execute("select body from facts where id = 'saved'").fetchone()[0])
     except (UsageError, sqlite3.Error, TypeError, ValueError):
         cells, saved = 0, os.path.getmtime(path)
-    what = f"{cells} cell{'s' * (cells != 1)}, saved {ago(min(saved, time.time()))}"
+    what = f"{counted(cells, 'cell')}, saved {ago(min(saved, time.time()))}"
     return f"the last session ({what}) is kept: %restore --last"
 
 

@@ -25,6 +25,7 @@ from jitkernel.kernel.client import (
     run_cell,
     running_kernel,
 )
+from jitkernel.wording import counted
 
 __all__ = ["tour"]
 
@@ -92,7 +93,7 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
         _write(path, notebook)
     seconds = time.monotonic() - start
     summary = (
-        f"{len(cells)} cells, {expected} expected error{'s' * (expected != 1)},"
+        f"{len(cells)} cells, {counted(expected, 'expected error')},"
         f" {unexpected} unexpected, {seconds:.1f} s"
     )
     print(paint("1", summary), file=out)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.files import refuse_irregular
 from jitkernel.languages.language import Language
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -71,11 +72,8 @@ def _load(name: str) -> Language:
     else:
         point = installed().get(name)
         if point is None:
-            import difflib
-
-            near = difflib.get_close_matches(name, names(), 1)
-            known = f"did you mean {near[0]}?" if near else f"there is {', '.join(names())}"
-            raise UsageError(f"there is no language {name!r}; {known}")
+            known = did_you_mean(name, names(), otherwise=f"; there is {', '.join(names())}")
+            raise UsageError(f"there is no language {name!r}{known}")
         try:
             found = point.load()
         except Exception as error:

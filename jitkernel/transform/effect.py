@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
+from jitkernel.compiler.machine_ir import stages
 from jitkernel.errors import CompileError, present
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.report.source_lines import inspect, stored_request
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
-from jitkernel.views.machine_ir import stages
 from jitkernel.views.parts import parts
 from jitkernel.views.target import find
 

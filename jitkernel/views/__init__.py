@@ -20,16 +20,14 @@ if TYPE_CHECKING:
     from jitkernel.views.deps import deps
     from jitkernel.views.explain import explain
     from jitkernel.views.ir import ir
-    from jitkernel.views.memory import memory
+    from jitkernel.views.memory import memory, residency
     from jitkernel.views.mir import mir
     from jitkernel.views.object import object
     from jitkernel.views.passes import passes
-    from jitkernel.views.residency import residency
     from jitkernel.views.stack import stack
-    from jitkernel.views.tables import cells, symbols
+    from jitkernel.views.tables import cells, symbols, watch
     from jitkernel.views.timeline import timeline
     from jitkernel.views.view import View
-    from jitkernel.views.watch import watch
 
 __all__ = [
     "View",
@@ -54,7 +52,13 @@ __all__ = [
 ]
 
 #: Functions that are not in a module of their own name.
-_ELSEWHERE = {"cells": "tables", "symbols": "tables", "View": "view"}
+_ELSEWHERE = {
+    "View": "view",
+    "cells": "tables",
+    "residency": "memory",
+    "symbols": "tables",
+    "watch": "tables",
+}
 
 
 class _Views(ModuleType):

@@ -10,6 +10,7 @@ from jitkernel.session.report.memory import STATES, Tenant, tenants
 from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, prose, table
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -170,26 +171,20 @@ def _names(session: Session, number: int) -> str:
     cell = session.program.cells.get(number)
     if cell is None:
         return ""
-    names = [written(n) for n in cell.names]
-    return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return cut_list([written(n) for n in cell.names], 4, " ")
 
 
 def _sentence(found: dict[str, list[Tenant]], sums: dict[str, int]) -> str:
     cells = {t.cell for rows in found.values() for t in rows if t.cell}
     held = ", ".join(f"{_digits(size)} bytes {state}" for state, size in sums.items() if size)
-    return (
-        f"Map of the arena: {_count(len(found), 'zone', 'zones')}, "
-        f"{_count(len(cells), 'cell', 'cells')}" + (f"; {held}." if held else ".")
+    return f"Map of the arena: {counted(len(found), 'zone')}, {counted(len(cells), 'cell')}" + (
+        f"; {held}." if held else "."
     )
 
 
 def _content(rows: Sequence[Tenant]) -> str:
     holes = sum(t.state == "free" for t in rows)
-    return f"{_count(len(rows) - holes, 'extent', 'extents')}, {_count(holes, 'hole', 'holes')}"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    return f"{counted(len(rows) - holes, 'extent')}, {counted(holes, 'hole')}"
 
 
 def _digits(count: int) -> str:

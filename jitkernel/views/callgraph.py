@@ -21,6 +21,7 @@ from jitkernel.views.graph import links, nearest, within
 from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import WIDTH, View, prose, table
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -129,7 +130,7 @@ def _view(
         for used, count in functions[name].calls.items() if used in inside
     )  # fmt: skip
     title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
-    said = f"{_count(len(shown), 'function')}, {_count(calls_in_all, 'call')}"
+    said = f"{counted(len(shown), 'function')}, {counted(calls_in_all, 'call')}"
     if len(shown) > ROWS:
         said += f"; {ROWS} functions are listed"
     columns = ("function", "where", "calls", "takes the address of", "called by")
@@ -204,7 +205,7 @@ def _drawing(
         if many[name]:
             lines.append(f"and {many[name]} more like it")
         if out := sum(other not in kept for other in apart.get(name, ())):
-            lines.append(f"({_count(out, 'neighbour')} not drawn)")
+            lines.append(f"({counted(out, 'neighbour')} not drawn)")
         kind = "entry" if name in here else "" if function else _kind(symbol)
         nodes.append(Node(name, _shown(name), lines, kind))
     drawn = [a for a in arrows if a.start in kept and a.stop in kept]
@@ -235,10 +236,6 @@ def _alike(shown: list[str], arrows: list[Arrow], here: set[str]) -> dict[str, s
             if own != name:
                 found[name] = own
     return found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from jitkernel.views.graph import back_edges, folded, links, nearest, within
 from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing, prose, table
+from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Flow, Options
@@ -70,8 +70,7 @@ def _with_block(flows: Mapping[str, Flow], names: list[str], around: str) -> lis
     found = [n for n in names if any(own == label for own, _ in flows[n].blocks)]
     if not found:
         known = [own for name in names for own, _ in flows[name].blocks]
-        near = difflib.get_close_matches(label, known, 1)
-        words = f"; did you mean %{near[0]}?" if near else ""
+        words = did_you_mean(label, known, "%{}".format)
         raise UsageError(f"there is no block %{label} in {', '.join(map(written, names))}{words}")
     return found
 
@@ -88,8 +87,8 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     count = sum(len(lines) for _, lines in flow.blocks)
     title = f"Control flow of {written(flow.name)}, {how}"
     said = (
-        f"{_count(len(labels), 'block')}, {_count(len(arrows), 'edge')}, "
-        f"{_count(len(back), 'loop edge')}, {_count(count, 'instruction')}"
+        f"{counted(len(labels), 'block')}, {counted(len(arrows), 'edge')}, "
+        f"{counted(len(back), 'loop edge')}, {counted(count, 'instruction')}"
     )
     to: list[list[str]] = [[] for _ in labels]
     come: list[list[str]] = [[] for _ in labels]
@@ -123,10 +122,6 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     html = f"{image}<p>{prose(f'{legend} {drawn}'.strip())}</p>{shown.html}"
     html += f"<details><summary>{count} instructions</summary>{code.html}</details>"
     return View(shown.text + (f"\n{drawn}" if drawn else "") + f"\n\n{code.text}", html)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _merge(flow: Flow) -> dict[tuple[int, int], str]:
@@ -209,7 +204,7 @@ def _node(
     if len(chain) > 1:
         title += f" to %{flow.blocks[chain[-1]][0]}, {len(chain)} blocks"
     if out:
-        lines.append(f"({out} neighbour{'s' * (out > 1)} not drawn)")
+        lines.append(f"({counted(out, 'neighbour')} not drawn)")
     return Node(str(number), title, lines, kind)
 
 

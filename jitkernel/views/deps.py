@@ -9,6 +9,7 @@ from jitkernel.views.graph import within
 from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, prose, table
+from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -35,9 +36,7 @@ class _Links:
                         self.users[symbol.cell].add(user)
 
     def label(self, number: int) -> str:
-        names = self.names[number]
-        shown = ", ".join(map(written, names[:3])) or "statements"
-        return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        return cut_list([written(n) for n in self.names[number]], 3) or "statements"
 
 
 def deps(session: Session, target: int | str | None = None) -> View:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.inspection import Inspection
+from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.errors import UsageError
 from jitkernel.linker.image import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, details, difference_html, fold
 from jitkernel.views.ir import entity, module_text
-from jitkernel.views.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.names import bare, written
 from jitkernel.views.object import object as object_view
@@ -24,6 +24,7 @@ from jitkernel.views.passes import changed_steps, look, object_note, spent_text,
 from jitkernel.views.target import find
 from jitkernel.views.timeline import timeline
 from jitkernel.views.view import View, listing, paragraph, prose, table
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
@@ -251,7 +252,7 @@ def _symbol_rows(session: Session, names: list[str]) -> Iterator[tuple[object, .
         for image, packed in (own.users or {}).items():
             places = sum(1 for _ in sites(packed))
             if image.cell:
-                users.append(f"cell {image.cell} at {places} place{'s' * (places != 1)}")
+                users.append(f"cell {image.cell} at {counted(places, 'place')}")
         yield (
             written(name), symbol.type, f"{symbol.address:#x}", symbol.size,
             f"{own.stub:#x}" if own.stub else "none yet", ", ".join(users) or "nobody",

@@ -1,19 +1,27 @@
-"""The whole account of a session's memory as one table, and how it came to that.  Start from
-`memory`.
+"""Memory as tables: the whole account, the code that is in it and why, the compiler's contexts.
+
+Start from `memory`, `residency` and `contexts`.
 """
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.session.program.cell import CellState, cells_words
 from jitkernel.views.memory_plot import plot
-from jitkernel.views.view import View, join, size_text, table
+from jitkernel.views.names import written
+from jitkernel.views.view import View, join, paragraph, size_text, table
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
+    from jitkernel.session.program.cell import Cell
 
-__all__ = ["memory"]
+__all__ = ["contexts", "last_use", "memory", "residency", "threads"]
 
+_LATEST = 12  # compiles
+_LISTED = 50  # cells
 _ROLES = {"worker": "compiler worker", "spare": "compiler worker, spare"}
 
 
@@ -49,7 +57,7 @@ def _zones(account: dict[str, Any]) -> View:
         "Arena (bytes)",
         ("zone", "#used", "#padding", "#extents", "#capacity"),
         zones,
-        f"{account['cells']} cell{'s' * (account['cells'] != 1)}",
+        counted(account["cells"], "cell"),
     )
 
 
@@ -61,7 +69,7 @@ def _slab(account: dict[str, Any]) -> list[tuple[str, int, str]]:
         if zone is None:
             runtime += size
         else:
-            extents = f"{zone['extents']:,} extent{'s' * (zone['extents'] != 1)}"
+            extents = counted(zone["extents"], "extent", ",")
             words = f"{zone['used']:,} used by {extents}, {zone['padding']:,} padding"
             rows.append((f"slab, {name}", size, words))
     return [*rows, ("slab, the runtime", runtime, "signal handlers, control block, buffers")]
@@ -70,11 +78,10 @@ def _slab(account: dict[str, Any]) -> list[tuple[str, int, str]]:
 def _processes(account: dict[str, Any]) -> list[tuple[str, int, str]]:
     cells, symbols = account["cells"], account["symbols"]
     kept = f"; undo keeps {account['undo']:,} bytes" if account["undo"] else ""
-    held = f"{cells:,} cell{'s' * (cells != 1)}, {symbols:,} symbol{'s' * (symbols != 1)}{kept}"
+    held = f"{counted(cells, 'cell', ',')}, {counted(symbols, 'symbol', ',')}{kept}"
     rows = [("kernel process", account["kernel"], held), ("executor", account["executor"], "")]
     for worker in account["workers"]:
-        count = worker["compiles"]
-        words = f"{count:,} compile{'s' * (count != 1)}"
+        words = counted(worker["compiles"], "compile", ",")
         rows.append((_ROLES.get(worker["role"], worker["role"]), worker["own"], words))
     return rows
 
@@ -94,3 +101,87 @@ def _cache(cache: dict[str, Any]) -> View:
         ],
         f"hits and misses of this session; in {cache['folder']}",
     )
+
+
+def residency(session: Session) -> View:
+    """The budget, what is in memory and what is not, and the cells whose code cannot leave."""
+    state = session.residency
+    cells = [c for c in session.cells if c.image is not None]
+    asleep = [c for c in cells if c.state is CellState.HIBERNATED]
+    awake = [c for c in cells if c.state is not CellState.HIBERNATED]
+    budget = session.budget
+    rows = [
+        ("budget", f"{budget:,}" if budget else "none", size_text(budget) if budget else ""),
+        ("code in memory", f"{state.code:,}", cells_words([c.number for c in awake])),
+        ("hibernated cells", len(asleep), cells_words([c.number for c in asleep])),
+        ("calls that brought code back", state.woken, ""),
+    ]
+    view = table("Code in memory (bytes)", ("what", "#how much", "which"), rows, threads(session))
+    staying = [(c, why) for c in awake if (why := state.why_not(c)) and c.sizes.get("text")]
+    if not staying:
+        return view
+    listed = [
+        (c.number, " ".join(map(written, c.names)), c.sizes["text"], why)
+        for c, why in staying[:_LISTED]
+    ]
+    more = f"{len(staying) - _LISTED} more" if len(staying) > _LISTED else ""
+    columns = ("#cell", "defines", "#bytes", "because")
+    return join([view, table("Cells whose code stays in memory", columns, listed, more)])
+
+
+def threads(session: Session) -> str:
+    """That threads of the program hold code in memory, where there are any."""
+    count = session.engine.executor.threads
+    if not count:
+        return ""
+    running, ended = ("s are", "they have") if count > 1 else (" is", "it has")
+    return (
+        f"{count} thread{running} running of the program's own: no code leaves memory before "
+        f"{ended} ended"
+    )
+
+
+def last_use(session: Session, cell: Cell) -> str:
+    """`now`, `3 runs ago`; empty where it was never called."""
+    if not cell.used:
+        return ""
+    ago = session.residency.clock - cell.used
+    return "now" if ago <= 0 else f"{counted(ago, 'run')} ago"
+
+
+def contexts(session: Session) -> View:
+    """What stays in the compiler worker of each compile: in all by kind of context, and of the
+    latest cells.  What is counted begins with the first call, or with a context that lasts."""
+    account = session.contexts()
+    rows = []
+    for policy in ("throwaway", "shared", "kept"):
+        costs = [cost for cost in account.costs if cost.context == policy]
+        if costs:
+            rows.append(
+                (
+                    policy,
+                    len(costs),
+                    size_text(int(median(cost.heap for cost in costs))),
+                    size_text(sum(cost.heap for cost in costs)),
+                    size_text(sum(cost.resident for cost in costs)),
+                )
+            )
+    words = f"cells use {session.settings.context} contexts; {account.live} outlive their compile"
+    if account.lost:
+        words += f"; {account.lost} went with a worker that was replaced (code stays)"
+    if not rows:
+        return paragraph(words)
+    summary = table(
+        "Left in the compiler by each compile",
+        ("context", "#compiles", "#median", "#in all", "#resident"),
+        rows,
+        words,
+    )
+    latest = [
+        (cost.cell or "", cost.context, cost.heap, cost.resident, cost.live)
+        for cost in account.costs[-_LATEST:]
+    ]
+    if not latest:
+        return summary
+    columns = ("#cell", "context", "#heap bytes", "#resident bytes", "#contexts")
+    return join([summary, table("The latest", columns, latest)])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jitkernel.session.report.memory import Sample
 from jitkernel.views.svg import FAINT, INK, Fill, image, label, rectangle
 from jitkernel.views.view import View, size_text, sparkline, table
+from jitkernel.wording import counted
 
 __all__ = ["plot"]
 
@@ -38,7 +39,7 @@ def plot(samples: Sequence[Sample], short: bool = False) -> View:
         shown = (*map(size_text, (values[0], min(values), max(values))), f"{values[-1]:,}")
         rows.append((name, sparkline(values, 32), *shown))
     first, last = samples[0], samples[-1]
-    taken = f"{len(samples)} sample{'s' * (len(samples) != 1)}"
+    taken = counted(len(samples), "sample")
     span = f"cell {first.cell} to {last.cell}" if last.cell > first.cell else f"cell {last.cell}"
     note = f"{taken}, {span}; most with cell {most.cell}; without the pages of files"
     columns = ("memory over time", "", "#at first", "#least", "#most", "#bytes now")

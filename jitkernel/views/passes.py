@@ -6,7 +6,6 @@ leaves is what was compiled, and the view says so.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,14 +20,19 @@ from jitkernel.views.names import bare, written
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
 from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, preformatted, prose, table, time_text
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["Changed", "changed_steps", "look", "object_note", "passes", "spent_text", "untouched"]
+__all__ = [
+    "STEP_COLUMNS", "Changed", "changed_steps", "look", "object_note", "passes", "spent_text",
+    "untouched",
+]  # fmt: skip
 
 _LINES = 200  # of a step's diff
 _STEPS = 400  # shown
+STEP_COLUMNS = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,15 @@ class Changed:
         spent = self.step.nanoseconds
         time = f", {time_text(spent)}" if spent >= 0 else ""
         return f"{self.number}. {self.step.name} on {self.unit}{time}"
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """What stands in a table beneath `STEP_COLUMNS`."""
+        minus, plus = counts(self.lines)
+        verdict = {True: "yes", False: "NO", None: "not tried"}[self.step.verified]
+        spent = self.step.nanoseconds
+        time = time_text(spent) if spent >= 0 else ""
+        return self.number, self.step.name, self.unit, minus, plus, time, verdict
 
 
 def look(
@@ -123,8 +136,7 @@ def passes(
     head = f"{shown}: {every} of {seen.ran} passes changed the module; {spent_text(seen)}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
-    rows = [_row(s) for s in steps]
-    columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
+    rows = [step.row for step in steps]
     sentences = [note, object_note(session, number, seen) if until is None and not only else ""]
     if has_locations(seen.before):
         sentences.append("Debug information and other metadata (!12) are left out here.")
@@ -133,7 +145,7 @@ def passes(
             f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
             "%passes @name shows those of one function, --only those of one pass."
         )
-    account = table(head, columns, rows, "\n".join(filter(None, sentences)))
+    account = table(head, STEP_COLUMNS, rows, "\n".join(filter(None, sentences)))
     text, html = [account.text], [account.html]
     limit = 20_000 if only else _LINES
     for step in steps:
@@ -150,14 +162,6 @@ def passes(
     return View("\n\n".join(text), "".join(html))
 
 
-def _row(changed: Changed) -> tuple[object, ...]:
-    step = changed.step
-    minus, plus = counts(changed.lines)
-    verdict = {True: "yes", False: "NO", None: "not tried"}[step.verified]
-    time = time_text(step.nanoseconds) if step.nanoseconds >= 0 else ""
-    return changed.number, step.name, changed.unit, minus, plus, time, verdict
-
-
 def _until(steps: list[Changed], which: str) -> Changed:
     if which.isdigit():
         if not 1 <= int(which) <= len(steps):
@@ -172,8 +176,7 @@ def _until(steps: list[Changed], which: str) -> Changed:
 
 def _no_such(only: str, seen: Inspection) -> str:
     names = list(dict.fromkeys(step.name for step in seen.ir))
-    near = difflib.get_close_matches(only, names, 1)
-    words = f"; did you mean {near[0]}?" if near else ""
+    words = did_you_mean(only, names)
     listed = f": those were {', '.join(names)}" if names else ""
     return f"no pass called {only} changed anything{words}{listed}"
 

@@ -17,6 +17,7 @@ from jitkernel.session.report.source_lines import line_finder
 from jitkernel.views.asm import describer
 from jitkernel.views.names import written
 from jitkernel.views.view import View, join, paragraph, size_text, table
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -82,7 +83,7 @@ def _frames(session: Session, stopped: Stopped) -> View:
         number += len(same)
     columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
     title = f"Stack where a cell {'is' if live else 'was stopped'}: {stopped.message}"
-    note = f"{number} frame{'s' * (number != 1)}, innermost first; the stack grows downwards."
+    note = f"{counted(number, 'frame')}, innermost first; the stack grows downwards."
     if number >= 255:
         note += " There are more."
     return table(title, columns, rows, note)

@@ -1,23 +1,27 @@
-"""Tables of what a session holds: `cells` and `symbols`."""
+"""Tables of what a session holds: `cells`, `symbols` and watched globals, `watch`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.views.memory import last_use
 from jitkernel.views.names import bare, written
-from jitkernel.views.residency import last_use
-from jitkernel.views.view import View, table, time_text
+from jitkernel.views.view import View, paragraph, sparkline, table, time_text
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
     from jitkernel.session.handles import Symbol
     from jitkernel.session.program.cell import Cell
+    from jitkernel.session.report.watch import Watched
 
-__all__ = ["cells", "symbol_names", "symbols"]
+__all__ = ["cells", "symbol_names", "symbols", "watch", "watched_view"]
 
 ROWS = 1000  # more are counted, not listed
+_HISTORY = 24
 
 
 def cells(session: Session) -> View:
@@ -38,7 +42,7 @@ def cells(session: Session) -> View:
                 last_use(session, cell),
             )
         )
-    note = _count(len(every), "cell", "cells") if every else "No cells yet."
+    note = _count(len(every), "cell") if every else "No cells yet."
     columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "#used")
     return table("Cells (bytes per zone)", columns, rows, note)
 
@@ -65,7 +69,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
         )
         for symbol in chosen[:ROWS]
     ]
-    note = _count(len(chosen), "symbol", "symbols") if chosen else nothing(pattern) + "."
+    note = _count(len(chosen), "symbol") if chosen else nothing(pattern) + "."
     columns = ("name", "kind", "type", "#bytes", "#cell", "used by cells", "address")
     return table("Symbols", columns, rows, note)
 
@@ -90,6 +94,34 @@ def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Sym
     ]
 
 
-def _count(number: int, one: str, many: str) -> str:
-    text = f"{number} {one if number == 1 else many}"
-    return text if number <= ROWS else f"{text}; {ROWS} are listed"
+def _count(number: int, what: str) -> str:
+    return counted(number, what) + (f"; {ROWS} are listed" if number > ROWS else "")
+
+
+def watch(session: Session) -> View:
+    """What `Session.watch` watches, as it is now."""
+    return watched_view(session, session.watched())
+
+
+def watched_view(session: Session, watched: Sequence[Watched]) -> View:
+    """A table of `watched`: while code runs, or after it."""
+    if not watched:
+        words = "Nothing is watched. %watch @g watches a global while cells run."
+        return paragraph(words)
+    rows = [
+        (
+            written(w.name),
+            w.typed.text(session.describe) if w.typed is not None else w.why,
+            _number(w.least),
+            _number(w.most),
+            sparkline(w.samples, _HISTORY),
+        )
+        for w in watched
+    ]
+    seconds = watched[0].seconds
+    when = f", {time_text(seconds * 1e9)} into the run" if seconds is not None else ""
+    return table(f"Watched{when}", ("global", "value", "#least", "#most", "history"), rows)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(int(value))

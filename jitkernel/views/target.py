@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.views.names import bare, written
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
@@ -33,9 +34,6 @@ def find(session: Session, target: int | str | None) -> tuple[Cell, list[str]]:
     symbol = session.symbols.get(name)
     cell = symbol.cell if symbol is not None else 0
     if cell not in cells:
-        import difflib
-
-        near = difflib.get_close_matches(name, list(session.symbols), 1)
-        words = f"; did you mean {written(near[0])}?" if near else "; %symbols lists what there is"
+        words = did_you_mean(name, session.symbols, written, "; %symbols lists what there is")
         raise UsageError(f"nothing of the session is called {written(name)}{words}")
     return cells[cell], [name]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jitkernel.session.history.snapshot import lasting
 from jitkernel.views.names import written
 from jitkernel.views.view import View, paragraph, size_text, table
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -23,14 +24,12 @@ def undo(session: Session) -> View:
     for change in history:
         if change.is_empty:
             continue
-        names = [written(n) for n in change.moved]
-        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         rows.append(
             (
                 len(rows) + 1,
                 change.cell or "",
                 change.title.removeprefix(f"cell {change.cell}: "),
-                shown,
+                cut_list([written(n) for n in change.moved], 4),
                 sum(map(len, change.pages.values())) or "",
                 lasting(session.program, change),
             )
@@ -58,7 +57,7 @@ def garbage(found: Garbage) -> View:
     count = len(rows)
     freed = {z: n for z, n in found.freed.items() if n}
     if count:
-        notes.append(f"{count} cell{'s' * (count != 1)} {verb}.")
+        notes.append(f"{counted(count, 'cell')} {verb}.")
     else:
         notes.append("No cell is garbage: each is used, or is what its notebook cell now defines.")
     notes.append(f"In the arena {verb}: {_zones(freed) if freed else 'nothing'}.")
@@ -69,7 +68,7 @@ def garbage(found: Garbage) -> View:
     elif not found.dry_run:
         notes.append("Given back to the system: nothing, no whole page became free.")
     if found.forgotten:
-        many = f"{found.forgotten} run{'s' * (found.forgotten != 1)}"
+        many = counted(found.forgotten, "run")
         can = "could no longer" if found.dry_run else "can no longer"
         notes.append(f"{many} {can} be undone or done again.")
     elif any(found.undo.values()) or found.undo_data:

@@ -157,7 +157,7 @@ def test_lasting_contexts_compile_even_what_the_cache_has(
 
 
 def test_the_view_says_what_stays() -> None:
-    from jitkernel.views.contexts import contexts
+    from jitkernel.views.memory import contexts
 
     with Session(spare=False, context="shared") as s:
         s.run(typed(1))

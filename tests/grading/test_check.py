@@ -11,6 +11,7 @@ from jitkernel import Session, grading
 from jitkernel.errors import CheckFailed, CompileError, UsageError
 from jitkernel.grading.inputs import kinds_of, told
 from jitkernel.grading.rules import in_words
+from jitkernel.kernel.verdicts import report_view
 
 CLZ = """; task: how many zero bits stand above the highest one bit?
 ; try: 0; 1; -1
@@ -67,7 +68,7 @@ def test_a_right_solution_and_what_was_found(s: Session) -> None:
     report = grading.check(s, exercise)
     assert report.inputs == 3 + 200
     assert report.found[0] == "no alloca as compiled"
-    view = report.view()
+    view = report_view(report)
     assert view.text.startswith("✓ clz: @clz passed\n")
     assert "203 inputs" in view.text and "<th scope" in view.html
     # Green is said by the tick, and colour never stands without its background.

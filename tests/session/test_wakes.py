@@ -259,7 +259,7 @@ def test_a_process_that_has_ended_is_not_watched(s: Session) -> None:
 
 
 def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
-    from jitkernel.views.residency import residency
+    from jitkernel.views.memory import residency
 
     s.run(LATER)
     s.run(PADDED.format(1, 4000))

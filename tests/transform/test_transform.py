@@ -11,8 +11,8 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, Interrupted, UsageError
+from jitkernel.kernel.verdicts import effect_view
 from jitkernel.transform import Module, apply_pass, transform
-from jitkernel.views.own_pass import own_pass
 
 SOURCE = """@n = global i32 5
 define i32 @f(i32 %x) {
@@ -184,7 +184,7 @@ def test_the_effect_on_live_code(s: Session) -> None:
     assert figures["value of @user(1)", ""] == ("i32 13", "i32 13")
     assert all(ns > 0 for ns in figures["time of @user(1)", "ns"])
     assert len(s.cells) == 2 and s.cells[0].number == effect.cell
-    view = own_pass(effect)
+    view = effect_view(effect)
     assert "-   %a = mul i32 %x, 8" in view.text and "+   %a = shl i32 %x, 3" in view.text
     assert "Verdict: verified" in view.text and "shifted %a" in view.text
     assert "   1  shift" in view.text
@@ -202,7 +202,7 @@ def test_new_code_can_stay(s: Session) -> None:
     effect = apply_pass(s, code, "wrong", "f", keep=True)
     assert effect.kept == s.cells[-1].number
     assert s.call("user", 1) == 105
-    assert "%undo brings the old back" in own_pass(effect).text
+    assert "%undo brings the old back" in effect_view(effect).text
     s.undo()
     assert s.call("user", 1) == 13
 
@@ -228,7 +228,7 @@ def test_a_module_that_llvm_refuses(s: Session) -> None:
     code = "def bad(text):\n  return text.replace('ret i32 %c', 'ret i64 %c')"
     effect = apply_pass(s, code, "bad", "f", call="@user(1)", keep=True)
     assert effect.complaint and effect.figures == () and effect.kept == 0
-    assert "Verdict: LLVM refuses the module" in own_pass(effect).text
+    assert "Verdict: LLVM refuses the module" in effect_view(effect).text
     assert s.call("user", 1) == 13
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.views import watch
-from jitkernel.views.watch import watched_view
+from jitkernel.views.tables import watched_view
 
 CELL = """
 @g = global i64 7

@@ -79,9 +79,9 @@ def language(context: MagicContext, arguments: Any) -> None:
     context.display(table("Languages of cells", ("name", "language", "used by", "files"), rows))
 
 
-def own_pass(context: MagicContext, arguments: Any) -> None:
+def python_pass(context: MagicContext, arguments: Any) -> None:
+    from jitkernel.kernel.verdicts import effect_view
     from jitkernel.transform import apply_pass
-    from jitkernel.views.own_pass import own_pass as view
 
     target, *others = targets([arguments.on]) if arguments.on else [None]
     if others:
@@ -96,7 +96,7 @@ def own_pass(context: MagicContext, arguments: Any) -> None:
         keep=arguments.keep,
         timeout=arguments.timeout,
     )
-    context.display(view(effect))
+    context.display(effect_view(effect))
     if effect.complaint:
         raise CompileError(
             f"the pass {effect.name} left a module that LLVM refuses; cell {effect.cell} is as "
@@ -164,7 +164,7 @@ MAGICS = (
         "pass",
         "A pass in Python: a function of the module (or of its `text: str`) that changes it or "
         "returns another; its diff, LLVM's verdict, and what it did to the code.",
-        own_pass,
+        python_pass,
         (
             Argument("name", "the function's name, or a name for the one function there is"),
             Argument(

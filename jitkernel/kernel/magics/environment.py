@@ -9,6 +9,7 @@ from jitkernel.errors import UsageError
 from jitkernel.files import write_text
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 from jitkernel.views.view import table
+from jitkernel.wording import did_you_mean
 
 __all__ = ["MAGICS"]
 
@@ -58,10 +59,7 @@ def _first(text: str) -> str:
 
 
 def _unknown(name: str, known: Any) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1, 0.4)
-    return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"there is no setting {name}{did_you_mean(name, known, cutoff=0.4)}"
 
 
 def _set(context: MagicContext, name: str, value: str) -> None:

@@ -12,6 +12,7 @@ __all__ = ["MAGICS"]
 
 def check(context: MagicContext, arguments: Any) -> None:
     from jitkernel import grading
+    from jitkernel.kernel.verdicts import report_view
 
     if arguments.exercise is None:
         context.display(_listed(arguments.folder))
@@ -19,7 +20,7 @@ def check(context: MagicContext, arguments: Any) -> None:
     report = grading.check(
         context.session, arguments.exercise, arguments.function or "", arguments.folder
     )
-    context.display(report.view())
+    context.display(report_view(report))
 
 
 def _listed(folder: str) -> Any:

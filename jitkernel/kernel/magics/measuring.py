@@ -69,7 +69,7 @@ def timing_text(calls: list[float]) -> str:
 
 
 def watch(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.views.watch import watched_view
+    from jitkernel.views.tables import watched_view
 
     session = context.session
     names = [bare(name) for name in arguments.name]

@@ -38,7 +38,7 @@ def gc(context: MagicContext, arguments: Any) -> None:
 
 
 def llvm_context(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.views.contexts import contexts as view
+    from jitkernel.views.memory import contexts as view
 
     policy = arguments.policy
     if policy is not None:
@@ -50,8 +50,8 @@ def llvm_context(context: MagicContext, arguments: Any) -> None:
 
 
 def budget(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.views.residency import residency as view
-    from jitkernel.views.residency import threads
+    from jitkernel.views.memory import residency as view
+    from jitkernel.views.memory import threads
 
     if arguments.size is None:
         context.display(view(context.session))

@@ -7,12 +7,12 @@ are is in `magics/__init__`.  Start from `Registry`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jitkernel.errors import UsageError
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from traitlets.config import Configurable
@@ -212,8 +212,7 @@ class Registry:
             there = f"; there are {', '.join(f'%%{n}' for n in dict.fromkeys([*own, *names()]))}"
         if name in HABITS:
             return f"{marks}{name} is not here: {HABITS[name]}{there}"
-        near = difflib.get_close_matches(name.lower(), self._by_name, 1)
-        words = f"; did you mean {marks}{near[0]}?" if near else ""
+        words = did_you_mean(name.lower(), self._by_name, f"{marks}{{}}".format)
         if form == "line" and name in _SHELL:
             words = f"; a shell command is !{name}"
         return f"there is no magic {marks}{name}{words or there or '; %help lists what there is'}"

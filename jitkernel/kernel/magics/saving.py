@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -17,8 +18,8 @@ __all__ = ["MAGICS"]
 def save(context: MagicContext, arguments: Any) -> None:
     session, path = context.session, os.path.expanduser(arguments.file)
     size = session.save(path)
-    count = len(session.cells)
-    context.print(f"{count} cell{'s' * (count != 1)} saved to {arguments.file}, {size} bytes")
+    cells = counted(len(session.cells), "cell")
+    context.print(f"{cells} saved to {arguments.file}, {size} bytes")
 
 
 def restore(context: MagicContext, arguments: Any) -> None:

@@ -1,5 +1,6 @@
-"""What a pass written in Python did: diff, verdict, figures before and after.  Start from
-`own_pass`.
+"""What an exercise's check and a pass written in Python came to, as displays.
+
+Start from `report_view` and `effect_view`.
 """
 
 from __future__ import annotations
@@ -7,20 +8,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
+from jitkernel.views.names import written
 from jitkernel.views.parts import difference, parts
-from jitkernel.views.passes import changed_steps
+from jitkernel.views.passes import STEP_COLUMNS, changed_steps
 from jitkernel.views.view import View, join, listing, prose, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.compiler.inspection import Inspection
+    from jitkernel.grading import Report
     from jitkernel.transform import Effect
 
-__all__ = ["own_pass"]
+__all__ = ["effect_view", "report_view"]
 
 _LINES = 400
+_PASSED = "✓"
+_GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
 
 
-def own_pass(effect: Effect) -> View:
+def report_view(report: Report) -> View:
+    """A check that was passed: a row for each thing that was asked."""
+    rows = [(f"{report.inputs} inputs", "each as the reference has it")]
+    rows += list(zip(report.exercise.rules, report.found, strict=True))
+    title = f"{_PASSED} {report.exercise.name}: {written(report.function)} passed"
+    shown = table(title, ("asked", "found"), rows)
+    return View(shown.text, shown.html.replace(_PASSED, _GREEN_TICK, 1))
+
+
+def effect_view(effect: Effect) -> View:
     """One pass, as `transform.apply_pass` tells of it."""
     made = effect.made
     lines = difference(parts(made.before), parts(made.after))
@@ -73,22 +87,6 @@ def _unit(unit: str) -> str:
 def _pipeline(effect: Effect, seen: Inspection, changed: tuple[int, int]) -> View:
     """The pass among LLVM's own that changed something."""
     own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
-    rows: list[tuple[object, ...]] = []
-    for step in changed_steps(seen):
-        minus, plus = counts(step.lines)
-        spent = step.step.nanoseconds
-        verdict = {True: "yes", False: "NO", None: "not tried"}[step.step.verified]
-        rows.append(
-            (
-                step.step.name,
-                step.unit,
-                minus,
-                plus,
-                time_text(spent) if spent >= 0 else "",
-                verdict,
-            )
-        )
+    rows = [step.row[1:] for step in changed_steps(seen)]
     rows = [*rows, own] if effect.last else [own, *rows]
-    numbered = [(n, *row) for n, row in enumerate(rows, 1)]
-    columns = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
-    return table("The pipeline with it", columns, numbered)
+    return table("The pipeline with it", STEP_COLUMNS, [(n, *r) for n, r in enumerate(rows, 1)])

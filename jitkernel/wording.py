@@ -1,0 +1,35 @@
+"""Phrases that messages and displays share: counts, lists that are cut, the nearest word.
+
+Start from `counted` and `did_you_mean`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["counted", "cut_list", "did_you_mean"]
+
+
+def counted(number: int, what: str, form: str = "") -> str:
+    """`1 cell`, `3 cells`; `form` is how the number is written, such as `,`."""
+    return f"{number:{form}} {what}{'s' * (number != 1)}"
+
+
+def cut_list(words: Sequence[str], most: int, between: str = ", ") -> str:
+    """At most so many words; of the others, how many there are: `@a, @b and 2 more`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return between.join(words[:most]) + more
+
+
+def did_you_mean(
+    word: str,
+    known: Iterable[str],
+    show: Callable[[str], str] = str,
+    otherwise: str = "",
+    cutoff: float = 0.6,
+) -> str:
+    """`; did you mean X?` with what is most like `word`, as `show` writes it, else `otherwise`."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), 1, cutoff)
+    return f"; did you mean {show(near[0])}?" if near else otherwise
