@@ -34,7 +34,6 @@ CAUSES: Mapping[str, str] = {
     "on_exit": "exit in a library",
 }
 NO_SOCKET = 97  # exit status of a process that can answer no more: the cell closed its descriptors
-NOT_RUN = (1 << 64) - 1  # `fresh_tid` of a thread that was created and has not run yet
 
 # Signals (signal(7)).
 SIGINT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV = 2, 4, 5, 6, 7, 8, 9, 11

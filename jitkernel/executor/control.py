@@ -125,7 +125,7 @@ _CONTROL = (
     # what happened
     "record_taken",  # somebody writes or wrote the record of this request
     "record_kept",  # it must not be overwritten
-    "fresh_tid",  # of a health check's thread; 0: not yet created, all ones: did not run yet
+    "fresh_tid",  # of a health check's thread, 0 until it runs
     "progress",  # calls finished by `jk_each`
     "done_seq",  # the last request answered, and the answer
     "done_stopped",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from jitkernel.errors import JitError
 from jitkernel.executor import abi, procfs
+from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption, Wish
 from jitkernel.executor.peek import unblock_faults
@@ -28,7 +29,6 @@ OWN_THREADS = 2  # of the process: the one that runs cells, the one that watches
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
-_SLOW = 1.0  # seconds more for a check whose threads do run
 _START = 20.0  # seconds for a process to say hello
 
 
@@ -63,7 +63,7 @@ class Conversation:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.wish = Wish()  # to stop the present request
         self._inbox = Inbox(get)
-        self._began, self._due, self._looks, self._stuck = 0.0, 0.0, 0, 0
+        self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
 
@@ -112,10 +112,12 @@ class Conversation:
         self._line = b""
         self.begin()
 
-    def ask(self, child: Spawned, message: bytes, deadline: float = 0.0) -> tuple[int, ...] | None:
+    def ask(
+        self, child: Spawned, message: bytes, check: Check | None = None
+    ) -> tuple[int, ...] | None:
         """Send a request and serve the streams until its answer: (op, seq, ...).
 
-        None: the process has ended or has to, or was silent until `deadline` (monotonic seconds).
+        None: the process has ended or has to, or the `check` that was asked for has failed.
         """
         self._inbox.expect(message)
         self.pending = True
@@ -126,24 +128,26 @@ class Conversation:
                 self._take(child, self._poll.poll(0))  # it may have said why it ended
             self.pending = False
             return None
-        return self.wait(child, deadline)
+        return self.wait(child, check)
 
-    def wait(self, child: Spawned, deadline: float = 0.0) -> tuple[int, ...] | None:
+    def wait(self, child: Spawned, check: Check | None = None) -> tuple[int, ...] | None:
         """Serve the streams until the request that was sent is answered; see `ask`."""
         self.serving = True
         try:
-            answer = self._serve(child, deadline)
+            answer = self._serve(child, check)
         finally:
             self.serving = False
         self.pending = False
         return answer
 
-    def _serve(self, child: Spawned, deadline: float) -> tuple[int, ...] | None:
+    def _serve(self, child: Spawned, check: Check | None) -> tuple[int, ...] | None:
         self._began = time.monotonic()
-        self._due, self._looks, self._stuck = self._began + _FIRST_LOOK, 0, 0
+        self._due, self._looks = self._began + _FIRST_LOOK, 0
         wait = int(1000 * _FIRST_LOOK)
         while True:
             try:
+                if self.child is not child:
+                    raise JitError("the executor was closed while it ran a call")
                 if (answer := self._inbox.answer()) is not None:
                     return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
@@ -152,7 +156,7 @@ class Conversation:
                 now = time.monotonic()
                 if now >= self._due and not self._answered():
                     self._due = now + _LOOK
-                    if not self._look(child, now, deadline):
+                    if not self._look(child, now, check):
                         self._take(child, self._poll.poll(0))  # it may have come just now
                         if not self._answered():
                             return None
@@ -160,6 +164,9 @@ class Conversation:
             except ConnectionError:
                 self.drain()
                 return None
+            except OSError:
+                if self.child is child:
+                    raise  # else a callback, or another thread, has closed what was waited on
             except KeyboardInterrupt:
                 if self.stop is None:
                     self.interrupt_now("")
@@ -217,19 +224,15 @@ class Conversation:
         self._began = time.monotonic()  # nor is the time that its process takes to start
         self.on_ready(child)
 
-    def _look(self, child: Spawned, now: float, deadline: float) -> bool:
+    def _look(self, child: Spawned, now: float, check: Check | None) -> bool:
         """The request takes its time: see what it waits for; False to give it up."""
         self._looks += 1
         if not child.ready:
             self._due = now + _LOOK
             return now - self._began < _START
         self._fetch()  # the message that asks may have had no way
-        if deadline:
-            # Slow because the machine is busy is not the same as blocked for ever.
-            fresh = self._get("fresh_tid")
-            asleep = fresh != abi.NOT_RUN and procfs.asleep(child.pid, fresh)
-            self._stuck = self._stuck + 1 if asleep else 0
-            return now < deadline + (0.0 if asleep else _SLOW) and self._stuck < 2
+        if check is not None:
+            return not check.failed()
         if self.on_wait is not None and self.failure is None:
             try:
                 self.on_wait(now - self._began)

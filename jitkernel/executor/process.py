@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import abi, control, procfs
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
+from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.keeper import keeper
@@ -35,7 +35,6 @@ from jitkernel.executor.waking import Waking
 __all__ = ["Executor"]
 
 _WORD = struct.Struct("<Q")
-_HEALTH = 0.1  # seconds for a check to be answered
 #: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).
 _OUR_SIGNALS = abi.OUR_SIGNALS | abi.signal_set((32, 33))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
@@ -177,7 +176,12 @@ class Executor:
         talk.attach(Spawned(talk.pipes, memory, setup, self._mark, env, cwd, size))
 
     def respawn(self) -> None:
-        """Replace the process by a new one at the same addresses."""
+        """Replace the process by a new one at the same addresses.
+
+        Raises JitError where it runs a call, and a callback of that asks for it.
+        """
+        if self.serving:
+            raise JitError("the executor runs a call: stop that, and replace it afterwards")
         self._talk.detach()
         self.start()
 
@@ -325,7 +329,8 @@ class Executor:
     def _healthy(self) -> bool:
         """Whether the library still works for the cell's thread and for a fresh one."""
         message = HEAD.pack(abi.CHECK, new_number(), 0, 0, 0, 0, 0, 0)
-        answer = self._talk.ask(self._running(), message, time.monotonic() + _HEALTH)
+        child = self._running()
+        answer = self._talk.ask(child, message, Check(child.pid, lambda: self._get("fresh_tid")))
         return answer is not None and not answer[3]
 
     def peek(self) -> FaultRecord:

@@ -15,8 +15,10 @@ from jitkernel.executor.abi import POLLIN
 from jitkernel.syscalls import SYS
 
 __all__ = [
+    "Activity",
     "Mapped",
     "Region",
+    "activity",
     "asleep",
     "family",
     "handled",
@@ -24,6 +26,7 @@ __all__ = [
     "libraries",
     "marked",
     "memory",
+    "processor_time",
     "regions",
     "session_members",
     "thread_count",
@@ -45,6 +48,14 @@ class Mapped(NamedTuple):
     stop: int
     path: str
     code: range
+
+
+class Activity(NamedTuple):
+    """What a thread does: its state (`R` runs, `S` sleeps, `D` waits for a device, ...), and how
+    often it has gone to sleep."""
+
+    state: str
+    sleeps: int
 
 
 class Region(NamedTuple):
@@ -126,6 +137,23 @@ def marked(mark: str, since: int) -> tuple[list[int], bool]:
 def asleep(pid: int, *threads: int) -> bool:
     """Whether the first thread of the process and some others sleep; 0 stands for no thread."""
     return all(_stat(pid, f"/task/{t}")[:1] == ["S"] for t in (pid, *threads) if t)
+
+
+def activity(pid: int) -> dict[int, Activity]:
+    """What each thread of a process does, by its number."""
+    tasks, found = f"/proc/{pid}/task", {}
+    for task in _names(tasks):
+        lines = _text(f"{tasks}/{task}/status").splitlines()
+        fields = dict(line.partition(":")[::2] for line in lines)
+        if state := fields.get("State", "").strip():
+            found[int(task)] = Activity(state[0], int(fields.get("voluntary_ctxt_switches", 0)))
+    return found
+
+
+def processor_time(pid: int) -> float:
+    """Seconds for which a process has computed."""
+    fields = _stat(pid)  # utime and stime are the 14th and 15th of proc(5)
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def handled(pid: int) -> int:

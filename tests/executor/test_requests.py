@@ -16,7 +16,9 @@ import pytest
 from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import peek, spawn
 
+from . import programs as p
 from .conftest import Lab
+from .programs import program, string
 
 
 def test_many_long_names(lab: Lab) -> None:
@@ -133,3 +135,40 @@ def test_whoever_looks_does_not_take_the_status(monkeypatch: pytest.MonkeyPatch)
         assert process.wait() == -signal.SIGKILL
     finally:
         process.kill()
+
+
+PRINTS_AND_WAITS = program(
+    "  %n = call i32 @puts(ptr @s)\n  %u = call i32 @usleep(i32 100000)", string("s", "here")
+)
+
+
+def test_a_callback_cannot_replace_the_process_that_runs(fresh: Lab) -> None:
+    """It is told so, and the call goes on."""
+    told = []
+
+    def replace(name: str, data: bytes) -> None:
+        with pytest.raises(JitError, match="runs a call") as caught:
+            fresh.executor.respawn()
+        told.append(caught)
+
+    fresh.run(p.KEEP)
+    pid, fresh.executor.on_output = fresh.executor.pid, replace
+    assert fresh.run(PRINTS_AND_WAITS).kind == "ok"
+    fresh.executor.on_output = fresh.output
+    assert len(told) == 1 and fresh.executor.pid == pid
+    fresh.assert_sound()
+
+
+def test_a_callback_that_closes_the_executor_ends_the_call() -> None:
+    for seconds in (0.0, 0.1):
+        lab = Lab()
+        lab.executor.on_output = lambda name, data, lab=lab: lab.executor.close()
+        go = program(
+            f"  %n = call i32 @puts(ptr @s)\n  %u = call i32 @usleep(i32 {int(1e6 * seconds)})\n",
+            string("s", "here"),
+        )
+        with pytest.raises(JitError, match="closed while it ran a call"):
+            lab.run(go)
+        with pytest.raises(JitError, match="executor is closed"):
+            lab.square(3)
+        lab.close()

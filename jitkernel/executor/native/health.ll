@@ -102,7 +102,6 @@ define internal void @health(i64 %fn, i64 %args, i64 %ret) #0 {
   %set_size = load volatile ptr, ptr $libc_pthread_attr_setstacksize
   %r1 = call i32 %set_size(ptr %attributes, i64 262144)
   %thread = alloca i64, align 8
-  store volatile i64 $NOT_RUN, ptr $fresh_tid
   %create = load volatile ptr, ptr $libc_pthread_create
   %r2 = call i32 %create(ptr %thread, ptr %attributes, ptr @fresh, ptr null)
   %ok = icmp eq i32 %r2, 0

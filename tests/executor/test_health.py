@@ -1,0 +1,129 @@
+"""Whether a process counts as sick depends on what its threads do, not on how busy the machine is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jitkernel.executor import abi, procfs
+
+from . import programs as p
+from .conftest import Lab, in_time
+from .programs import program
+
+FAULT_IN_A_LIBRARY = program("  %n = call i64 @strlen(ptr null)")
+#: The same beside a thread that holds a lock which the check takes, for so many microseconds of
+#: processor time, and does something then.
+BESIDE_A_HOLDER = """  %id = call i64 @start(ptr @holder)
+  br label %wait
+wait:
+  %h = load volatile i32, ptr @held
+  %no = icmp eq i32 %h, 0
+  br i1 %no, label %wait, label %bad
+bad:
+  %n = call i64 @strlen(ptr null)"""
+HOLDER = """
+declare void @_IO_list_lock()
+declare void @_IO_list_unlock()
+declare i64 @clock()
+@held = global i32 0
+define ptr @holder(ptr %x) {
+  call void @_IO_list_lock()
+  store volatile i32 1, ptr @held
+  %began = call i64 @clock()
+  br label %hold
+hold:
+  %now = call i64 @clock()
+  %used = sub i64 %now, %began
+  %more = icmp ult i64 %used, TIME
+  br i1 %more, label %hold, label %over
+over:
+  THEN
+  %s = call i32 @sleep(i32 1000)
+  ret ptr null
+}"""
+
+
+def beside_a_holder(microseconds: int, then: str) -> str:
+    holder = HOLDER.replace("TIME", str(microseconds)).replace("THEN", then)
+    return program(BESIDE_A_HOLDER, p.THREAD, holder)
+
+
+def test_a_process_that_does_not_get_to_run_is_not_sick(
+    fresh: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that does much else: here it is held from the beginning of the check."""
+    fresh.run(p.KEEP)
+    pid, ask = fresh.executor.pid, fresh.executor._talk.ask
+
+    def held(child: Any, message: bytes, *rest: Any) -> Any:
+        if struct.unpack_from("<Q", message)[0] == abi.CHECK:
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
+        return ask(child, message, *rest)
+
+    monkeypatch.setattr(fresh.executor._talk, "ask", held)
+    outcome = fresh.run(FAULT_IN_A_LIBRARY)
+    assert (outcome.kind, outcome.respawned) == ("fault", False)
+    fresh.assert_sound()
+
+
+@pytest.fixture
+def busy(fresh: Lab) -> Iterator[None]:
+    """The executor gets what others leave of the processors, which is next to nothing."""
+    fresh.run(p.KEEP)
+    os.setpriority(os.PRIO_PROCESS, fresh.executor.pid, 19)
+    loop, environment = ["sh", "-c", "while :; do :; done"], dict(os.environ)
+    count = 2 * len(os.sched_getaffinity(0))
+    others = [os.posix_spawn("/bin/sh", loop, environment) for _ in range(count)]
+    yield
+    for pid in others:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_on_a_busy_machine_a_fault_costs_no_process(fresh: Lab, busy: None) -> None:
+    for _ in range(5):
+        outcome = fresh.run(FAULT_IN_A_LIBRARY)
+        assert (outcome.kind, outcome.respawned) == ("fault", False)
+    fresh.assert_sound()
+
+
+def test_a_lock_whose_holder_runs_is_waited_for(fresh: Lab) -> None:
+    fresh.run(p.KEEP)
+    outcome = fresh.run(beside_a_holder(500_000, "call void @_IO_list_unlock()"))
+    assert (outcome.kind, outcome.respawned) == ("fault", False)
+    fresh.assert_sound()
+
+
+@pytest.mark.parametrize("microseconds", [0, 1 << 60], ids=["sleeps", "runs for ever"])
+def test_a_lock_that_nobody_gives_back_is_not(fresh: Lab, microseconds: int) -> None:
+    fresh.run(p.KEEP)
+    began = time.monotonic()
+    outcome = fresh.run(beside_a_holder(microseconds, ""))
+    assert (outcome.kind, outcome.respawned) == ("fault", True)
+    in_time(began, 3.0)
+    fresh.assert_sound(heap=False)
+
+
+def test_what_threads_do() -> None:
+    """As /proc tells it of this process."""
+    pid, event = os.getpid(), threading.Event()
+    sleeper = threading.Thread(target=event.wait, daemon=True)
+    sleeper.start()
+    before = procfs.processor_time(pid)
+    while procfs.processor_time(pid) - before < 0.05:
+        pass
+    threads = procfs.activity(pid)
+    assert threads[threading.get_native_id()].state == "R"
+    assert sleeper.native_id and threads[sleeper.native_id].state == "S"
+    event.set()
+    sleeper.join()
+    assert sleeper.native_id not in procfs.activity(pid) and procfs.activity(0) == {}
