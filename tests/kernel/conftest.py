@@ -197,9 +197,12 @@ class Kernel:
             ):
                 seen += message["content"]["text"]
 
-    def stop(self) -> None:
+    def stop(self, now: bool = False) -> None:
+        """End the kernel, if it has not ended, and what the client holds; more than once does no harm."""
         self.client.stop_channels()
-        self.manager.shutdown_kernel()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=now or not self.manager.is_alive())
+        self.manager.cleanup_resources()
 
 
 @pytest.fixture(autouse=True)

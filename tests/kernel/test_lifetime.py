@@ -20,9 +20,7 @@ def running() -> Kernel:
     kernel = Kernel()
     kernel.ok("@abs(-1)")
     yield kernel
-    kernel.client.stop_channels()
-    if kernel.manager.is_alive():
-        kernel.manager.shutdown_kernel(now=True)
+    kernel.stop(now=True)
 
 
 def test_shutdown_while_idle(running: Kernel) -> None:

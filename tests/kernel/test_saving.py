@@ -34,8 +34,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Kernel]]:
 
     yield make
     for kernel in kernels:
-        if kernel.manager.is_alive():
-            kernel.stop()
+        kernel.stop()
 
 
 def test_save_and_restore(start: Callable[..., Kernel], tmp_path: Path) -> None:

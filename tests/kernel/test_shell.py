@@ -76,14 +76,9 @@ def kernel() -> Kernel:
 
 
 def end_by(kernel: Kernel, how: str) -> None:
-    kernel.client.stop_channels()
     if how == "killed":
         os.kill(kernel.pid, signal.SIGKILL)
-    elif how == "restart":
-        kernel.manager.shutdown_kernel(now=True)
-    else:
-        kernel.manager.shutdown_kernel()
-    kernel.manager.shutdown_kernel(now=True)
+    kernel.stop(now=how != "shut down")
 
 
 @pytest.mark.parametrize("command", LEFT)
