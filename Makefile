@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 LAB_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour test lab bench soak lint format clean
+.PHONY: help tour test lab bench soak docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
@@ -17,6 +17,7 @@ help:
 	@echo 'make lab     open JupyterLab with the kernel'
 	@echo 'make bench   print the benchmark'
 	@echo 'make soak    run the long benchmarks and tests'
+	@echo 'make docs    build the documentation into docs/_build'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make clean   remove .venv and the caches'
 
@@ -38,6 +39,9 @@ soak: $(VENV)/.test $(VENV)/.bench
 	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m slow --timeout=3600 $(PYTEST_ARGS)
 	@$(PY) -m benchmarks --full
 
+docs: $(VENV)/.docs
+	@tools/step 'documentation in docs/_build' $(PY) -m sphinx -q -W --keep-going docs docs/_build
+
 lint: $(VENV)/.test
 	@tools/step 'ruff check' $(PY) -m ruff check .
 	@tools/step 'ruff format --check' $(PY) -m ruff format --check .
@@ -48,7 +52,7 @@ format: $(VENV)/.test
 	@$(PY) -m ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is as old as the install it stands for; a changed pyproject.toml installs again.
@@ -61,6 +65,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.bench: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@
