@@ -65,6 +65,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "OperandsIterNext": (_REF, (_REF,)),
     "DisposeOperandsIter": (None, (_REF,)),
     "GetOpcodeName": (_REF, (_REF,)),
+    "WriteCFG": (None, (_REF, _OUT, c_int)),
     "GetValueKind": (c_int, (_REF,)),
     "FunctionAttributesIter": (_REF, (_REF,)),
     "AttributeListIterNext": (_REF, (_REF,)),
@@ -204,6 +205,16 @@ def _host_features() -> str:
     return ",".join(sorted(filter(None, words), key=lambda word: word[1:]))
 
 
+def name_of(value: int) -> str:
+    """A value's name, empty where it has none; bytes that are not UTF-8 as surrogates."""
+    return str(lib.GetValueName(value).decode("utf-8", "surrogateescape"))
+
+
+def draw(function: int) -> str:
+    """The graph of a function's blocks in the language DOT, without their instructions."""
+    return _told(lambda out: lib.WriteCFG(function, out, 0))
+
+
 def print_value(value: int) -> str:
     """LLVM's text of a value; of a function, its whole body."""
     return _told(lib.PrintValueToString, value)
@@ -259,6 +270,17 @@ def verify(module: int) -> None:
 def functions(module: int) -> Iterator[int]:
     """The module's functions, defined and declared."""
     return _walk(lib.ModuleFunctionsIter(module), lib.FunctionsIterNext, lib.DisposeFunctionsIter)
+
+
+def blocks(function: int) -> Iterator[int]:
+    """A function's blocks, the entry first."""
+    return _walk(lib.FunctionBlocksIter(function), lib.BlocksIterNext, lib.DisposeBlocksIter)
+
+
+def instructions(block: int) -> Iterator[int]:
+    """A block's instructions, in order."""
+    iterator = lib.BlockInstructionsIter(block)
+    return _walk(iterator, lib.InstructionsIterNext, lib.DisposeInstructionsIter)
 
 
 def variables(module: int) -> Iterator[int]:

@@ -62,7 +62,8 @@ def read_changes(log: bytes) -> list[Change]:
                 Change(head["gone"].decode("utf-8", "replace"), "", head.end(), head.end())
             )
         elif head["title"]:
-            title, unit = head["title"].decode("utf-8", "replace"), head["unit"].decode()
+            title = head["title"].decode("utf-8", "replace")
+            unit = head["unit"].decode("utf-8", "surrogateescape")
             same = bool(head["same"] or head["out"])
             found.append(
                 Change(title, unit, head.end(), head.end() if same else stop, not head["out"])

@@ -1,6 +1,6 @@
 """Control flow of a module's functions: blocks, their instructions, and where each can go next.
 
-Worker only.  The graph is LLVM's own, read through llvmlite, of the IR as it is compiled or as it
+Worker only.  The graph is LLVM's own, of the IR as it is compiled or as it
 is written.  Start from `flow`.
 """
 
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.classes import llvmlite
+from jitkernel.compiler.binding import lib
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.text import NAME, plain_name
 
@@ -34,34 +34,36 @@ def flow(
     Blocks are in LLVM's order, the first the entry; edges name them by index.  `letter` is T or F,
     a switch's value or `default`, `unwind`, or empty.  Raises CompileError.
     """
-    texts: dict[str, str] = {}
-    pipeline.compile_module(
-        source, options, nobuiltin, first_line,
-        watch=lambda stage, module: texts.__setitem__(stage, binding.print_module(module)),
-    )  # fmt: skip
-    text = texts["emit" if optimised else "optimise"]
-    module = llvmlite.parse_assembly(text, llvmlite.create_context())
-    return [_function(f) for f in module.functions if not f.is_declaration]
+    rows: list[Any] = []
+
+    def watch(stage: str, module: int) -> None:
+        if stage == ("emit" if optimised else "optimise"):
+            defined = (f for f in binding.functions(module) if not lib.IsDeclaration(f))
+            rows.extend(map(_function, defined))
+
+    pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)
+    return rows
 
 
-def _function(function: Any) -> list[Any]:
+def _function(function: int) -> list[Any]:
     """The row of one function."""
-    blocks = list(function.blocks)
+    blocks = list(binding.blocks(function))
     # LLVM's drawing is asked for the numbers of blocks without a name, which nothing else tells.
-    drawn = _NODE.findall(llvmlite.get_function_cfg(function, show_inst=False))
-    labels = [b.name or n.removeprefix("%") for b, n in zip(blocks, drawn, strict=True)]
+    drawn = _NODE.findall(binding.draw(function))
+    names = map(binding.name_of, blocks)
+    labels = [name or n.removeprefix("%") for name, n in zip(names, drawn, strict=True)]
     number = {label: index for index, label in enumerate(labels)}
     rows, edges = [], []
     for index, block in enumerate(blocks):
-        lines = [_COMMENT.sub("", str(i)).strip() if ";" in str(i) else str(i).strip()
-                 for i in block.instructions]  # fmt: skip
+        texts = map(binding.print_value, binding.instructions(block))
+        lines = [(_COMMENT.sub("", text) if ";" in text else text).strip() for text in texts]
         rows.append([labels[index], lines])
         edges += [
             [index, number[name], letter]
             for name, letter in _successors(lines[-1])
             if name in number
         ]
-    return [function.name, rows, edges]
+    return [binding.name_of(function), rows, edges]
 
 
 def _successors(terminator: str) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ def inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]
             raise CompileError(answer["error"])
         rows = answer.pop("rows")
         if timed:
-            generated = codegen_times(_content(spent).decode("utf-8", "replace"))
+            generated = codegen_times(_content(spent).decode("utf-8", "surrogateescape"))
             times = with_times(read_changes(text), pass_times(parts), generated, answer["border"])
             for row, nanoseconds in zip(rows, times, strict=True):
                 row[-1] = nanoseconds

@@ -137,7 +137,7 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
     words = {plain_name(m[1]): (m[2], m[3]) for m in _VARIABLE.finditer(source)}
     mentions = False
     for variable in binding.variables(module):
-        name = lib.GetValueName(variable).decode("utf-8", "surrogateescape")
+        name = binding.name_of(variable)
         linkage = lib.GetLinkage(variable)
         if linkage == _EXTERNAL and weaken and not lib.IsDeclaration(variable):
             lib.SetLinkage(variable, _WEAK)

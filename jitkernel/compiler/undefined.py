@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
@@ -100,22 +101,14 @@ def vanished(module: int) -> dict[str, str]:
         if not lib.IsDeclaration(function):
             how = _end_of(function)
             if how is not None:
-                found[lib.GetValueName(function).decode("utf-8", "surrogateescape")] = how
+                found[binding.name_of(function)] = how
     return found
 
 
 def _end_of(function: int) -> str | None:
-    blocks = lib.FunctionBlocksIter(function)
-    instructions = lib.BlockInstructionsIter(lib.BlocksIterNext(blocks))
     before = last = 0
-    step = lib.InstructionsIterNext
-    for _ in range(_MOST):
-        instruction = step(instructions)
-        if not instruction:
-            break
+    for instruction in islice(binding.instructions(next(binding.blocks(function))), _MOST):
         before, last = last, instruction
-    lib.DisposeInstructionsIter(instructions)
-    lib.DisposeBlocksIter(blocks)
     end = binding.opcode(last)
     if end == "unreachable":  # a call before it may be one that does not return
         return "" if not before or binding.opcode(before) != "call" else None

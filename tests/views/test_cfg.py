@@ -17,7 +17,7 @@ from stripped import assert_complete, words
 
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
-from jitkernel.views import callgraph, cfg
+from jitkernel.views import callgraph, cfg, passes
 from jitkernel.views.graph import folded
 from jitkernel.views.svg import PAPER
 
@@ -313,3 +313,16 @@ def test_a_wide_switch_is_folded(session: Session) -> None:
     assert width <= 1000
     for k in range(12):
         assert f"%case{k}<" in svg  # no name is cut
+
+
+def test_names_that_are_not_utf_8():
+    """IR may have any byte in a name, of a function or a block, also where passes are watched."""
+    source = (
+        'define i32 @"f\\FF"(i32 %x) {\n"a\\FE":\n  %c = icmp eq i32 %x, 0\n'
+        '  br i1 %c, label %"b\\FD", label %"c\\FC"\n"b\\FD":\n  ret i32 1\n"c\\FC":\n  ret i32 2\n}'
+    )
+    with Session(capacity=16 << 20, spare=False) as s:
+        s.run(source)
+        text = cfg(s, "f\udcff", raw=True).text
+        assert '@"f\\FF"' in text and "3 blocks, 2 edges" in text
+        assert '@"f\\FF"' in passes(s, "f\udcff").text
