@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.harness import Figure, Scale
 from benchmarks.rows.startup import started
-from jitkernel.executor import procfs
+from jitkernel import procfs
 from jitkernel.kernel.install import NAME
 
 __all__ = ["at_rest"]

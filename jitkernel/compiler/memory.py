@@ -6,8 +6,10 @@ Start from `held` and `unmap_llvm`.
 from __future__ import annotations
 
 import ctypes
-import resource
+import os
 from typing import Any
+
+from jitkernel.procfs import own_bytes
 
 __all__ = ["IDLE", "allocated", "held", "unmap_llvm"]
 
@@ -44,13 +46,8 @@ def allocated() -> int:
 
 
 def held() -> tuple[int, int]:
-    """Resident bytes that are this process's own (those of no file), and bytes allocated.
-
-    Source: proc(5), `/proc/PID/statm`; mallinfo(3).
-    """
-    with open("/proc/self/statm", "rb") as file:
-        _, resident, shared, *_ = file.read().split()
-    return (int(resident) - int(shared)) * resource.getpagesize(), allocated()
+    """Resident bytes that are this process's own (those of no file), and bytes allocated."""
+    return own_bytes(os.getpid()), allocated()
 
 
 def unmap_llvm() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
+from jitkernel import procfs
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import WorkerMemory
 from jitkernel.compiler.zygote import Zygote
@@ -166,17 +167,8 @@ class Workers:
 
 
 def memory_of(worker: WorkerProcess | Zygote) -> WorkerMemory:
-    """Read a worker's pages from /proc; zeros where it has just ended."""
-    uss = rss = anonymous = 0
-    try:
-        with open(f"/proc/{worker.pid}/smaps_rollup", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("Private_"):
-                    uss += int(line.split()[1]) << 10
-                elif line.startswith("Rss:"):
-                    rss = int(line.split()[1]) << 10
-                elif line.startswith("Anonymous:"):
-                    anonymous = int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return WorkerMemory(worker.pid, worker.role, uss, rss, anonymous, worker.compiles)
+    """What a worker's process holds; zeros where it has just ended."""
+    totals = procfs.memory_totals(worker.pid)
+    private = sum(size for kind, size in totals.items() if kind.startswith("Private_"))
+    resident, anonymous = totals.get("Rss", 0), totals.get("Anonymous", 0)
+    return WorkerMemory(worker.pid, worker.role, private, resident, anonymous, worker.compiles)

@@ -13,8 +13,9 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
+from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor import abi, procfs
+from jitkernel.executor import abi
 from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption, Wish

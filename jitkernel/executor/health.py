@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from jitkernel.executor import procfs
+from jitkernel import procfs
 
 __all__ = ["Check"]
 

@@ -12,7 +12,8 @@ import os
 import signal
 from collections.abc import Callable
 
-from jitkernel.executor import abi, procfs
+from jitkernel import procfs
+from jitkernel.executor import abi
 
 __all__ = ["Interruption", "Wish"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from jitkernel.executor import procfs
+from jitkernel import procfs
 from jitkernel.executor.peek import stack_pointer
 from jitkernel.executor.records import Keeper
 

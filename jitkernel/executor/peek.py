@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from jitkernel.errors import UsageError
 from jitkernel.executor.abi import FAULTS, signal_set
 from jitkernel.executor.control import STACK_SIZE
-from jitkernel.executor.procfs import regions, threads_that_block
 from jitkernel.executor.records import FaultRecord
+from jitkernel.procfs import memory, regions, threads_that_block
 
 __all__ = ["peek", "stack_pointer", "unblock_faults"]
 
@@ -107,12 +107,9 @@ def peek(pid: int, top: int, generation: int) -> FaultRecord:
         sp = registers["rsp"]
         if not sp < top:  # not where cells run: the end of what is mapped there
             top = next((r.stop for r in regions(pid) if r.start <= sp < r.stop), sp)
-        try:
-            with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-                memory.seek(sp)
-                stack = memory.read(min(STACK_SIZE, top - sp))
-        except OSError:
-            raise UsageError("the process is just ending") from None
+        stack = memory(pid, sp, min(STACK_SIZE, top - sp))
+        if not stack and sp < top:
+            raise UsageError("the process is just ending")
     kept = {name: registers[name] for name in _FIELDS[:15]}
     return FaultRecord(
         pc=registers["rip"],

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
-from jitkernel.executor import procfs
+from jitkernel import procfs
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
-from jitkernel.executor import abi, control, procfs
+from jitkernel.executor import abi, control
 from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.health import Check

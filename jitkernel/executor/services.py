@@ -12,8 +12,8 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor import procfs
 from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, SETENV
 from jitkernel.executor.control import PAYLOAD_SIZE
 from jitkernel.files import refuse_irregular

@@ -22,8 +22,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor import procfs
 
 __all__ = ["MARK", "Pipes", "Spawned", "waiting"]
 

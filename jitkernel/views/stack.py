@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.executor.procfs import Region, regions
+from jitkernel.procfs import Region, regions
 from jitkernel.session.report.faults import in_file
 from jitkernel.session.report.source_lines import line_finder
 from jitkernel.views.asm import describer

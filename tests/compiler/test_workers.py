@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel import procfs
 from jitkernel.compiler import Compiled, CompilerPool, Options, Request, process, workers
 from jitkernel.errors import CompileError, Interrupted, JitError, WorkerDied
-from jitkernel.executor import procfs
 
 SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n"
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jitkernel.executor import abi, procfs
+from jitkernel import procfs
+from jitkernel.executor import abi
 
 from . import programs as p
 from .conftest import Lab, in_time

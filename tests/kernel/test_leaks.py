@@ -27,7 +27,7 @@ from jitkernel.kernel.client import run_cell
 from jitkernel.kernel.magics import MAGICS
 
 BOUNDED = {
-    "jitkernel.session.report.memory.Sample", "jitkernel.executor.procfs.Mapped",
+    "jitkernel.session.report.memory.Sample", "jitkernel.procfs.Mapped",
     "weakref.ReferenceType",
     "builtin_function_or_method _destroy of ReferenceType",  # of those in caches of abc
 }  # fmt: skip

@@ -22,7 +22,7 @@ ROOT = HERE.parents[1]
 #: What has a bound that a short test does not reach.
 BOUNDED = {
     "jitkernel.session.report.memory.Sample",  # 240
-    "jitkernel.executor.procfs.Mapped",  # of the last few executors
+    "jitkernel.procfs.Mapped",  # of the last few executors
     "jitkernel.languages.llvm.types.IntType",  # of the 100 results
     "weakref.ReferenceType",
 }

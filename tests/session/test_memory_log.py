@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from jitkernel.session.report.memory import MemoryLog, own_bytes
+from jitkernel.procfs import own_bytes
+from jitkernel.session.report.memory import MemoryLog
 
 
 class Slab:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
-from jitkernel.executor.procfs import Region, regions
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
 from jitkernel.printable import written
+from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
 
 if TYPE_CHECKING:

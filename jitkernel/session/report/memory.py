@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
 from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.printable import written
+from jitkernel.procfs import own_bytes
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
@@ -35,7 +37,6 @@ __all__ = [
     "tenants",
 ]
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _KEPT = 240  # samples; more are thinned out
 _OFTEN = 0.05  # seconds between two of them, doubled whenever they are thinned out
 
@@ -101,27 +102,6 @@ class MemoryLog:
         self._often *= 2
 
 
-def own_bytes(pid: int) -> int:
-    """Bytes of a process that are no file's and not the slab's; 0 where there is none.
-
-    Source: proc(5), `/proc/PID/statm`: resident and shared pages, as good as the kernel counts
-    them (it may be late by some pages a thread; `smaps` is exact and takes a hundred times longer).
-    """
-    if not pid:
-        return 0
-    try:
-        file = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        fields = os.read(file, 128).split()
-    except OSError:
-        return 0
-    finally:
-        os.close(file)
-    return (int(fields[1]) - int(fields[2])) * _PAGE if len(fields) > 2 else 0
-
-
 class Pages(NamedTuple):
     """Bytes of one process: `own` that are no file's, and its share of the `files` it maps."""
 
@@ -132,20 +112,10 @@ class Pages(NamedTuple):
 def pages(pid: int) -> Pages:
     """What a process holds, the slab left out; zeros where that cannot be read.
 
-    Source: proc(5), `/proc/PID/smaps_rollup`: Anonymous, and Pss_File, where a page that n
-    processes map counts for one n-th in each.  Pages of the slab are neither.
+    A page of a file that n processes map counts for one n-th in each.
     """
-    own = files = 0
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("Anonymous:"):
-                    own = int(line.split()[1]) << 10
-                elif line.startswith("Pss_File:"):
-                    files = int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return Pages(own, files)
+    totals = procfs.memory_totals(pid)
+    return Pages(totals.get("Anonymous", 0), totals.get("Pss_File", 0))
 
 
 def memory(session: Core) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from jitkernel.executor import procfs
+from jitkernel import procfs
 from jitkernel.executor.pointers import Range, Unreadable, live_words, pointed_to, program_words
 from jitkernel.session.history.reverting import forget
 from jitkernel.session.program.cell import Cell, Change
