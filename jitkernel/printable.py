@@ -2,17 +2,16 @@
 
 A name can carry an escape sequence that clears the screen, a line's end that forges a line of
 ours, a mark that turns the text around (U+202E), half a character that cannot be sent.  All that is
-shown to a user passes through `printable`; names of symbols through `written` first, which writes
-them as IR does.  What a program prints is its own and passes as it is.
+shown to a user passes through `printable`; names of symbols through `ir.names.written` first, which
+writes them as IR does.  What a program prints is its own and passes as it is.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "quote_name", "shortened", "written"]
+__all__ = ["printable", "shortened"]
 
-_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 #: Controls but tab and line feed, marks of direction and others that show nothing, lone halves of
 #: characters, and what is no character.
 _HIDDEN = re.compile(
@@ -33,29 +32,6 @@ def _escape(match: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def quote_name(name: str) -> str:
-    """A symbol's name as IR text writes it after its `@` or `%`: quoted where it must be.
-
-    Source: LangRef, "Identifiers".
-    """
-    if _PLAIN.match(name):
-        return name
-    try:
-        data = name.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a character, which no compiler wrote
-        data = name.encode("utf-8", "surrogatepass")
-    return (
-        '"'
-        + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-        + '"'
-    )
-
-
-def written(name: str) -> str:
-    """A symbol as IR text writes it: `@sq`, `@"a b"`."""
-    return "@" + quote_name(name)
 
 
 def shortened(text: str, limit: int = 80) -> str:

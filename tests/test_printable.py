@@ -15,8 +15,9 @@ import pytest
 
 from jitkernel import Session, views
 from jitkernel.errors import JitError
+from jitkernel.ir.names import quote_name, written
 from jitkernel.kernel.displays import error_content
-from jitkernel.printable import printable, quote_name, written
+from jitkernel.printable import printable
 from jitkernel.views import tables
 from jitkernel.views.svg import image, label
 from jitkernel.views.view import View

@@ -16,7 +16,7 @@ from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
-from jitkernel.printable import written
+from jitkernel.ir.names import written
 
 __all__ = ["optimised", "sealed", "unsealed"]
 
@@ -32,7 +32,7 @@ def sealed(source: str, keep: str, called: str, first_line: int) -> bytes:
         for value in (*binding.functions(module), *binding.variables(module)):
             if lib.IsDeclaration(value):
                 continue
-            if lib.GetValueName(value).decode("utf-8", "replace") == keep:
+            if lib.GetValueName(value).decode("utf-8", "surrogateescape") == keep:
                 found = value
             else:
                 lib.SetLinkage(value, _INTERNAL)

@@ -11,19 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from jitkernel.compiler.expansion import Expansion
 from jitkernel.compiler.signature import convention
-from jitkernel.compiler.text import (
-    NAME,
-    closing,
-    leading_type,
-    plain_name,
-    split_at_commas,
-    squeeze,
-)
+from jitkernel.ir.names import NAME, SKIP, decode_name
+from jitkernel.ir.text import closing, leading_type, opening, split_at_commas, squeeze
 
 __all__ = ["Call", "expand", "find_calls", "suspects"]
 
-_CALL = re.compile(r"\b(?:call|invoke|callbr)\b")
-_STEP = re.compile(r'"[^"\n]*"|;[^\n]*|\n|\basm\b|@' + NAME + r"|%" + NAME + r"|[(\[{<>}\])]")
+_CALL = re.compile(SKIP + r"|(?<![-\w$.@%])(?:call|invoke|callbr)\b")
+_STEP = re.compile(SKIP + r"|\n|\basm\b|[@%]" + NAME + r"|[(\[{<>}\])]")
 _PARENTHESIS = re.compile(r"\s*\(")
 
 
@@ -45,7 +39,7 @@ class Call:
         """
         head = self.head.rstrip()
         if head.endswith(")"):
-            begin = _opening(head)
+            begin = opening(head)
             before = head[:begin].rstrip()
             return f"{_last_type(before, result)} {head[begin:]}"
         return f"{_last_type(head, result)} ({', '.join(self.arguments)})"
@@ -55,7 +49,7 @@ def find_calls(text: str) -> Iterable[Call]:
     """The direct calls in `text`, except to intrinsics, which LLVM checks itself."""
     for start in _CALL.finditer(text):
         depth, begin, closed = 0, start.end(), False
-        if text[start.start() - 1 : start.start()] in ("%", "@", "."):
+        if start[0][0] in '";':
             continue
         for match in _STEP.finditer(text, begin):
             token = match[0]
@@ -71,7 +65,7 @@ def find_calls(text: str) -> Iterable[Call]:
                 inside = text[opening.end() : end - 1]
                 arguments = [_argument_type(part) for part in split_at_commas(inside)]
                 yield Call(
-                    plain_name(token[1:]), text[begin : match.start()], arguments, start.start()
+                    decode_name(token[1:]), text[begin : match.start()], arguments, start.start()
                 )
                 break
             if token in "([{<":
@@ -87,19 +81,6 @@ def _argument_type(text: str) -> str:
     return leading_type(text) or text.partition(" ")[0]
 
 
-def _opening(text: str) -> int:
-    """The index of the bracket that the last character of `text` closes."""
-    depth = 0
-    for index in range(len(text) - 1, -1, -1):
-        if text[index] in ")]}>":
-            depth += 1
-        elif text[index] in "([{<":
-            depth -= 1
-            if depth == 0:
-                return index
-    return 0
-
-
 def _last_type(head: str, result: str) -> str:
     """`result` where `head` ends in it, whatever stands before; else what it does end in."""
     head = head.rstrip()
@@ -108,7 +89,7 @@ def _last_type(head: str, result: str) -> str:
         if not (before.isalnum() or before in ("%", ".", "_", "-", "$")) or not before:
             return result
     if head[-1:] in ")]}>":
-        tail = head[_opening(head) :]
+        tail = head[opening(head) :]
         return result if squeeze(tail) == squeeze(result) else tail
     return head.split()[-1] if head.split() else ""
 
@@ -131,7 +112,7 @@ def suspects(
         if known is None:
             continue
         expected, agreed = known
-        result = expected[: _opening(expected)].rstrip()
+        result = expected[: opening(expected)].rstrip()
         actual = call.type(result)
         if actual != expected and squeeze(actual) != squeeze(expected):
             found.append((call, actual))

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 
 from jitkernel.compiler.prepare import PREFIX_LINES
-from jitkernel.compiler.text import NAME
 from jitkernel.errors import Diagnostic
+from jitkernel.ir.names import NAME
 
 __all__ = ["fatal_error", "parse_error", "verify_error", "warnings"]
 
@@ -22,7 +22,6 @@ _INLINE_ASM = re.compile(r"<inline asm>:\d+:\d+: (?:error: )?(.*)")
 _PIECES = re.compile(r"(?<!\w)'([^']+)'|GC: (\S+)|[iI]n function:? ([-\w$.]+)|constraint: (\S+)")
 _SYMBOL = re.compile("@" + NAME)
 _LOCAL = re.compile(r"(?<![\w$.-])%" + NAME)
-_DEFINE = re.compile(r"^\s*define\b[^@\n]*@(" + NAME + r")", re.M)
 _BLANKS = re.compile(r"\s+")
 _ATTACHED = re.compile(r"(, ![\w.]+ !\d+|, align \d+| #\d+)+$")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jitkernel.compiler.text import NAME, plain_name
+from jitkernel.ir.names import NAME, decode_name
 
 __all__ = ["LIMIT", "Expansion", "is_digest"]
 
@@ -70,7 +70,7 @@ class Expansion:
             elif name in known:
                 done[name] = self._length(known[name])
                 waiting.pop()
-            elif (body := self._body(plain_name(name))) is None:
+            elif (body := self._body(decode_name(name))) is None:
                 known[name] = ["%" + name]
             else:
                 known[name] = inside = self._split(body)

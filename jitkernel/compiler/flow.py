@@ -12,7 +12,7 @@ from typing import Any
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.text import NAME, plain_name
+from jitkernel.ir.names import NAME, decode_name
 
 __all__ = ["flow"]
 
@@ -68,16 +68,16 @@ def _function(function: int) -> list[Any]:
 
 def _successors(terminator: str) -> list[tuple[str, str]]:
     """Labels that a terminator names, each with what leads there."""
-    names = [plain_name(name) for name in _TO.findall(terminator)]
+    names = [decode_name(name) for name in _TO.findall(terminator)]
     opcode = re.search(r"(?:^|= )(\w+)", terminator)
     match opcode[1] if opcode else "":
         case "br" if len(names) == 2:
             return list(zip(names, "TF", strict=True))
         case "switch":
-            cases = [(plain_name(name), value) for value, name in _CASE.findall(terminator)]
+            cases = [(decode_name(name), value) for value, name in _CASE.findall(terminator)]
             return [(names[0], "default"), *cases]
         case "invoke" | "catchswitch" | "cleanupret":
             unwinds = re.findall(r"unwind label %(" + NAME + ")", terminator)
-            last = plain_name(unwinds[-1]) if unwinds else None
+            last = decode_name(unwinds[-1]) if unwinds else None
             return [(n, "unwind" if n == last and n is names[-1] else "") for n in names]
     return [(name, "") for name in names]

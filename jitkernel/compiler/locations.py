@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 
 from jitkernel.compiler.debug_info import has_locations, without_locations
-from jitkernel.compiler.text import NAME, closing, plain_name
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import NAME
 
 __all__ = ["with_locations"]
 
-_DEFINE = re.compile(r"^[ \t]*define\b[^@\n]*@(" + NAME + r")\s*(?=\()", re.M)
 _NUMBER = re.compile(r"!(\d+)")
-_STOP = re.compile(r'"[^"]*"|;[^\n]*|[(\[{]')
 _LABEL = re.compile(r"\s*(?:" + NAME + r"):(?=\s|$)")
 _TOKENS = re.compile(r'"[^"]*"|;|[(\[{<>}\])]')
 _GOES_ON = re.compile(r"\s*(?:cleanup\b|catch\b|filter\b|to\s+label\b|unwind\b|,)")
@@ -47,19 +46,16 @@ def with_locations(source: str, first_line: int = 1) -> str:
         number += 1
     pieces: list[str] = []
     done = 0
-    for match in _DEFINE.finditer(source):
-        if match.start() < done:
-            continue
-        brace = _body(source, match.end())
-        end = closing(source, brace) if brace >= 0 else -1
+    for function in functions(source, "define"):
+        brace, end = function.body()
         if end < 0:
             return ""
         scope = f"!{number}"
         number += 1
-        line = source.count("\n", 0, match.start()) + 2 - first_line
-        name = plain_name(match[1]).replace("\\", "\\5C").replace('"', "\\22")
+        line = source.count("\n", 0, function.start) + 2 - first_line
+        name = '"' + function.spelled.strip('"') + '"'
         metadata.append(
-            f'{scope} = distinct !DISubprogram(name: "{name}", scope: {file}, file: {file}, '
+            f"{scope} = distinct !DISubprogram(name: {name}, scope: {file}, file: {file}, "
             f"line: {max(line, 1)}, scopeLine: {max(line, 1)}, type: {type_}, "
             f"spFlags: DISPFlagDefinition, unit: {unit})"
         )
@@ -72,22 +68,6 @@ def with_locations(source: str, first_line: int = 1) -> str:
     if not pieces:
         return ""
     return "".join(pieces) + source[done:] + "\n" + "\n".join(metadata) + "\n"
-
-
-def _body(source: str, parameters: int) -> int:
-    """The index of the brace that begins a function's body; -1 where that is not plain."""
-    at = closing(source, parameters)
-    if at < 0:
-        return -1
-    while match := _STOP.search(source, at):
-        token = match[0]
-        if token == "{":
-            words = source[parameters : match.start()]
-            return -1 if re.search(r"\b(prefix|prologue)\b", words) else match.start()
-        at = closing(source, match.start()) if token in "([" else match.end()
-        if at < 0:
-            return -1
-    return -1
 
 
 def _body_with_locations(

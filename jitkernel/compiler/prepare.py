@@ -12,20 +12,17 @@ import re
 from dataclasses import dataclass, field
 
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.text import NAME, leading_type, plain_name, split_at_commas
 from jitkernel.compiler.unchosen import drop_unchosen
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import leading_type, split_at_commas
 
 __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
 _TARGET = re.compile(r'^[ \t]*target[ \t]+(triple|datalayout)[ \t]*=[ \t]*"([^"\n]*)"', re.M)
-_ALIAS = re.compile(
-    r"^(?P<head>[ \t]*@(?P<name>" + NAME + r")\s*=)(?P<words>[ \ta-z_()]*?)"
-    r"\b(?P<kind>alias|ifunc)\b(?P<rest>.*)$",
-    re.M,
-)
 _LINKAGE = re.compile(
     r"\b(private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
@@ -169,50 +166,52 @@ def _optnone(source: str, options: Options, first_line: int, ready: Prepared) ->
 
 def _aliases(source: str, options: Options, first_line: int, ready: Prepared) -> str:
     """List the aliases and make them weak, as other exports are made after parsing."""
+    aliases = [v for v in global_values(source) if v.kind in ("alias", "ifunc")]
     targets: dict[str, str] = {}  # alias -> what it names, where that is simply another symbol
-    for match in _ALIAS.finditer(source):
-        parts = split_at_commas(match["rest"])
+    for alias in aliases:
+        parts = split_at_commas(alias.rest)
         if len(parts) > 1 and (simple := _SIMPLE.match(parts[1])):
-            targets[plain_name(match["name"])] = simple[1]
-    weaken = not (options.closed or options.internal)
-
-    def rewrite(match: re.Match[str]) -> str:
-        name, words, rest = plain_name(match["name"]), match["words"], match["rest"]
-        parts = split_at_commas(rest)
+            targets[alias.name] = simple[1]
+    pieces: list[str] = []
+    done, line = 0, 1
+    for alias in aliases:
+        parts = split_at_commas(alias.rest)
         if len(parts) < 2:
-            return match[0]
+            continue
+        words, rest = alias.words, alias.rest
+        line += source.count("\n", done, alias.words_at)
+        pieces.append(source[done : alias.words_at])
+        done = alias.words_at
         linkage = _LINKAGE.search(words)
-        line = source.count("\n", 0, match.start()) + 1
         ready.aliases.append(
             Alias(
-                name,
+                alias.name,
                 linkage[1] if linkage else "external",
                 _alias_type(parts[0]),
                 "thread_local" in words,
                 line,
             )
         )
-        if not weaken or match["kind"] == "ifunc":
-            return match[0]
-        if parts[1].startswith("ptr") and (base := _base(name, targets)):
+        if options.closed or options.internal or alias.kind == "ifunc":
+            continue
+        if parts[1].startswith("ptr") and (base := _base(alias.name, targets)):
             # LLVM refuses an alias of an alias that may be replaced: name what stands behind it.
-            rest = rest.replace("@" + targets[name], "@" + base, 1)
-        if linkage and linkage[1] != "external":
-            return f"{match['head']}{words}{match['kind']}{rest}"
-        words = words.replace("external", "        ")
-        ready.shifts[line] = (len(match["head"]) + 1, len(" weak"))
-        return f"{match['head']} weak{words}{match['kind']}{rest}"
-
-    return _ALIAS.sub(rewrite, source)
+            rest = rest.replace("@" + targets[alias.name], "@" + base, 1)
+        if not linkage or linkage[1] == "external":
+            ready.shifts[line] = (done - source.rfind("\n", 0, done), len("weak "))
+            words = "weak " + words.replace("external", " " * len("external"))
+        pieces.append(f"{words}{alias.kind}{rest}")
+        done = alias.value + len(alias.rest)
+    return "".join([*pieces, source[done:]])
 
 
 def _base(name: str, targets: dict[str, str]) -> str:
     """What the alias `name` stands for in the end, where that is another alias's target."""
     seen = {name}
     spelled = targets.get(name, "")
-    while plain_name(spelled) in targets and plain_name(spelled) not in seen:
-        seen.add(plain_name(spelled))
-        spelled = targets[plain_name(spelled)]
+    while decode_name(spelled) in targets and decode_name(spelled) not in seen:
+        seen.add(decode_name(spelled))
+        spelled = targets[decode_name(spelled)]
     return spelled
 
 

@@ -10,17 +10,17 @@ import re
 from collections.abc import Mapping
 
 from jitkernel.compiler import binding
-from jitkernel.compiler.text import NAME, plain_name
+from jitkernel.ir.module import type_definitions
+from jitkernel.ir.names import NAME, decode_name, quote_name
 
 __all__ = ["Names", "ambiguous", "renamed_types"]
 
 _NAMED = re.compile("%(" + NAME + ")")
-_TYPE = re.compile(r"^[ \t]*%(" + NAME + r")\s*=\s*type\b", re.M)
 _NUMBERED = re.compile(r"(.+)\.\d+")
 
 
 def _defined(text: str) -> list[str]:
-    return [plain_name(name) for name in _TYPE.findall(text)] if "type" in text else []
+    return [name for name, _ in type_definitions(text)] if "type" in text else []
 
 
 def ambiguous(source: str) -> bool:
@@ -60,7 +60,5 @@ class Names:
         return _NAMED.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
-        name = self._written.get(plain_name(match[1]))
-        if name is None:
-            return match[0]
-        return f"%{name}" if re.fullmatch(r"[-a-zA-Z$._][-\w$.]*", name) else f'%"{name}"'
+        name = self._written.get(decode_name(match[1]))
+        return match[0] if name is None else "%" + quote_name(name)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from jitkernel.compiler.text import NAME, closing, plain_name, split_at_commas
+from jitkernel.ir.module import functions
+from jitkernel.ir.text import closing, split_at_commas
 
 __all__ = ["abi_features", "convention", "headers", "may_matter"]
 
@@ -63,7 +64,6 @@ _PASSING = re.compile(
     r"|\b(byval|byref|sret|preallocated|inalloca)\s*(?=\()"
 )
 _ALIGN = re.compile(r"\balign\s+(\d+)")
-_HEADER = re.compile(r"^[ \t]*(?:define|declare)\b([^@\n]*)@(" + NAME + r")\s*\(", re.M)
 _WIDE = re.compile(r"<(\d+) x ([^>]+)>")
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64, "fp128": 128}
 
@@ -80,16 +80,17 @@ def headers(source: str) -> dict[str, tuple[str, str]]:
     `{"f": ("fastcc", "signext|0:byval(%pt) align 8")}`.
     """
     found = {}
-    for match in _HEADER.finditer(source):
-        before = match[1]
-        end = closing(source, match.end() - 1)
+    for function in functions(source):
+        begin = function.parameters + 1
         parameters = []
-        for number, text in enumerate(split_at_commas(source[match.end() : end - 1])):
+        for number, text in enumerate(
+            split_at_commas(source[begin : closing(source, begin - 1) - 1])
+        ):
             if words := _passing(text):
                 parameters.append(f"{number}:{words}")
-        result = _passing(before)
+        result = _passing(function.words)
         attributes = f"{result}|{','.join(parameters)}" if result or parameters else ""
-        found[plain_name(match[2])] = (convention(before), attributes)
+        found[function.name] = (convention(function.words), attributes)
     return found
 
 

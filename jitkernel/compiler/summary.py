@@ -16,7 +16,9 @@ from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.prepare import Alias
 from jitkernel.compiler.renamed import Names
 from jitkernel.compiler.signature import abi_features, headers, may_matter
-from jitkernel.compiler.text import NAME, plain_name, type_at
+from jitkernel.ir.module import global_values, type_definitions
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import type_at
 
 __all__ = ["summarise"]
 
@@ -40,10 +42,7 @@ LINKAGES = {
 _EXTERNAL, _WEAK = 0, 5
 
 _STRUCT = re.compile("%(" + NAME + ")")
-_DEFINED = re.compile(r'"[^"]*"|;[^\n]*|%(' + NAME + r")\s*=\s*type\b\s*")
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
-_UNNAMED = re.compile(r'%"type (0x[0-9a-f]+)"')
-_VARIABLE = re.compile(r"^[ \t]*@(" + NAME + r")\s*=([^@\n]*?)\b(global|constant)\b(?!\s*=)", re.M)
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
@@ -134,7 +133,7 @@ def _printed(function: int) -> tuple[str, str]:
 
 def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) -> bool:
     """Add the module's variables to `rows`; whether some type names a struct."""
-    words = {plain_name(m[1]): (m[2], m[3]) for m in _VARIABLE.finditer(source)}
+    defined = {found.name: found for found in global_values(source)}
     mentions = False
     for variable in binding.variables(module):
         name = binding.name_of(variable)
@@ -146,18 +145,15 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
         type_text = binding.print_type(lib.GlobalGetValueType(variable))
         if type_text.startswith("%"):
             type_text = type_text.partition(" = type ")[0]
-        if name not in words:
-            match = _VARIABLE.search(binding.print_value(variable))
-            words[name] = (match[2], match[3]) if match else ("", "global")
-        before, kind = words[name]
+        found = defined.get(name) or next(global_values(binding.print_value(variable)), None)
         rows.append(
             [
                 name,
                 not lib.IsDeclaration(variable),
                 LINKAGES[linkage],
                 type_text,
-                kind == "constant",
-                "thread_local" in before,
+                found is not None and found.kind == "constant",
+                found is not None and "thread_local" in found.words,
             ]
         )
         mentions = mentions or "%" in type_text
@@ -173,7 +169,7 @@ def _types(
     while waiting:
         text = waiting.pop()
         for match in _STRUCT.finditer(text):
-            name = plain_name(match[1])
+            name = decode_name(match[1])
             if name not in types:
                 types[name] = body = _body(module, name, names)
                 waiting.append(body)
@@ -182,15 +178,12 @@ def _types(
 
 def _add_defined(module: int, source: str, types: dict[str, str], names: Names) -> None:
     """Add the named types that the text defines, whatever mentions them."""
-    for match in _DEFINED.finditer(source):
-        if match[1] is None:  # a string or a comment
-            continue
-        name = plain_name(match[1])
+    for name, at in type_definitions(source):
         if name in types:
             continue
-        if _STRUCT_BODY.match(source, match.end()):
+        if _STRUCT_BODY.match(source, at):
             types[name] = _body(module, name, names)
-        elif body := type_at(source, match.end()):  # another name for what is no struct
+        elif body := type_at(source, at):  # another name for what is no struct
             types[name] = " ".join(body.split())
 
 

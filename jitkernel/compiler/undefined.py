@@ -21,8 +21,9 @@ from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.changes import read_changes
 from jitkernel.compiler.passes import name_of
-from jitkernel.compiler.text import NAME, plain_name
 from jitkernel.errors import Diagnostic
+from jitkernel.ir.module import Function, functions
+from jitkernel.ir.names import NAME
 
 __all__ = ["Finding", "constant", "notes", "vanished"]
 
@@ -42,7 +43,6 @@ _UNDEFINED = re.compile(
 )
 # One of these stands in every text that has any of the above.
 _WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr ")
-_DEFINE = re.compile(r"(?m)^[ \t]*define\b[^@\n]*@(" + NAME + r")[ \t]*\(")
 _OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
 _NOTHING = re.compile(r"(?m)^[ \t]*(?:ret\b[^\n]*\b(?:undef|poison)|unreachable)[ \t]*$")
 _LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
@@ -64,7 +64,7 @@ def constant(source: str) -> list[Finding]:
     if not any(word in source for word in _WORDS):
         return []
     found = []
-    heads: list[tuple[int, str]] | None = None
+    heads: list[Function] | None = None
     for match in _UNDEFINED.finditer(source):
         begin = source.rfind("\n", 0, match.start()) + 1
         what = _what(match)
@@ -73,8 +73,8 @@ def constant(source: str) -> list[Finding]:
         if "null" in what and "null_pointer_is_valid" in source:
             continue
         if heads is None:
-            heads = [(m.start(), plain_name(m[1])) for m in _DEFINE.finditer(source)]
-        function = next((name for at, name in reversed(heads) if at <= match.start()), "")
+            heads = list(functions(source, "define"))
+        function = next((f.name for f in reversed(heads) if f.start <= match.start()), "")
         found.append(Finding(function, match.start(), what))
     return found
 
@@ -129,15 +129,13 @@ def notes(
     empty = vanished(module)
     if not findings and not empty:
         return
-    heads = list(_DEFINE.finditer(source))
-    stops = [m.start() for m in heads[1:]] + [len(source)]
     told: set[str] = set()
-    for head, stop in zip(heads, stops, strict=True):
-        name = plain_name(head[1])
+    for head in functions(source, "define"):
+        name = head.name
         if name not in empty or len(told) >= _FEW:
             continue
         own = next((f for f in findings if f.function == name), None)
-        if own is None and _OWN.search(source, head.end(), stop):
+        if own is None and _OWN.search(source, *head.body()):
             continue  # the author wrote it
         told.add(name)
         pass_, why = _who(name, again)
@@ -146,11 +144,11 @@ def notes(
         why = own.what if own else why or "what it does is undefined"
         who = f"{pass_} ({level})" if pass_ else level
         gives = (
-            f"@{head[1]} returns {empty[name]}"
+            f"@{head.spelled} returns {empty[name]}"
             if empty[name]
-            else f"@{head[1]} is left without a return"
+            else f"@{head.spelled} is left without a return"
         )
-        at = own.at if own else head.start()
+        at = own.at if own else head.start
         yield at, Diagnostic(f"{gives}: {why}, and {who} removed the rest", severity="warning")
     for finding in findings:
         if finding.function not in told:
@@ -163,12 +161,11 @@ def _who(name: str, again: Callable[[], object]) -> tuple[str, str]:
     if not _PLAIN.match(name):
         return "", ""
     before = ""
-    head = re.compile(r"(?m)^define\b[^@\n]*@" + re.escape(name) + r"\(.*?^\}", re.DOTALL)
     for title, text in _log(name, again):
-        match = head.search(text)
-        if match is None:
+        found = next((f for f in functions(text, "define") if f.name == name), None)
+        if found is None:
             continue
-        body = match[0].partition("\n")[2]
+        body = found.text.partition("\n")[2]
         if _NOTHING.search(body) and not _LABEL.search(body.partition("\n")[2]):
             return (name_of(title) if title else ""), _met(before or body)
         before = body

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import NAME
 
 __all__ = ["Surroundings", "surroundings", "verified", "verified_alone"]
 
-_ENTITY = re.compile(r'^(@(?:"[^"\n]*"|[-\w$.]+)) = ([^\n]*)$', re.M)
-_NAMED = re.compile(r'@(?:"[^"\n]*"|[-\w$.]+)')
-_ALWAYS = re.compile(r'^(?:%(?:"[^"\n]*"|[-\w$.]+) = type |\$|@\d+ = |target )[^\n]*$', re.M)
+_NAMED = re.compile(f"@({NAME})")
+_ALWAYS = re.compile(rf"^(?:%{NAME} = type |\$|@\d+ = |target )[^\n]*$", re.M)
 # Records of debug information, and the line that the log puts above a loop's function.
 _NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
-_ALIAS = re.compile(r"\b(?:alias|ifunc)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,10 @@ class Surroundings:
 def surroundings(module: str) -> Surroundings:
     """The surroundings that the printed text of a whole module gives."""
     variables = {
-        match[1]: match[0]
-        for match in _ENTITY.finditer(module)
-        if not match[1][1].isdigit() and not _ALIAS.search(match[2])  # an alias needs its aliasee
+        value.spelled: value.text
+        for value in global_values(module)
+        if not value.spelled.isdigit() and value.kind in ("global", "constant")  # not an alias: it
+        # would need its aliasee
     }
     return Surroundings("\n".join(_ALWAYS.findall(module)), variables)
 

@@ -20,14 +20,14 @@ from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
 from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import Finding, apply_rule, in_words
+from jitkernel.ir.names import bare, written
+from jitkernel.ir.types import IntType
 from jitkernel.languages.llvm import TypedValue, from_python
-from jitkernel.languages.llvm.types import IntType
 from jitkernel.languages.llvm.values import Pointer
 from jitkernel.linker import Block
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Caller
-from jitkernel.views.names import bare, written
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:

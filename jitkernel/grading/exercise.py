@@ -20,8 +20,9 @@ from jitkernel.errors import UsageError
 from jitkernel.files import read_text, write_text
 from jitkernel.grading.inputs import Kind, kinds_of
 from jitkernel.grading.rules import read_rule
-from jitkernel.languages.llvm import assemble, parse_cell
-from jitkernel.languages.llvm.types import (
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import bare
+from jitkernel.ir.types import (
     ArrayType,
     FloatType,
     FunctionType,
@@ -33,6 +34,7 @@ from jitkernel.languages.llvm.types import (
     VoidType,
     function_type,
 )
+from jitkernel.languages.llvm import assemble, parse_cell
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ REFERENCE = "jk.reference"
 FOLDER = "exercises"
 SAMPLES, SEED = 200, 1
 _HEAD = re.compile(r"[ \t]*;[ \t]*([a-z]+):[ \t]*(.*)$")
-_DEFINE = re.compile(r'^[ \t]*define\b[^\n@]*@("[^"]*"|[-\w$.]+)\s*\(', re.M)
 _BRACES = re.compile(r'"[^"]*"|[{}]')  # a struct is written as one; texts stay as they are
 _KEYS = (
     "task", "hint", "function", "inputs", "try", "show", "must", "samples", "seed", "tolerance",
@@ -120,8 +121,8 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"{name!r} cannot be the name of an exercise, which is a file's too")
     head = _read_head(source)
-    names = [match[1].strip('"') for match in _DEFINE.finditer(source)]
-    function = head.get("function", names[0] if names else "").removeprefix("@").strip('"')
+    names = [function.name for function in functions(source, "define")]
+    function = bare(head["function"]) if "function" in head else next(iter(names), "")
     if function not in names:
         raise UsageError(f"an exercise defines its function; here @{function or '...'} is not")
     plan = parse_cell(source)

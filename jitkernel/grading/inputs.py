@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitkernel.errors import UsageError
-from jitkernel.languages.llvm.types import FloatType, FunctionType, IntType, PointerType, Type
-from jitkernel.views.names import written
+from jitkernel.ir.names import written
+from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
 
 __all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "told", "written_call"]
 

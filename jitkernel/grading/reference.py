@@ -7,13 +7,13 @@ the student's own functions can have any name.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Options, Request
 from jitkernel.errors import UsageError
 from jitkernel.grading.exercise import REFERENCE, Exercise
+from jitkernel.ir.module import functions
 from jitkernel.linker import Image
 from jitkernel.rollback import note
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 __all__ = ["linked"]
-
-_DECLARED = re.compile(r'^declare [^@\n]*@("[^"]*"|[-\w$.]+)\(', re.M)
 
 
 @contextlib.contextmanager
@@ -32,7 +30,7 @@ def linked(session: Session, exercise: Exercise) -> Iterator[int]:
     text = engine.pool.unsealed(exercise.reference)
     request = Request(text, Options(opt_level=1, internal=True), label="a reference")
     compiled = engine.pool.compile(request)
-    kinds = {match[1].strip('"'): "function" for match in _DECLARED.finditer(text)}
+    kinds = {found.name: "function" for found in functions(text, "declare")}
     linker = engine.linker
     if REFERENCE in linker.symbols:
         raise UsageError(f"@{REFERENCE} is defined in this session; a check needs that name")

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Request
 from jitkernel.errors import UsageError, present
+from jitkernel.ir.module import functions
+from jitkernel.ir.text import without_comments
+from jitkernel.languages.llvm.instructions import read_instruction
 from jitkernel.session.settings import stored_options
-from jitkernel.views.ir import entity, module_text
-from jitkernel.views.names import written
+from jitkernel.views.ir import module_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -89,21 +91,14 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
         options, names = stored_options(record), frozenset(record.nobuiltin)
         request = Request(record.module, options, f"cell {cell}", names, record.first_line)
         module = session.engine.pool.optimised(request)
-    body = entity(module, written(name)).partition("{")[2].rpartition("}")[0]
-    lines = (line.split(";")[0].strip() for line in body.splitlines())
+    begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
+    lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
     return [line for line in lines if line and not line.endswith(":")]
 
 
-def _word(line: str) -> str:
-    """The opcode of an instruction's line; a call that may be a tail call is a call."""
-    words = line.partition("=")[2].split() if re.match(r"%[^ =]+ *=", line) else line.split()
-    while words and words[0] in ("tail", "musttail", "notail"):
-        words = words[1:]
-    return words[0] if words else ""
-
-
 def _opcode(session: Session, name: str, opcode: str, wanted: bool, raw: bool) -> Finding:
-    count = sum(_word(line) == opcode for line in _lines(session, name, raw))
+    read = map(read_instruction, _lines(session, name, raw))
+    count = sum(found is not None and found.opcode == opcode for found in read)
     where = "as written" if raw else "as compiled"
     return Finding((count > 0) is wanted, f"{count or 'no'} {opcode} {where}")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jitkernel.ir.names import NAME, written
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
 
 if TYPE_CHECKING:
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Match", "argument_matches", "cell_symbols", "option_at", "paths", "session_symbols"]
 
-_DEFINED = re.compile(
-    r'^\s*(?:define\b[^@\n]*|declare\b[^@\n]*|)(@(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[=(]',
-    re.MULTILINE,
-)
+_DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
 _WORDS = re.compile(r'@"[^"]*"|(?:[^\s"]|"[^"]*")+')
 #: More cells than this are not offered by number.
 _CELLS = 100
@@ -163,8 +161,6 @@ def _cells(context: MagicContext, word: str) -> Iterator[Match]:
     lead = word[: max(word.rfind("-"), word.rfind(",")) + 1]
     if word and not word[-1].isdigit() and not lead:
         return
-    from jitkernel.views.names import written
-
     for cell in list(context.session.cells)[-_CELLS:][::-1]:
         text = f"{lead}{cell.number}"
         if text.startswith(word):
@@ -242,8 +238,6 @@ def _languages() -> list[str]:
 
 def session_symbols(context: MagicContext) -> Iterator[Match]:
     """The session's symbols, with what they are and their types."""
-    from jitkernel.views.names import written
-
     for symbol in context.session.symbols.values():
         if symbol.state != "fixed":
             yield Match(written(symbol.name), symbol.kind, symbol.type)

@@ -151,8 +151,8 @@ def _language_matches(
     for text, (kind, meaning) in language.keywords.items():
         if text.startswith(word):
             yield Match(text, kind, meaning)
+    from jitkernel.ir.types import FunctionType, parse_type
     from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
-    from jitkernel.languages.llvm.types import FunctionType, parse_type
 
     types = {s.name: s.type for s in context.session.symbols.values() if s.kind == "function"}
     for name, shown in types.items():

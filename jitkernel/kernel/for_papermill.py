@@ -18,10 +18,11 @@ from papermill.engines import NBClientEngine, papermill_engines
 from papermill.models import Parameter
 from papermill.translators import Translator, papermill_translators
 
+from jitkernel.ir.names import NAME, decode_name, written
+
 __all__ = ["JITKernelEngine", "KaleidoscopeTranslator", "LLVMTranslator"]
 
-_PLAIN = re.compile(r"[-\w$.]+$")
-_ASSIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=\s*([^;\n]+?)\s*(?:;\s*(.*))?$', re.M)
+_ASSIGNED = re.compile(rf"^\s*@({NAME})\s*=\s*([^;\n]+?)\s*(?:;\s*(.*))?$", re.M)
 _FUNCTION = re.compile(r"^\s*def\s+([A-Za-z]\w*)\s*\(\s*\)\s*([^#\n]+?)\s*(?:#\s*(.*))?$", re.M)
 _TYPE = re.compile(r"(?:global\s+|constant\s+)?(\[.*?\]|<.*?>|\{.*?\}|[A-Za-z]\w*)\s+(.*)$")
 
@@ -62,7 +63,7 @@ class LLVMTranslator(Translator):
 
     @classmethod
     def assign(cls, name: str, str_val: str) -> str:
-        return f"@{name} = {str_val}" if _PLAIN.match(name) else f'@"{name}" = {str_val}'
+        return f"{written(name)} = {str_val}"
 
     @classmethod
     def inspect(cls, parameters_cell: Any) -> list[Parameter]:
@@ -71,7 +72,7 @@ class LLVMTranslator(Translator):
         for name, value, words in _ASSIGNED.findall(parameters_cell["source"]):
             typed = _TYPE.match(value)
             type, default = typed.groups() if typed else ("None", value)
-            found.append(Parameter(name.strip('"'), type, default, words))
+            found.append(Parameter(decode_name(name), type, default, words))
         return found
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler.pass_words import WORDS
 from jitkernel.errors import JitError
+from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.arguments import option_at
 from jitkernel.kernel.completion import cell_language, magic_of
 from jitkernel.kernel.magics.parsing import help_text
 from jitkernel.kernel.magics.registry import Magic, MagicContext
-from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect_at", "inspect_name"]
 
-_WORD = re.compile(r'[@%!]{0,2}(?:"[^"\n]*"|[-\w.$]+)')
+_WORD = re.compile("[@%!]{0,2}" + NAME)
 
 
 def inspect_at(context: MagicContext, code: str, position: int, level: int) -> View | None:
@@ -45,7 +45,7 @@ def inspect_at(context: MagicContext, code: str, position: int, level: int) -> V
     if magic is not None and not re.search(r"@\S+\(\S*\Z", line[: position - start]):
         return listing("", help_text(magic))
     # Inside the parentheses of a call: the function that is called.
-    call = re.findall(r'(@(?:"[^"\n]*"|[-\w.$]+))\(', line[: position - start])
+    call = re.findall(rf"(@{NAME})\(", line[: position - start])
     return inspect_name(context, call[-1], level) if call else None
 
 
@@ -138,7 +138,7 @@ def _source(context: MagicContext, symbol: Symbol, level: int) -> list[View]:
     name = written(symbol.name)
     try:
         if level < 1:
-            text = entity(module_text(context.session, symbol.cell), name)
+            text = entity(module_text(context.session, symbol.cell), symbol.name)
             return [listing("source", text)] if text else []
         parts = [ir(context.session, name)]
         if symbol.kind == "function":

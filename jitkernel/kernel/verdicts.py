@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jitkernel.ir.names import written
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
-from jitkernel.views.names import written
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.passes import STEP_COLUMNS, changed_steps
 from jitkernel.views.view import View, join, listing, prose, table, time_text

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Plan, RunAction, parse_cell
-from jitkernel.languages.llvm.types import FunctionType, Type
 from jitkernel.languages.llvm.values import TypedValue
 
 if TYPE_CHECKING:

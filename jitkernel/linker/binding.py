@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
 from jitkernel.linker import x86_64
 from jitkernel.linker.image import SITE
 from jitkernel.linker.journal import Journal
 from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
-from jitkernel.printable import written
 
 __all__ = ["Bindings", "OutOfRange", "Target"]
 

@@ -14,7 +14,7 @@ from jitkernel.arena import Arena
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
-from jitkernel.printable import written
+from jitkernel.ir.names import written
 
 __all__ = [
     "Export",

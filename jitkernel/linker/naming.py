@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
 from jitkernel.linker import x86_64
 from jitkernel.linker.image import SITE
 from jitkernel.linker.symbols import Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX
-from jitkernel.printable import written
 from jitkernel.rollback import set_first
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
 from jitkernel.linker.layout import Names
-from jitkernel.printable import written
 
 __all__ = ["Piece", "pieces", "pinned_sections"]
 

@@ -24,7 +24,7 @@ from jitkernel.executor import (
     built_runtime,
     runtime_ir,
 )
-from jitkernel.languages.llvm.types import function_type
+from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.printable import shortened
 from jitkernel.rollback import note, recording

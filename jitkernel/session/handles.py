@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled
 from jitkernel.errors import JitError, UsageError
+from jitkernel.ir.names import written
 from jitkernel.languages.llvm import TypedValue, from_python
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
-from jitkernel.printable import written
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost, host_of
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 
 from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import stages
 from jitkernel.errors import CompileError, present
+from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
 from jitkernel.session.report.source_lines import inspect, stored_request
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
-from jitkernel.views.parts import parts
 from jitkernel.views.target import find
 
 __all__ = ["Effect", "Figure", "apply_pass"]
 
-_WEAK = re.compile(r'^((?:define|@(?:"[^"\n]*"|[-\w$.]+) =) )weak ((?!odr)[^\n]*)$', re.M)
+_WEAK = re.compile(r"\bweak\s")
 _REPEAT = 5
 
 
@@ -128,17 +129,20 @@ def _options(options: Options, last: bool) -> CellOptions:
 
 def _strong(text: str, source: str) -> str:
     """A printed module with the linkages that its source has: a compile makes strong ones weak."""
-    written = {name: body.partition("{")[0] for name, body in parts(source).items() if name}
-    lines = source.splitlines()
 
-    def restore(match: re.Match[str]) -> str:
-        found = re.search(r'@("[^"\n]*"|[-\w$.]+)', match[0])
-        name = found[0] if found else ""
-        variable = (line for line in lines if line.lstrip().startswith(f"{name} "))
-        head = written.get(name) or next(variable, "")
-        return match[0] if re.search(r"\bweak\b", head) else match[1] + match[2]
+    def defined(module: str) -> list[Function | GlobalValue]:
+        return sorted(
+            [*functions(module, "define"), *global_values(module)], key=attrgetter("start")
+        )
 
-    return _WEAK.sub(restore, text)
+    meant = {found.name for found in defined(source) if _WEAK.search(found.words)}
+    pieces, done = [], 0
+    for found in defined(text):
+        if found.name not in meant and (weak := _WEAK.search(found.words)):
+            at = found.words_at + weak.start()
+            pieces.append(text[done:at])
+            done = at + len(weak[0])
+    return "".join([*pieces, text[done:]])
 
 
 def _count(text: str) -> int:

@@ -1,7 +1,7 @@
 """A module's text in a form that is easy to change: functions, blocks, instructions.
 
 Start from `Module`.  Instructions are text, one string each; nothing is understood of them, so what
-a pass writes is what LLVM reads.  No other part of jitkernel is needed.
+a pass writes is what LLVM reads.  Besides `jitkernel.ir` no part of jitkernel is needed.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import NAME, SKIP
+
 __all__ = ["Block", "Function", "Module"]
 
-_DEFINE = re.compile(r'^[ \t]*define\b[^\n@]*@(?P<name>"[^"\n]*"|[-\w$.]+)\s*\(', re.M)
-_LABEL = re.compile(r'[ \t]*(?P<label>"[^"\n]*"|[-\w$.]+):')
-_OPEN, _CLOSE = "([{<", ")]}>"
-_QUIET = re.compile(r'"[^"\n]*"|;[^\n]*')
+_LABEL = re.compile(rf"[ \t]*(?P<label>{NAME}):")
+_QUIET = re.compile(SKIP)
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Block:
 
 @dataclass
 class Function:
-    """A function that is defined: `head` is all up to its brace, `name` is written without @."""
+    """A function that is defined: `head` is all up to its brace, `name` is without @ and quotes."""
 
     name: str
     head: str
@@ -56,12 +57,14 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.rest: list[str] = []
         at = 0
-        for match in _DEFINE.finditer(text):
-            if match.start() < at:
-                continue
-            self.rest.append(text[at : match.start()].strip("\n"))
-            function, at = _function(text, match)
-            self.functions[function.name] = function
+        for found in functions(text, "define"):
+            brace, end = found.body()
+            if end < 0:
+                break
+            self.rest.append(text[at : found.start].strip("\n"))
+            head, body = text[found.start : brace].strip(), text[brace + 1 : end - 1]
+            self.functions[found.name] = Function(found.name, head, _blocks(body))
+            at = end
         self.rest.append(text[at:].strip("\n"))
 
     def __str__(self) -> str:
@@ -69,25 +72,6 @@ class Module:
         before = [text for text in self.rest[:-1] if text]
         after = [self.rest[-1]] if self.rest[-1] else []
         return "\n\n".join([*before, *functions, *after]) + "\n"
-
-
-def _function(text: str, match: re.Match[str]) -> tuple[Function, int]:
-    """The function whose definition begins at `match`, and where it ends."""
-    depth, brace = 0, len(text)
-    quiet = _QUIET.sub(lambda m: " " * len(m[0]), text)  # no brackets in strings and comments
-    for index in range(match.end() - 1, len(text)):
-        char = quiet[index]
-        if char == "{" and depth == 0 and text[index - 1] in " \t\n)":
-            brace = index
-            break
-        depth += (char in _OPEN) - (char in _CLOSE)
-    end, depth = brace + 1, 1
-    while end < len(text) and depth:
-        depth += (quiet[end] == "{") - (quiet[end] == "}")
-        end += 1
-    name = match["name"].strip('"')
-    body = text[brace + 1 : end - 1]
-    return Function(name, text[match.start() : brace].strip(), _blocks(body)), end
 
 
 def _blocks(body: str) -> list[Block]:

@@ -51,13 +51,15 @@ def main() -> None:
 
 
 def _module_class(folder: str) -> Any:
-    """`module.Module`, without the rest of jitkernel, which would take longer than the pass."""
+    """`module.Module`, without most of jitkernel, which would take longer than the pass."""
     spec = importlib.util.spec_from_file_location("jitkernel_module", f"{folder}/module.py")
     if spec is None or spec.loader is None:
         raise ImportError(f"there is no module.py in {folder}")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules["jitkernel_module"] = loaded  # dataclasses look there
+    sys.path.append(os.path.dirname(os.path.dirname(folder)))  # jitkernel may not be installed
     spec.loader.exec_module(loaded)
+    sys.path.pop()
     return loaded.Module
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.session.report.memory import STATES, Tenant, tenants
 from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
-from jitkernel.views.names import written
 from jitkernel.views.view import View, join, prose, table
 from jitkernel.wording import counted, cut_list
 

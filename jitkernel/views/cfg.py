@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
-from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing, prose, table
 from jitkernel.wording import counted, did_you_mean

@@ -10,9 +10,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.asm import source_lines
-from jitkernel.views.names import bare, written
 from jitkernel.views.sides import Row, Side, compiled, elsewhere, placed
 from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, join, preformatted, prose, table, time_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jitkernel.ir.names import written
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import within
-from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, prose, table
 from jitkernel.wording import cut_list

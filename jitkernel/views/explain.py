@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.linker.image import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, details, difference_html, fold
 from jitkernel.views.ir import entity, module_text
 from jitkernel.views.mir import functions_of, marked, spill_note
-from jitkernel.views.names import bare, written
 from jitkernel.views.object import object as object_view
 from jitkernel.views.parts import parts
 from jitkernel.views.passes import changed_steps, look, object_note, spent_text, untouched
@@ -136,7 +136,7 @@ def _cut(title: str, body: str, more: str) -> View:
 
 def _source(session: Session, number: int, only: str) -> View:
     source = session.source(number)
-    shown = entity(source, written(only)) if only else source
+    shown = entity(source, only) if only else source
     first = source.count("\n", 0, source.find(shown)) + 1 if shown in source else 1
     lines = (shown or source).strip("\n").splitlines()
     width = len(str(first + len(lines)))
@@ -149,7 +149,7 @@ def _written(session: Session, number: int, only: str) -> View:
     if module.strip() == session.source(number).strip():
         words = "Just what is above: nothing was added to it."
         return paragraph(words)
-    body = (entity(module, written(only)) if only else "") or module
+    body = (entity(module, only) if only else "") or module
     return _cut(
         f"the module of cell {number}: its definitions, and what the session declared for them",
         body,

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import source_lines
-from jitkernel.views.names import bare, written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing
 

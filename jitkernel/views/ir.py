@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.module import Function, GlobalValue, functions, global_values
+from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import counts, difference_html, fold
-from jitkernel.views.names import bare, written
 from jitkernel.views.parts import difference, parts
 from jitkernel.views.target import find
 from jitkernel.views.view import View, listing, prose
@@ -31,8 +31,8 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
         return _printed(session, target, stage)
     module = module_text(session, cell.number)
     if isinstance(target, str):
-        name = written(bare(target))
-        return listing(f"{name}, cell {cell.number}", entity(module, name) or module)
+        name = bare(target)
+        return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
     return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
 
 
@@ -55,7 +55,7 @@ def _printed(session: Session, target: int | str | None, stage: str) -> View:
         tail = f"<p>{prose(sentence)}</p>" if sentence else ""
         return View(text, f"<p><b>{prose(title)}</b></p>{difference_html(lines)}{tail}")
     module = seen.before if stage == "raw" else seen.after
-    body = entity(module, name) if name else module.strip()
+    body = entity(module, bare(name)) if name else module.strip()
     if name and not body:
         raise UsageError(f"{name} is not there any more {STAGES[stage]}: it was inlined or unused")
     return listing(f"{where}, {STAGES[stage]}", body)
@@ -70,12 +70,9 @@ def module_text(session: Session, number: int) -> str:
 
 
 def entity(module: str, name: str) -> str:
-    """The text of the function or global called `name`, written with its @; empty if absent."""
-    here = re.escape(name)
-    function = re.search(rf"^[ \t]*define\b[^\n@]*{here}\s*\(.*?^[ \t]*}}", module, re.M | re.S)
-    if function is None:
-        function = re.search(rf"^[ \t]*define\b[^\n@]*{here}\s*\([^\n]*}}", module, re.M)
-    if function is not None:
-        return function[0].strip("\n")
-    variable = re.search(rf"^[ \t]*{here}\s*=[^\n]*(?:\n[ \t]+[^\n]*)*", module, re.M)
-    return variable[0].strip() if variable is not None else ""
+    """The text of the function or global called `name`; empty where the module defines none."""
+    defined: list[Function | GlobalValue] = [*functions(module, "define"), *global_values(module)]
+    for found in defined:
+        if found.name == name:
+            return found.text.strip()
+    return ""

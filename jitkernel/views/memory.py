@@ -8,9 +8,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.ir.names import written
 from jitkernel.session.program.cell import CellState, cells_words
 from jitkernel.views.memory_plot import plot
-from jitkernel.views.names import written
 from jitkernel.views.view import View, join, paragraph, size_text, table
 from jitkernel.wording import counted
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.views.diff import details, fold
-from jitkernel.views.names import written
 from jitkernel.views.passes import look, object_note
 from jitkernel.views.view import View, escape, join, preformatted, prose, table
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.made import MadeRelocation, MadeSymbol, ReadBack, read_back
 from jitkernel.views.asm import wake
-from jitkernel.views.names import written
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, table
 

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import written
 from jitkernel.views.diff import diff
-from jitkernel.views.names import written
 
 __all__ = ["REST", "difference", "optnone", "parts", "shown_unit"]
 
 #: The key of everything that is in no function.
 REST = ""
 
-_DEFINE = re.compile(
-    r'^(?:; Function Attrs:[^\n]*\n)?[ \t]*define\b[^\n@]*@("[^"\n]*"|[-\w$.]+)\s*\(', re.M
-)
-_END = re.compile(r"^[ \t]*\}[^\n]*$|\}[ \t]*$", re.M)
 _ATTRIBUTES = re.compile(r"^attributes #(\d+) = \{[^}\n]*\boptnone\b", re.M)
 _LOOP = re.compile(r"loop (%.+?) in function (.+)")
 
@@ -28,14 +25,15 @@ def parts(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     rest: list[str] = []
     at = 0
-    for match in _DEFINE.finditer(text):
-        if match.start() < at:
-            continue
-        end = _END.search(text, match.end())
-        stop = end.end() if end else len(text)
-        rest.append(text[at : match.start()])
-        found["@" + match[1]] = text[match.start() : stop]
-        at = stop
+    for function in functions(text, "define"):
+        before = text[at : function.start]
+        # LLVM's comment on the attributes goes with it.
+        above, newline, comment = before.rstrip(" \t\n").rpartition("\n")
+        if comment.startswith("; Function Attrs:"):
+            before = above + newline
+        rest.append(before)
+        found[written(function.name)] = text[at + len(before) : function.end]
+        at = function.end
     rest.append(text[at:])
     kept = [line for line in "".join(rest).splitlines() if line.strip()]
     found[REST] = "\n".join(line for line in kept if not line.startswith("; ModuleID"))
@@ -61,11 +59,10 @@ def optnone(module: str) -> list[str]:
     """The functions of a printed module that no pass may touch, as written."""
     groups = set(_ATTRIBUTES.findall(module))
     found = []
-    for name, text in parts(module).items():
-        head = text.removeprefix("; ").partition("{")[0] if name else ""
-        marks = re.findall(r"#(\d+)", head.rpartition(")")[2])
-        if name and (groups.intersection(marks) or re.search(r"\boptnone\b", head)):
-            found.append(name)
+    for function in functions(module, "define"):
+        head = module[function.parameters : function.body()[0]]
+        if groups.intersection(re.findall(r"#(\d+)", head)) or re.search(r"\boptnone\b", head):
+            found.append(written(function.name))
     return found
 
 

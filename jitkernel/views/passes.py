@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.inspection import Inspection, Step
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.session.report.source_lines import inspect
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
-from jitkernel.views.names import bare, written
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
 from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, preformatted, prose, table, time_text

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, UsageError
+from jitkernel.ir.names import written
 from jitkernel.session.report.source_lines import lines_of
 from jitkernel.views.asm import code_of, describer
 from jitkernel.views.disassembly import decode
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
-from jitkernel.views.names import written
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Request

@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.faults import in_file
 from jitkernel.session.report.source_lines import line_finder
 from jitkernel.views.asm import describer
-from jitkernel.views.names import written
 from jitkernel.views.view import View, join, paragraph, size_text, table
 from jitkernel.wording import counted
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.ir.names import bare, quote_name, written
 from jitkernel.views.memory import last_use
-from jitkernel.views.names import bare, written
 from jitkernel.views.view import View, paragraph, sparkline, table, time_text
 from jitkernel.wording import counted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.views.names import bare, written
+from jitkernel.ir.names import bare, written
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jitkernel.ir.names import written
 from jitkernel.session.history.snapshot import lasting
-from jitkernel.views.names import written
 from jitkernel.views.view import View, paragraph, size_text, table
 from jitkernel.wording import counted, cut_list
 

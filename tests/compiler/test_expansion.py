@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.compiler.expansion import LIMIT, Expansion, is_digest
-from jitkernel.compiler.text import squeeze
+from jitkernel.ir.text import squeeze
 
 
 def doubling(n: int, name: str = "t", first: str = "{ i8 }") -> dict[str, str]:

@@ -95,10 +95,12 @@ def test_debug_information_of_its_own_is_used(pool: CompilerPool) -> None:
     assert 4 in {line for _, _, line in pool.lines(Request(source))}
 
 
-@pytest.mark.parametrize(
-    "source",
-    ["", "@g = global i32 0", "define zork", "define void @f() prefix i32 1 { ret void }"],
-)
+def test_braces_before_the_body_are_no_body(pool: CompilerPool) -> None:
+    source = "define void @f() prefix { i32, i8 } { i32 1, i8 2 } {\n\n\n  ret void\n}"
+    assert 4 in {line for _, _, line in pool.lines(Request(source))}
+
+
+@pytest.mark.parametrize("source", ["", "@g = global i32 0", "define zork"])
 def test_without_lines_the_table_is_empty(pool: CompilerPool, source: str) -> None:
     assert pool.lines(Request(source)) == ()
 

@@ -12,8 +12,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from jitkernel.compiler import CompilerPool, Layout
+from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm import TypedValue, prelude_type
-from jitkernel.languages.llvm.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.words import nearest
 
 NAMED_TYPES = {

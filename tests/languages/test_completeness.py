@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jitkernel.ir.types import VOID
 from jitkernel.languages.llvm import (
     KEYWORDS,
     PRELUDE,
@@ -16,7 +17,6 @@ from jitkernel.languages.llvm import (
     token_at,
 )
 from jitkernel.languages.llvm.statements import Kind, split
-from jitkernel.languages.llvm.types import VOID
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 

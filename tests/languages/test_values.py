@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jitkernel.ir.types import VOID, IntType
 from jitkernel.languages.llvm import TypedValue, evaluate, from_python, parse_type, scalar_layout
 from jitkernel.languages.llvm.expressions import parse_expression
-from jitkernel.languages.llvm.types import VOID, IntType
 from jitkernel.languages.llvm.values import Pointer, void
 
 PRE = '<pre style="margin:0;padding:6px 0 0 0.6em;font-size:0.93em">'

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from jitkernel.errors import CompileError, UsageError
-from jitkernel.languages.llvm.types import parse_type
+from jitkernel.ir.types import parse_type
 from jitkernel.session.run.results import LARGE, LIMIT
 from jitkernel.session.run.runner import Runner
 

@@ -23,7 +23,7 @@ ROOT = HERE.parents[1]
 BOUNDED = {
     "jitkernel.session.report.memory.Sample",  # 240
     "jitkernel.procfs.Mapped",  # of the last few executors
-    "jitkernel.languages.llvm.types.IntType",  # of the 100 results
+    "jitkernel.ir.types.IntType",  # of the 100 results
     "weakref.ReferenceType",
 }
 #: Parts of a session, which have operations of their own, or nothing that could be repeated.

@@ -25,7 +25,7 @@ def check(context: MagicContext, arguments: Any) -> None:
 
 def _listed(folder: str) -> Any:
     from jitkernel import grading
-    from jitkernel.views.names import written
+    from jitkernel.ir.names import written
     from jitkernel.views.view import table
 
     found = [grading.Exercise.read(path) for path in grading.exercises(folder).values()]

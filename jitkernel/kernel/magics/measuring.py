@@ -6,8 +6,8 @@ import time as clock
 from typing import Any
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
-from jitkernel.views.names import bare
 from jitkernel.views.view import time_text
 
 __all__ = ["MAGICS"]

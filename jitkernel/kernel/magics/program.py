@@ -8,9 +8,9 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
+from jitkernel.ir.names import bare, written
 from jitkernel.kernel.magics.parsing import CELLS
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
-from jitkernel.views.names import bare, written
 
 __all__ = ["MAGICS"]
 

@@ -7,6 +7,7 @@ import re
 from lark import Token
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.types import FloatType, FunctionType
 from jitkernel.languages.kaleidoscope.codegen import PRECEDENCE, SUPPLIED, generate
 from jitkernel.languages.kaleidoscope.syntax import (
     BUILT_IN,
@@ -19,7 +20,6 @@ from jitkernel.languages.kaleidoscope.syntax import (
 )
 from jitkernel.languages.language import Commands, Known, Language, Once, plan, split_commands
 from jitkernel.languages.llvm import Completeness, Plan, TypedValue
-from jitkernel.languages.llvm.types import FloatType, FunctionType
 
 __all__ = ["LANGUAGE", "read"]
 

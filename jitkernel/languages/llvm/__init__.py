@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.ir.types import Type, parse_type
 from jitkernel.languages.llvm.assemble import Assembled, assemble, stands_alone
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.plan import (
@@ -28,7 +29,6 @@ from jitkernel.languages.llvm.plan import (
     parse_cell,
     progress,
 )
-from jitkernel.languages.llvm.types import Type, parse_type
 from jitkernel.languages.llvm.values import Pointer, TypedValue, scalar_layout
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from jitkernel.ir.module import Names
+from jitkernel.ir.names import locals_in, quote_name, symbols_in
+from jitkernel.ir.types import Type
 from jitkernel.languages.llvm.block import Wrapper, wrap
-from jitkernel.languages.llvm.names import Names, entity_names, mentioned
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.statements import Kind, Statement
-from jitkernel.languages.llvm.types import Type, type_names
 
 __all__ = [
     "Assembled",
@@ -124,7 +124,7 @@ def assemble(
         own = plan.defines | plan.declares
     else:
         own = plan.declares
-    uses = plan.uses if part == "all" else mentioned([text])
+    uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     after, declared = declarations(wanted, known, prelude)
     before = type_definitions("\n".join((text, after)), named_types, plan.types)
@@ -148,7 +148,7 @@ def stands_alone(plan: Plan) -> bool:
     if block is None:
         return True
     texts = [s.text for s in block.statements]
-    if mentioned(texts) & plan.local_names:
+    if any(symbols_in(text) & plan.local_names for text in texts):
         return False
     return not any("!" in t or "#" in t for t in texts)
 
@@ -158,7 +158,7 @@ def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
 
     def declares(statement: Statement) -> bool:
         names = Names()
-        entity_names(statement, names)
+        names.add(statement.text)
         return bool(names.declares) and not names.defines
 
     return tuple(
@@ -222,7 +222,7 @@ def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str
     others = named_types.keys() - own.keys()
 
     def mentions(text: str) -> list[str]:
-        return sorted(type_names(text) & others, reverse=True)
+        return sorted(locals_in(text) & others, reverse=True)
 
     found: dict[str, str] = {}
     seen: set[str] = set()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
 from jitkernel.languages.llvm.host import Host
-from jitkernel.languages.llvm.quoting import quote_name
 from jitkernel.languages.llvm.values import TypedValue
 
 __all__ = ["Assignment", "assign"]

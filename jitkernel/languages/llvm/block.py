@@ -11,16 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm.instructions import (
-    instruction_type,
-    is_terminator,
-    read_instruction,
-    return_type,
-)
-from jitkernel.languages.llvm.plan import BlockAction
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.statements import Kind, Statement
-from jitkernel.languages.llvm.types import (
+from jitkernel.ir.names import quote_name
+from jitkernel.ir.types import (
     VOID,
     ArrayType,
     NamedType,
@@ -30,6 +22,14 @@ from jitkernel.languages.llvm.types import (
     is_first_class,
     resolve,
 )
+from jitkernel.languages.llvm.instructions import (
+    instruction_type,
+    is_terminator,
+    read_instruction,
+    return_type,
+)
+from jitkernel.languages.llvm.plan import BlockAction
+from jitkernel.languages.llvm.statements import Kind, Statement
 
 __all__ = ["SCALARS_BY_VALUE", "VALUE_NAME", "Wrapper", "scalar_count", "wrap"]
 

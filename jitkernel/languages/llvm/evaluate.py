@@ -9,6 +9,23 @@ from __future__ import annotations
 
 from jitkernel.compiler.layout import Layout
 from jitkernel.errors import CompileError, UsageError
+from jitkernel.ir.names import quote_name
+from jitkernel.ir.types import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    ArrayType,
+    FloatType,
+    FunctionType,
+    IntType,
+    OtherType,
+    PointerType,
+    StructType,
+    Type,
+    VectorType,
+    VoidType,
+)
 from jitkernel.languages.llvm import floats, literals
 from jitkernel.languages.llvm.expressions import (
     Aggregate,
@@ -29,23 +46,6 @@ from jitkernel.languages.llvm.intrinsics import (
     is_literal,
     literal_types,
     types_named,
-)
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import (
-    I8,
-    I32,
-    I64,
-    PTR,
-    ArrayType,
-    FloatType,
-    FunctionType,
-    IntType,
-    OtherType,
-    PointerType,
-    StructType,
-    Type,
-    VectorType,
-    VoidType,
 )
 from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.literals import unescape
-from jitkernel.languages.llvm.quoting import decode_name
-from jitkernel.languages.llvm.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = [
@@ -125,7 +125,7 @@ _NUMBER = re.compile(
     r"|inf|nan)(?![\w.])"
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_GLOBAL = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)')
+_GLOBAL = re.compile(f"@({NAME})")
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
 _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
+from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.llvm import floats
 from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = ["Context", "explain", "hint"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from jitkernel.languages.llvm.types import FunctionType, Type
+from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 __all__ = ["Host"]

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import (
+from jitkernel.ir.names import NAME, quote_name
+from jitkernel.ir.text import closing, commas, without_comments
+from jitkernel.ir.types import (
     PTR,
     VOID,
     ArrayType,
@@ -50,10 +51,9 @@ class Instruction:
 
 
 _HEAD = re.compile(
-    r'\s*(?:(%(?:"[^"]*"|[-a-zA-Z$._0-9]+))\s*=\s*)?'
+    rf"\s*(?:(%{NAME})\s*=\s*)?"
     r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"
 )
-_COMMENT = re.compile(r'("[^"]*")|;[^\n]*')
 _TOKEN = re.compile(r'"[^"]*"|[()\[\]{}<>,]|[^\s"()\[\]{}<>,]+')
 # Words between an opcode and its first type: flags, conventions, attributes.
 _FLAG = re.compile(
@@ -65,17 +65,10 @@ _NUMBER = re.compile(r"\s*\d+\b")
 
 def read_instruction(text: str) -> Instruction | None:
     """The head of an instruction, or None for text that is not one (a bare label)."""
-    match = _HEAD.match(_without_comments(text))
+    match = _HEAD.match(without_comments(text))
     if not match:
         return None
     return Instruction(match[1] or "", match[2], match.end())
-
-
-def _without_comments(text: str) -> str:
-    """The same text with blanks for its comments; every offset stays."""
-    if ";" not in text:
-        return text
-    return _COMMENT.sub(lambda m: m[1] or " " * len(m[0]), text)
 
 
 def is_terminator(text: str) -> bool:
@@ -90,7 +83,7 @@ def return_type(text: str) -> Type | None:
     if found is None or found.opcode != "ret":
         return None
     try:
-        return parse_type_at(_without_comments(text), found.operands)[0]
+        return parse_type_at(without_comments(text), found.operands)[0]
     except TypeSyntaxError:
         return None
 
@@ -98,7 +91,7 @@ def return_type(text: str) -> Type | None:
 def instruction_type(text: str, named: Mapping[str, str] | None = None) -> Type | None:
     """The type of the value that an instruction gives: VOID where it gives none, None where its
     text cannot be read.  `named` maps names of types to their bodies (`{ i32, i32 }`)."""
-    text = _without_comments(text)
+    text = without_comments(text)
     found = read_instruction(text)
     if found is None:
         return None
@@ -116,7 +109,7 @@ def call_declaration(text: str, name: str) -> str:
     text tells: `declare i32 @f(i32, ptr)`."""
     shown = quote_name(name)
     found = read_instruction(text)
-    text = _without_comments(text)
+    text = without_comments(text)
     at = text.find(f"@{shown}")
     try:
         if found is None or found.opcode not in ("call", "invoke") or at < 0:
@@ -141,20 +134,8 @@ class _Operands:
 
     def __init__(self, text: str, start: int, named: Mapping[str, str]):
         self.text, self.start, self.named = text, start, named
-        self.pieces = self._cut()
-
-    def _cut(self) -> list[int]:
-        """The offsets at which the comma-separated pieces begin."""
-        pieces, depth = [self.start], 0
-        for match in _TOKEN.finditer(self.text, self.start):
-            token = match[0]
-            if token in "([{<":
-                depth += 1
-            elif token in ")]}>":
-                depth -= 1
-            elif token == "," and not depth:
-                pieces.append(match.end())
-        return pieces
+        # The offsets at which the comma-separated pieces begin.
+        self.pieces = [start, *[comma + 1 for comma in commas(text, start)]]
 
     def after_flags(self, at: int) -> int:
         """`at`, moved behind words that are no type: `nuw`, `fastcc`, `align 4`, `range(...)`."""
@@ -167,16 +148,9 @@ class _Operands:
             if number and match[1] in ("cc", "align", "alignstack"):
                 at = number.end()
             elif self.text[at : at + 1] == "(":
-                at = self._closing(at)
-
-    def _closing(self, at: int) -> int:
-        depth = 0
-        for match in _TOKEN.finditer(self.text, at):
-            depth += match[0] in ("(", "[", "{", "<")
-            depth -= match[0] in (")", "]", "}", ">")
-            if not depth:
-                return match.end()
-        raise TypeSyntaxError("an unclosed bracket", at)
+                at = closing(self.text, at)
+                if at < 0:
+                    raise TypeSyntaxError("an unclosed bracket", len(self.text))
 
     def type(self, piece: int) -> Type:
         return parse_type_at(self.text, self.after_flags(self.pieces[piece]))[0]

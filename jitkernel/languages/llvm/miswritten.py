@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jitkernel.languages.llvm.quoting import decode_name
+from jitkernel.ir.names import decode_name
 
 __all__ = ["repaired"]
 

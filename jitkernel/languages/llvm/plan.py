@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
+from jitkernel.ir.module import Names, type_definitions
+from jitkernel.ir.names import NAME, decode_name, symbols_in
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
-from jitkernel.languages.llvm.names import Names, entity_names, mentioned, type_body
-from jitkernel.languages.llvm.quoting import decode_name
 from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
 
 __all__ = [
@@ -207,7 +207,7 @@ def place(statements: tuple[Statement, ...]) -> str:
 
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
 _COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
-_ASSIGN = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._0-9]+)[ \t]*=')
+_ASSIGN = re.compile(rf"@({NAME})[ \t]*=")
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
 
 
@@ -229,12 +229,18 @@ def parse_cell(source: str) -> Plan:
         raise CompileError(most_telling(problems))
     names = Names()
     for statement in entities:
-        entity_names(statement, names)
+        if statement.kind is Kind.ENTITY:
+            names.add(statement.text)
     instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
-    uses = mentioned(s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE)
+    mentioning = [s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE]
     warnings = truncation.check(entities) + truncation.check(instructions)
     warnings += _behind_semicolons(source, statements)
-    types = [type_body(s.text) for s in entities if s.kind is Kind.TYPE]
+    types = {
+        name: s.text[at:].strip()
+        for s in entities
+        if s.kind is Kind.TYPE
+        for name, at in type_definitions(s.text)
+    }
     return Plan(
         source,
         magics=tuple([_early(s) for s in statements[:leading]]),
@@ -242,15 +248,15 @@ def parse_cell(source: str) -> Plan:
         actions=tuple(actions),
         defines=frozenset(names.defines),
         declares=frozenset(names.declares),
-        uses=uses,
+        uses=frozenset().union(*map(symbols_in, mentioning)),
         local_names=frozenset(names.local),
-        types=dict([t for t in types if t is not None]),
+        types=types,
         warnings=tuple(warnings),
     )
 
 
 #: `@f(1); @f(2)`, as C has it: no blank before the comment, and a whole call in it.
-_CALL_BEHIND = re.compile(r';[ \t]*(@(?:"[^"\n]*"|[-\w$.]+)\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)')
+_CALL_BEHIND = re.compile(rf";[ \t]*(@{NAME}\([^\n]*\))[ \t]*;?[ \t]*(?=\n|\Z)")
 
 
 def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Diagnostic]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from jitkernel.languages.llvm.types import FunctionType, parse_type
+from jitkernel.ir.types import FunctionType, parse_type
 
 __all__ = ["PRELUDE", "prelude_type"]
 

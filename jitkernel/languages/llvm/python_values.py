@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.types import I32, I64, PTR, FloatType, Type
 from jitkernel.languages.llvm import floats
 from jitkernel.languages.llvm.host import Host
-from jitkernel.languages.llvm.types import I32, I64, PTR, FloatType, Type
 from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
 
 __all__ = ["from_python"]

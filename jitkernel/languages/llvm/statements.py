@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.names import NAME
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
@@ -61,26 +62,25 @@ class Problem:
     incomplete: bool = False
 
 
-_NAME = r'(?:"[^"\n]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)'
 _GAP = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
 _LINE = re.compile(r"[^\n]*")
 # A shell command goes on where its line ends in a backslash, as in a shell.
 _SHELL_LINE = re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?")
 _INSPECT = re.compile(
-    rf"(?:\?\??[ \t]*(?:@{_NAME}|%{{0,2}}[\w.]+)|(?:@{_NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
+    rf"(?:\?\??[ \t]*(?:@{NAME}|%{{0,2}}[\w.]+)|(?:@{NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
     r"[ \t]*(?:;[^\n]*)?(?=\n|\Z)"
 )
-_LOCAL = re.compile(rf"%{_NAME}[ \t]*=(?![=])[ \t]*(type\b)?")
+_LOCAL = re.compile(rf"%{NAME}[ \t]*=(?![=])[ \t]*(type\b)?")
 _MAGIC = re.compile(r"%[A-Za-z_][\w.]*")
 _CELL_MAGIC = re.compile(r"%%[A-Za-z_][\w.]*")
 _METADATA = re.compile(
     r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))"
 )
-_GLOBAL = re.compile(rf"@{_NAME}")
+_GLOBAL = re.compile(rf"@{NAME}")
 _AFTER = re.compile(r"[ \t]*(?:(=)(?!=)[ \t]*([a-z_]+\b)?|(\()|(;|\n|\Z))")
-_LABEL = re.compile(r'(?:"[^"\n]*"|[-a-zA-Z$._0-9]+):')
+_LABEL = re.compile(f"{NAME}:")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_SUMMARY = re.compile(r"\^\d+|\$(?:\"[^\"\n]*\"|[-a-zA-Z$._0-9]+)")
+_SUMMARY = re.compile(rf"\^\d+|\${NAME}")
 _RESULT = re.compile(r"_\d*[ \t]*(?=;|\n|\Z)")
 _CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
 _REST_EMPTY = re.compile(r"[ \t]*(?:;|\n|\Z)")
@@ -93,7 +93,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
 # In call lines and assignments `"..."` has C's escapes: \" goes on, but not in names and c"...".
 _LINE_STRING_TOKEN = re.compile(
-    r'(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]'
+    r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]'
 )
 _BODY_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[{}]')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}

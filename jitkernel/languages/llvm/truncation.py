@@ -9,20 +9,21 @@ import re
 from collections.abc import Iterable
 
 from jitkernel.errors import Diagnostic
+from jitkernel.ir.names import NAME, SKIP
 from jitkernel.languages.llvm.statements import Statement
 
 __all__ = ["check"]
 
 # `i32 7`, and the second operand of `add i32 %x, 7`, which has no type of its own.
 _CONSTANT = re.compile(
-    r'"[^"]*"|;[^\n]*'
-    r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})\s+i(\d+)\s+"
-    r"(-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*(-?\d+)(?![\w.])"
+    SKIP + r"|\b(add|sub|mul|[su]div|[su]rem|shl|[al]shr|and|or|xor|icmp)\b((?:\s+[a-z]+){0,6})"
+    r"\s+i(\d+)\s+"
+    rf"(-?\d+|[%@]{NAME}|true|false)\s*,\s*(-?\d+)(?![\w.])"
     r"|(?<![%@\w$.-])i(\d+)\s+(-?\d+)(?![\w.])"
 )
 # Where one of those may not fit, by the number of its digits: seldom there, and quickly found.  A
 # statement that has it is read in full: it may be in a string or a comment.
-_FIRST = r"\s+(?:(?:-?\d+|[%@](?:\"[^\"]*\"|[-\w$.]+)|true|false)\s*,\s*)?-?"
+_FIRST = rf"\s+(?:(?:-?\d+|[%@]{NAME}|true|false)\s*,\s*)?-?"
 _SUSPECT = re.compile(
     r"i(?<![%@\w$.-]i)(?:"
     rf"32{_FIRST}\d{{10}}|64{_FIRST}\d{{19}}|8{_FIRST}\d{{3}}|16{_FIRST}\d{{5}}"

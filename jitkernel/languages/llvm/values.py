@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from jitkernel.compiler.layout import Layout
-from jitkernel.languages.llvm import floats
-from jitkernel.languages.llvm.types import (
+from jitkernel.ir.types import (
     FloatType,
     IntType,
     PointerType,
@@ -24,6 +23,7 @@ from jitkernel.languages.llvm.types import (
     VoidType,
     parse_type,
 )
+from jitkernel.languages.llvm import floats
 
 __all__ = [
     "Describe",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
-from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.ir.names import quote_name
 from jitkernel.linker import Block, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK

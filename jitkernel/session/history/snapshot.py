@@ -18,9 +18,8 @@ from jitkernel.arena import Arena
 from jitkernel.arena.marks import Marks, Range
 from jitkernel.arena.mirror import Mirror, Taken
 from jitkernel.errors import UsageError
-from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.ir.names import NAME, decode_name, quote_name, written
 from jitkernel.linker import SymbolState
-from jitkernel.printable import written
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
 
@@ -220,7 +219,7 @@ def _size(size: int) -> str:
     return f"{size / 1024:.1f} KB" if size >= 1024 else f"{size} bytes"
 
 
-_NAME = re.compile(r'@("[^"\n]*"|[-a-zA-Z$._0-9]+)')
+_NAME = re.compile(f"@({NAME})")
 _HEAP = frozenset(
     "malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign "
     "asprintf vasprintf getline mmap munmap sbrk _Znwm _Znam _ZdlPv _ZdlPvm _ZdaPv".split()
@@ -234,7 +233,7 @@ _FILES = frozenset(
 
 def mentioned(texts: Iterable[str]) -> frozenset[str]:
     """The names in statements."""
-    return frozenset(name.strip('"') for text in texts for name in _NAME.findall(text))
+    return frozenset(decode_name(name) for text in texts for name in _NAME.findall(text))
 
 
 def lasting(program: Program, change: Change) -> str:

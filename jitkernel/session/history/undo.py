@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.linker import Image
-from jitkernel.printable import written
 from jitkernel.rollback import Atomic, Recorded, RecordedDict, RecordedList, note
 from jitkernel.session.history.dependence import Obstacle, footprint, obstacles, patch
 from jitkernel.session.history.reverting import forget, revert

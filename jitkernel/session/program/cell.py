@@ -12,10 +12,10 @@ from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.ir.names import written
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.linker.image import appended
-from jitkernel.printable import written
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
 

@@ -10,9 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import EvictError, UsageError
+from jitkernel.ir.names import written
 from jitkernel.linker import Image
 from jitkernel.linker.layout import group_members
-from jitkernel.printable import written
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
 

@@ -9,11 +9,10 @@ and which cells mention them, so that a type goes with the last of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
+from jitkernel.ir.module import type_definitions
 from jitkernel.languages.llvm import Plan
-from jitkernel.languages.llvm.quoting import decode_name
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature
@@ -76,15 +75,12 @@ class LibraryNames:
                 yield number, signature
 
 
-_DEFINED = re.compile(r'"[^"]*"|;[^\n]*|%("[^"]*"|[-\w$.]+)\s*=\s*type\b')
-
-
 def defined_types(module: str) -> frozenset[str]:
     """The types that a cell's own text defines; those of earlier cells are on the first line."""
     if "type" not in module:
         return frozenset()
     own = module.partition("\n")[2]
-    return frozenset([decode_name(name) for name in _DEFINED.findall(own) if name])
+    return frozenset([name for name, _ in type_definitions(own)])
 
 
 class TypeUses:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.elf import read_object
+from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import read_names
-from jitkernel.printable import shortened, written
+from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words, names_of
 from jitkernel.session.program.names import LibraryNames, TypeUses

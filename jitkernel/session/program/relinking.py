@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.layout import same_places
-from jitkernel.printable import written
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, names_of
 from jitkernel.session.program.signatures import Signature, Variable, same_type

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
 from jitkernel.compiler.expansion import Expansion, is_digest
 from jitkernel.errors import TypeMismatch, UsageError
+from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.languages.llvm import scalar_layout
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import FunctionType, NamedType, Type, function_type
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.printable import shortened, written
+from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, cells_words
 
 if TYPE_CHECKING:

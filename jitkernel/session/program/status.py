@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.ir.names import quote_name
 from jitkernel.linker import Image
 from jitkernel.linker.image import sites
 from jitkernel.printable import shortened

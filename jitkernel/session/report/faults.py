@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
-from jitkernel.languages.llvm.quoting import quote_name
+from jitkernel.ir.names import quote_name, written
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
-from jitkernel.printable import written
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.printable import written
+from jitkernel.ir.names import quote_name, written
 from jitkernel.procfs import own_bytes
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jitkernel.elf import read_object
+from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.image import sites
 from jitkernel.linker.layout import arrange, read_names
 from jitkernel.linker.x86_64 import STUB_SIZE
-from jitkernel.printable import written
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
+from jitkernel.ir.names import written
 from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
 from jitkernel.linker.moving import moves
-from jitkernel.printable import written
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.relinking import relink

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, UsageError, present
 from jitkernel.executor import Outcome
+from jitkernel.ir.names import written
 from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, from_python, parse_cell
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.linker import Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
-from jitkernel.printable import written
 from jitkernel.rollback import RecordedList
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.report.memory import explain_full

@@ -24,8 +24,9 @@ from jitkernel.errors import (
 )
 from jitkernel.executor import Outcome
 from jitkernel.files import read_bytes
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble, parse_cell
-from jitkernel.languages.llvm.quoting import decode_name, quote_name
 from jitkernel.linker import Block, Image, SymbolState
 from jitkernel.rollback import Atomic
 from jitkernel.session.history.snapshot import far_words
@@ -61,7 +62,7 @@ __all__ = [
     "run_many",
 ]
 
-_ALIGNED = re.compile(r'^\s*@("[^"]*"|[-\w$.]+)\s*=[^\n]*?,\s*align\s+(\d+)', re.MULTILINE)
+_ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
 class Definer(Relay):
@@ -353,7 +354,8 @@ def _alignments(source: str) -> dict[str, int]:
     """The alignments that a module's variables ask for, by name."""
     if " align " not in source:
         return {}
-    return {decode_name(name): int(align) for name, align in _ALIGNED.findall(source)}
+    found = ((value.name, _ALIGNMENT.search(value.rest)) for value in global_values(source))
+    return {name: int(align[1]) for name, align in found if align}
 
 
 def compile_only(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
+from jitkernel.ir.names import written
+from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
-from jitkernel.languages.llvm.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.words import nearest
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
-from jitkernel.printable import written
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:

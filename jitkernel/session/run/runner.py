@@ -17,6 +17,8 @@ from jitkernel.errors import (
     JitError,
     UsageError,
 )
+from jitkernel.ir.names import NAME, quote_name, written
+from jitkernel.ir.types import function_type
 from jitkernel.languages import Language, find
 from jitkernel.languages.llvm import (
     ENTRY,
@@ -39,11 +41,8 @@ from jitkernel.languages.llvm import (
     progress,
     stands_alone,
 )
-from jitkernel.languages.llvm.quoting import quote_name
-from jitkernel.languages.llvm.types import function_type
 from jitkernel.languages.llvm.values import preformatted
 from jitkernel.linker import SymbolState
-from jitkernel.printable import written
 from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
@@ -373,5 +372,5 @@ class Runner(Definer):
 def _label(text: str) -> str:
     """What a value is shown with: of instructions the last one's name, else the statement."""
     *above, last = text.rstrip().splitlines() or [""]
-    name = re.match(r"\s*(%[-\w$.]+)\s*=", last)
+    name = re.match(rf"\s*(%{NAME})\s*=", last)
     return name[1] if name else last.strip() if above else text

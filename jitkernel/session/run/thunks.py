@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitkernel.languages.llvm.types import function_type
+from jitkernel.ir.types import function_type
 from jitkernel.session.program.signatures import Signature, attributes_of
 
 __all__ = [

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import JitError, UsageError
+from jitkernel.ir.names import written
+from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm import TypedValue
-from jitkernel.languages.llvm.types import parse_type
 from jitkernel.linker import Linker, Symbol, SymbolState
-from jitkernel.printable import written
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol

@@ -1,11 +1,11 @@
 """Types: what is read is written as LLVM writes it."""
 
+import llvmlite.binding as binding
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitkernel.languages.llvm.quoting import decode_name, quote_name
-from jitkernel.languages.llvm.types import (
+from jitkernel.ir.types import (
     PTR,
     ArrayType,
     FloatType,
@@ -19,7 +19,6 @@ from jitkernel.languages.llvm.types import (
     parse_type,
     parse_type_at,
     resolve,
-    type_names,
 )
 
 
@@ -101,15 +100,9 @@ def test_written_types_read_back(type):
     assert parse_type(str(type)) == type
 
 
-@given(names)
-@settings(max_examples=200, deadline=None)
-def test_names_are_quoted_so_that_they_read_back(name):
-    assert decode_name(quote_name(name)) == name
-
-
-def test_llvm_reads_the_same_types(llvm):
+def test_llvm_reads_the_same_types():
     for text in ["{ i32, <{ i8, [3 x i24] }>, ptr addrspace(3) }", "[0 x {}]", "<3 x i1>"]:
-        module = llvm.parse(f"@g = external global {text}")
+        module = binding.parse_assembly(f"@g = external global {text}", binding.create_context())
         assert str(next(iter(module.global_variables)).global_value_type) == str(parse_type(text))
 
 
@@ -119,8 +112,3 @@ def test_resolving_follows_names():
     assert resolve(NamedType("o"), named) == NamedType("o")
     assert resolve(NamedType("loop"), named) == NamedType("loop")
     assert resolve(NamedType("missing"), named) == NamedType("missing")
-
-
-def test_names_of_types_in_code_only():
-    text = '%x = load %pt, ptr @"%no" ; %comment\n store %"a b" %y, c"%s"'
-    assert type_names(text) == {"x", "pt", "a b", "y"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from jitkernel.languages.llvm.quoting import decode_name, quote_name
+from jitkernel.ir.names import NAME, decode_name, quote_name
 
 __all__ = [
     "ArrayType",
@@ -37,7 +37,6 @@ __all__ = [
     "parse_type",
     "parse_type_at",
     "resolve",
-    "type_names",
 ]
 
 
@@ -175,7 +174,7 @@ _MAX_DEPTH = 100
 _SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|;[^\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"\d+")
-_LOCAL = re.compile(r'%(?:"([^"]*)"|([-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+))')
+_LOCAL = re.compile(f"%({NAME})")
 _TARGET = re.compile(r'\(\s*"[^"]*"[^()]*\)')
 
 
@@ -255,7 +254,7 @@ class _Reader:
             if not match:
                 raise self.fail("expected a type")
             self.at = match.end()
-            return NamedType(decode_name(match[0][1:]))
+            return NamedType(decode_name(match[1]))
         if head == "[":
             self.at += 1
             count = self.number()
@@ -383,15 +382,3 @@ def resolve(type: Type, named: Mapping[str, str]) -> Type:
 def is_first_class(type: Type) -> bool:
     """Whether a function may return a value of this type and it has bytes to show."""
     return not isinstance(type, (VoidType, FunctionType, OtherType))
-
-
-_NAME_OR_SKIP = re.compile(r'"[^"]*"|;[^\n]*|%(?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*|\d+)')
-
-
-def type_names(text: str) -> frozenset[str]:
-    """Every `%name` in a text, in code (not in strings or comments), as names.
-
-    Locals look the same as named types in a text; who asks keeps those that are types.
-    """
-    found = {m for m in _NAME_OR_SKIP.findall(text) if m[0] == "%"}
-    return frozenset(decode_name(m[1:]) for m in found)

@@ -1,4 +1,4 @@
-"""Reading lines of IR as text."""
+"""Calls and signatures, read from the text of a cell."""
 
 from __future__ import annotations
 
@@ -7,56 +7,6 @@ import pytest
 from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.locations import with_locations
 from jitkernel.compiler.signature import abi_features, headers
-from jitkernel.compiler.text import closing, leading_type, plain_name, split_at_commas, squeeze
-
-SPLITS = [
-    ("", []),
-    ("i32 1", ["i32 1"]),
-    ("i32 1,i8 %x", ["i32 1", "i8 %x"]),
-    ("{ i32, i8 } zeroinitializer, ptr @f", ["{ i32, i8 } zeroinitializer", "ptr @f"]),
-    ('ptr @"a, b", [2 x i8] c"a,"', ['ptr @"a, b"', '[2 x i8] c"a,"']),
-    ("ptr byval({ i8, i8 }) %p, <2 x i1> %v", ["ptr byval({ i8, i8 }) %p", "<2 x i1> %v"]),
-]
-
-
-@pytest.mark.parametrize(("text", "parts"), SPLITS)
-def test_split_at_commas(text: str, parts: list[str]) -> None:
-    assert split_at_commas(text) == parts
-
-
-@pytest.mark.parametrize(
-    ("text", "type_"),
-    [
-        ("i32 %x", "i32"),
-        ("ptr addrspace(1) %x", "ptr addrspace(1)"),
-        ("%pt %x", "%pt"),
-        ('%"a b" %x', '%"a b"'),
-        ("{ i32, [2 x i8] } undef", "{ i32, [2 x i8] }"),
-        ("<{ i8 }> %x", "<{ i8 }>"),
-        ("x86_fp80 0xK0", "x86_fp80"),
-        ("1", ""),
-    ],
-)
-def test_leading_type(text: str, type_: str) -> None:
-    assert leading_type(text) == type_
-
-
-def test_brackets_in_strings_and_comments_do_not_count() -> None:
-    text = '(c"(", ; (((\n )) rest'
-    assert text[: closing(text, 0)] == '(c"(", ; (((\n )'
-    assert closing("(", 0) == -1
-
-
-@pytest.mark.parametrize(
-    ("name", "plain"),
-    [("f", "f"), ('"a b"', "a b"), (r'"\C3\BC"', "ü"), (r'"\\"', "\\\\"), (r'"\22"', '"')],
-)
-def test_plain_name(name: str, plain: str) -> None:
-    assert plain_name(name) == plain
-
-
-def test_squeeze_keeps_strings() -> None:
-    assert squeeze('%"a b" ( i32 ,i8)') == '%"a b"(i32,i8)'
 
 
 @pytest.mark.parametrize(
@@ -120,6 +70,10 @@ CALLS = [
     ("  %r = call i32 @f (i64 1)", "i32 (i32)", False),
     ("  %r = call\n    ; a comment\n    i32 @f(i64 1)", "i32 (i32)", False),
     ("  %r = call fastcc i32 @f(i32 1)", "i32 (i32)", False),
+    ('  %r = call %"a)b" @f(%"a)b" %x)', '%"a)b" (%"a)b")', True),
+    ('  %r = call %"@f(" @f(%"@f(" %x)', '%"@f(" (%"@f(")', True),
+    ('  call void asm "call @f(i64 1)", ""()', "i32 (i32)", True),
+    ('  %call = load i32, ptr @"call @f(i64 1)"', "i32 (i32)", True),
 ]
 
 

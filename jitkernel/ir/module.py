@@ -1,0 +1,183 @@
+"""What the text of a module defines: functions with their bodies, variables, aliases, types.
+
+Start from `functions`, `global_values` and `type_definitions`; `Names` has the names alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jitkernel.ir.names import NAME, SKIP, decode_name
+from jitkernel.ir.text import closing, line_end, type_at
+
+__all__ = ["Function", "GlobalValue", "Names", "functions", "global_values", "type_definitions"]
+
+# A keyword's first letter stands before what may not precede it, so that the search can skip to it.
+_WORD = r"(?<![-\w$.@%!]{0})"
+_GAP = rf"(?:\s|{SKIP})*"
+_FUNCTION = re.compile(
+    rf"{SKIP}|d{_WORD.format('d')}(?P<keyword>e(?:fine|clare))(?![-\w$.:])"
+    rf'(?P<words>(?:[^@";=]|{SKIP})*+)(?:@(?P<name>{NAME}){_GAP}(?=\())?+'
+)
+_GLOBAL = re.compile(
+    rf"{SKIP}|@(?P<name>{NAME})\s*=\s*(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?\s+)*?)"
+    r"(?P<kind>global|constant|alias|ifunc)(?![-\w$.])"
+)
+_TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME})\s*=\s*type\b\s*")
+_BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b\s*|[(\[{{<]")
+_BRACES = re.compile(rf"{SKIP}|[{{}}]")
+_BLANKS = re.compile(r"\s*")
+_LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
+_DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that a text defines or declares.
+
+    `start` is the offset of its keyword, `parameters` that of its `(`; `words` the text between
+    the keyword and the name (linkage, convention, result), which begins at `words_at`; `spelled`
+    the name as it is written.
+    """
+
+    source: str
+    keyword: str
+    spelled: str
+    words: str
+    start: int
+    words_at: int
+    parameters: int
+
+    @property
+    def name(self) -> str:
+        return decode_name(self.spelled)
+
+    def body(self) -> tuple[int, int]:
+        """The offsets of the body's `{` and behind its `}`; (-1, -1) where there is no whole one.
+
+        The constants behind `prefix` and `prologue` may have braces too.
+        """
+        source = self.source
+        at = closing(source, self.parameters)
+        while at >= 0 and (match := _BODY_BEGINS.search(source, at)):
+            if match["data"]:
+                at = match.end() + len(type_at(source, match.end()))
+                at = _after_blanks(source, at)
+                if source[at : at + 1] in ("{", "[", "<"):
+                    at = closing(source, at)
+            elif match[0] == "{":
+                return match.start(), _after_braces(source, match.start())
+            else:
+                at = closing(source, match.start()) if match[0] in "([<" else match.end()
+        return -1, -1
+
+    @property
+    def end(self) -> int:
+        """The offset behind the function: its `}`, or the end of its line."""
+        if self.keyword == "define" and (end := self.body()[1]) >= 0:
+            return end
+        return line_end(self.source, self.parameters)
+
+    @property
+    def text(self) -> str:
+        return self.source[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalValue:
+    """A variable, an alias or an ifunc: `@name = words kind rest`, from offset `start` on."""
+
+    source: str
+    spelled: str
+    words: str
+    kind: str
+    start: int
+    words_at: int
+    value: int
+
+    @property
+    def name(self) -> str:
+        return decode_name(self.spelled)
+
+    @property
+    def rest(self) -> str:
+        """The type and what follows it, up to a comment or the line's end."""
+        return self.source[self.value : line_end(self.source, self.value)]
+
+    @property
+    def text(self) -> str:
+        return self.source[self.start : line_end(self.source, self.value)]
+
+
+def functions(text: str, keyword: str = "") -> Iterator[Function]:
+    """The functions of a text, in order; of one `keyword` (`define`, `declare`) only."""
+    for match in _FUNCTION.finditer(text):
+        word = match["keyword"] and "d" + match["keyword"]
+        if match["name"] and keyword in ("", word):
+            at = match.start("words")
+            yield Function(
+                text, word, match["name"], match["words"], match.start(), at, match.end()
+            )
+
+
+def global_values(text: str) -> Iterator[GlobalValue]:
+    """The variables, aliases and ifuncs of a text, in order, those without a name too."""
+    for m in _GLOBAL.finditer(text):
+        if m["name"]:
+            at = m.start("words")
+            yield GlobalValue(text, m["name"], m["words"], m["kind"], m.start(), at, m.end())
+
+
+def type_definitions(text: str) -> Iterator[tuple[str, int]]:
+    """The name of each type that a text defines, and the offset of its body."""
+    for match in _TYPE.finditer(text):
+        if match["name"]:
+            yield decode_name(match["name"]), match.end()
+
+
+@dataclass(slots=True)
+class Names:
+    """The symbols that texts define and declare; `local` are those of private and internal linkage.
+
+    Globals without a name (`@0`) are their module's own and no symbols.
+    """
+
+    defines: set[str] = field(default_factory=set)
+    declares: set[str] = field(default_factory=set)
+    local: set[str] = field(default_factory=set)
+
+    def add(self, text: str) -> None:
+        """Add those of a text."""
+        if "define" in text or "declare" in text:
+            for function in functions(text):
+                self._add(function, function.keyword == "declare")
+        if "=" in text:
+            for value in global_values(text):
+                self._add(value, _DECLARED.search(value.words) is not None)
+
+    def _add(self, found: Function | GlobalValue, declared: bool) -> None:
+        if found.spelled.isdigit():
+            return
+        (self.declares if declared else self.defines).add(found.name)
+        if _LOCAL_LINKAGE.search(found.words):
+            self.local.add(found.name)
+
+
+def _after_blanks(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    return match.end() if match else at
+
+
+def _after_braces(text: str, start: int) -> int:
+    """The offset behind the `}` that closes a body; -1 where none does."""
+    depth = 0
+    for match in _BRACES.finditer(text, start):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if not depth:
+                return match.end()
+    return -1

@@ -1,0 +1,87 @@
+"""Names of symbols, types, values and labels as IR text writes them.
+
+Start from `quote_name` and `decode_name`.  Source: LangRef, "Identifiers"; LLLexer.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "NAME",
+    "SKIP",
+    "bare",
+    "decode_name",
+    "locals_in",
+    "quote_name",
+    "symbols_in",
+    "written",
+]
+
+#: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
+NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+#: A pattern for what is to be read over: strings and comments.
+SKIP = r'"[^"]*"|;[^\n]*'
+
+_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
+_ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")
+_SYMBOL = re.compile(f"{SKIP}|@({NAME})")
+_LOCAL = re.compile(f"{SKIP}|%({NAME})")
+
+
+def quote_name(name: str) -> str:
+    """A name as IR text writes it after its `@` or `%`: quoted where it must be."""
+    if _PLAIN.match(name):
+        return name
+    try:
+        data = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which no compiler wrote
+        data = name.encode("utf-8", "surrogatepass")
+    return (
+        '"'
+        + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+        + '"'
+    )
+
+
+def decode_name(text: str) -> str:
+    """The name behind its text as written in IR, quoted or not: `"a\\20b"` is `a b`.
+
+    Bytes that are no UTF-8 become lone surrogates, as Python has them in names of files.
+    """
+    if not text.startswith('"'):
+        return text
+    inner = text[1:-1] if text.endswith('"') and len(text) > 1 else text[1:]
+    if "\\" not in inner:
+        return inner
+    try:
+        data = inner.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character: no escape of a compiler's stands beside it
+        return inner
+    return _ESCAPE.sub(_unescaped, data).decode("utf-8", "surrogateescape")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return b"\\" if match[1] == b"\\" else bytes([int(match[1], 16)])
+
+
+def written(name: str) -> str:
+    """A symbol as IR text writes it: `@sq`, `@"a b"`."""
+    return "@" + quote_name(name)
+
+
+def bare(text: str) -> str:
+    """The name in `@sq`, `sq`, `@"a b"`."""
+    return decode_name(text.removeprefix("@"))
+
+
+def symbols_in(text: str) -> frozenset[str]:
+    """Every `@name` in a text's code, not in its strings and comments.  Globals without a name
+    (`@0`) are their module's own and no symbols."""
+    found = set(_SYMBOL.findall(text))
+    return frozenset([decode_name(name) for name in found if name and not name.isdigit()])
+
+
+def locals_in(text: str) -> frozenset[str]:
+    """Every `%name` in a text's code: named types and values, which look the same."""
+    return frozenset([decode_name(name) for name in set(_LOCAL.findall(text)) if name])

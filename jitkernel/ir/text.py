@@ -1,0 +1,132 @@
+"""The parts of a line of IR: brackets, commas, comments, the type it begins with.
+
+Start from `split_at_commas`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from jitkernel.ir.names import NAME, SKIP
+
+__all__ = [
+    "closing",
+    "commas",
+    "leading_type",
+    "line_end",
+    "opening",
+    "split_at_commas",
+    "squeeze",
+    "type_at",
+    "without_comments",
+]
+
+_BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
+_PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
+_LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
+_COMMENT = re.compile(r'("[^"]*")|;[^\n]*')
+_SPACES = re.compile(r'("[^"]*")|\s+')
+_OPENING = "([{<"
+_PLAIN_TYPE = re.compile(
+    r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
+)
+
+
+def closing(text: str, start: int) -> int:
+    """The index just past the bracket that closes the one at `start`; -1 where none does."""
+    depth = 0
+    for match in _BRACKETS.finditer(text, start):
+        token = match[0]
+        if token in _OPENING:
+            depth += 1
+        elif token[0] not in '";':
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return -1
+
+
+def opening(text: str) -> int:
+    """The index of the bracket that the last one of `text` closes; 0 where there is none."""
+    waiting: list[int] = []
+    last = 0
+    for match in _BRACKETS.finditer(text):
+        token = match[0]
+        if token in _OPENING:
+            waiting.append(match.start())
+        elif token[0] not in '";':
+            last = waiting.pop() if waiting else 0
+    return last
+
+
+def line_end(text: str, start: int) -> int:
+    """Where the statement that `start` is in ends: at a comment or a line's end outside brackets,
+    else at the end of the text."""
+    depth = 0
+    for match in _LINES.finditer(text, start):
+        token = match[0]
+        if token in _OPENING:
+            depth += 1
+        elif token == "\n" or token[0] == ";":
+            if depth <= 0:
+                return match.start()
+        elif token[0] != '"':
+            depth -= 1
+    return len(text)
+
+
+def split_at_commas(text: str) -> list[str]:
+    """The parts between commas that stand outside brackets, strings and comments, stripped."""
+    if not text or text.isspace():
+        return []
+    if "(" not in text and '"' not in text and "{" not in text and ";" not in text:
+        if "[" not in text and "<" not in text:
+            return [part.strip() for part in text.split(",")]
+    cuts = [-1, *commas(text, 0), len(text)]
+    return [text[a + 1 : b].strip() for a, b in itertools.pairwise(cuts)]
+
+
+def commas(text: str, start: int) -> Iterator[int]:
+    """The offsets of the commas from `start` on that stand outside brackets, strings, comments."""
+    depth = 0
+    for match in _PIECES.finditer(text, start):
+        token = match[0]
+        if token == ",":
+            if depth == 0:
+                yield match.start()
+        elif token in _OPENING:
+            depth += 1
+        elif token[0] not in '";':
+            depth -= 1
+
+
+def leading_type(text: str) -> str:
+    """The type that `text` (an argument: type, attributes, value) begins with; "" if none."""
+    return type_at(text, 0)
+
+
+def type_at(text: str, start: int) -> str:
+    """The type that stands at an offset of a text; "" if none."""
+    if text[start : start + 1] in ("{", "[", "<"):
+        end = closing(text, start)
+    elif match := _PLAIN_TYPE.match(text, start):
+        end = closing(text, match.end() - 1) if match[0] == "target(" else match.end()
+    else:
+        return ""
+    return text[start:end] if end > 0 else ""
+
+
+def squeeze(text: str) -> str:
+    """`text` without blanks outside strings: two spellings of one type become equal."""
+    if '"' in text:
+        return _SPACES.sub(lambda match: match[1] or "", text)
+    return "".join(text.split())
+
+
+def without_comments(text: str) -> str:
+    """The same text with blanks for its comments; every offset stays."""
+    if ";" not in text:
+        return text
+    return _COMMENT.sub(lambda match: match[1] or " " * len(match[0]), text)

@@ -1,0 +1,49 @@
+"""Symbols and types with names that have to be quoted: every statement finds every one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jitkernel import Session, views
+from jitkernel.errors import TypeMismatch
+
+SPELLED = [
+    "a b", r"a\\b", r"a\5Cb", r"a\22b", r"\\", "a@b", "a;b", "a(b", "a)b", "a{b", "a%b", "a,b", "a=b",
+    "é", r"\C3\A9\FF", "1x", "12", "a\nb", r"a\0Ab", r"a\zb", "-a", "a:b", "a!b", "define", "call",
+    "define i32 @q(", " = global i32 1", "x" * 100_000,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session(spare=False) as session:
+        yield session
+
+
+@pytest.mark.parametrize("name", SPELLED, ids=lambda name: name[:20])
+def test_every_kind_of_symbol(session: Session, name: str) -> None:
+    run = session.run
+    run(f'%"t{name}" = type {{ i32, i32 }}\n@"g{name}" = global i32 5\n@"l{name}" = alias i32, '
+        f'ptr @"g{name}"\n@"s{name}" = global %"t{name}" {{ i32 1, i32 2 }}')  # fmt: skip
+    run(f'@"g{name}" = 6')
+    assert run(f'@"g{name}"').value == 6
+    assert run(f'@"l{name}"').value == 6
+    assert run(f'@"s{name}"').value == (1, 2)
+    run(f'$"c{name}" = comdat any\ndefine i32 @"c{name}"(i32 %x) comdat {{\n  ret i32 %x\n}}\n'
+        f'@"f{name}" = alias i32 (i32), ptr @"c{name}"')  # fmt: skip
+    assert run(f'@"f{name}"(3)').value == 3
+    run(f'define %"t{name}" @"m{name}"(%"t{name}" %x) {{\n  ret %"t{name}" %x\n}}')
+    calling = f"""%x = load %"t{name}", ptr @"s{name}"
+%r = call %"t{name}" @"m{name}"(%"t{name}" %x)
+%y = extractvalue %"t{name}" %r, 1"""
+    assert run(calling).value == 2
+    run(f"define i32 @user() {{\n{calling}\n  ret i32 %y\n}}")
+    assert run("@user()").value == 2
+    with pytest.raises(TypeMismatch):
+        run(f'define i32 @wrong() {{\n  %r = call i32 @"f{name}"(i64 4)\n  ret i32 %r\n}}')
+    if len(name) < 1000:
+        assert "ret" in views.ir(session, f'@"m{name}"', stage="opt").text
+        assert "ret" in views.ir(session, f'@"m{name}"').text
+        assert "ret" in views.asm(session, f'@"m{name}"').text
