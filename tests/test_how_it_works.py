@@ -1,15 +1,26 @@
-"""What the two pages for readers say of files is so: every path and every name is there."""
+"""What the pages for readers name is there: files, names in them, commands, magics, settings."""
 
 from __future__ import annotations
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from jitkernel import Session, views
+from jitkernel.__main__ import parser
+from jitkernel.kernel import settings
+from jitkernel.kernel.magics import MAGICS
+
 ROOT = Path(__file__).parent.parent
-PAGES = ("HOW_IT_WORKS.md", "README.md")
+PAGES = ("HOW_IT_WORKS.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+TEXT = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+#: What the recipes of CONTRIBUTING.md add.
+NEW = {*re.findall(r"A new file `([^`]+)`", TEXT["CONTRIBUTING.md"]), "hello"}
+#: The words behind `jitkernel`.
+COMMANDS = re.findall(r"^    (\w+)  ", parser().format_help(), re.M)
 PATH = re.compile(r"`([\w./]+/[\w.]*|[\w/]+/[\w.]+)`")
 NAMED = re.compile(r"`([\w/]+\.py)`, `([\w.]+)`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
@@ -39,17 +50,67 @@ def _names(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_path_is_there(page: str) -> None:
-    text = (ROOT / page).read_text()
-    paths = set(PATH.findall(text)) | set(LINK.findall(text))
-    assert len(paths) > 8, "the pattern still finds them"
-    assert {path for path in paths if not _there(path)} == set()
+    paths = set(PATH.findall(TEXT[page])) | set(LINK.findall(TEXT[page]))
+    assert paths, "the pattern still finds them"
+    assert {path for path in paths - NEW if not _there(path)} == set()
 
 
-def test_every_name_is_in_its_file() -> None:
-    named = NAMED.findall((ROOT / "HOW_IT_WORKS.md").read_text())
+@pytest.mark.parametrize("page", ["HOW_IT_WORKS.md"])
+def test_every_name_is_in_its_file(page: str) -> None:
+    named = NAMED.findall(TEXT[page])
     assert len(named) > 8
     wrong = [(f, name) for f, name in named if name not in _names(ROOT / "jitkernel" / f)]
     assert wrong == []
+
+
+def _code(page: str) -> list[str]:
+    """All that is set as code, in lines and in blocks."""
+    text = TEXT[page]
+    blocks = re.findall(r"^```\w*\n(.*?)^```$|^((?: {4}\S.*\n)+)", text, re.M | re.S)
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    return [*(b for pair in blocks for b in pair if b), *re.findall(r"`([^`\n]+)`", prose)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_is_there(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)", makefile, re.M)
+    assert phony is not None
+    made = {*phony[1].split(), *(f".venv/{t}" for t in re.findall(r"\$\(VENV\)/(\.\w+)", makefile))}
+    for code in _code(page):
+        for target in re.findall(r"^\s*make ([\w./]+)", code, re.M):
+            assert target in made, code
+        for command in re.findall(r"(?:^|bin/)jitkernel (\w+)", code, re.M):
+            assert command in COMMANDS, code
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_magic_and_setting_is_there(page: str) -> None:
+    """A magic with the options that are told of it."""
+    for code in _code(page):
+        for marks, name, rest in re.findall(r"^(%%?)([A-Za-z]\w*)(?![\w ]*=)(.*)", code, re.M):
+            if name in NEW:
+                continue
+            magic = MAGICS.find(name, "cell" if marks == "%%" else "line")
+            flags = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", rest))
+            assert flags <= set(magic.options) | {f"-{n}" for n in "O0123"}, code
+        for section, trait in re.findall(r"--([A-Z]\w+)\.(\w+)", code):
+            owner = getattr(settings, section, settings.JITKernelSettings)
+            assert trait in owner.class_trait_names(config=True), code
+
+
+def test_every_name_of_the_library_is_there() -> None:
+    """In the README's piece of Python."""
+    (program,) = re.findall(r"^```python\n(.*?)^```$", TEXT["README.md"], re.M | re.S)
+    tree = ast.parse(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = import_module(str(node.module))
+            assert all(hasattr(module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = {"s": Session, "views": views}.get(node.value.id)
+            assert owner is None or hasattr(owner, node.attr), node.attr
+    assert "s.run_many" in program and "views.asm" in program
 
 
 def test_every_module_says_where_to_start() -> None:
