@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmarks.programs import tiny
 from jitkernel import Session
 from jitkernel.session.handles import CompiledCell
@@ -32,15 +30,14 @@ class Stamp:
         """Copy `i` as `Session.place` takes it."""
         old, name = self.cell, self.name(i)
         functions = tuple(
-            replace(f, name=name) if f.name == _NAME else f for f in old.compiled.summary.functions
+            f._replace(name=name) if f.name == _NAME else f for f in old.compiled.summary.functions
         )
-        compiled = replace(
-            old.compiled,
+        compiled = old.compiled._replace(
             object=self.object(i),
-            summary=replace(old.compiled.summary, functions=functions),
+            summary=old.compiled.summary._replace(functions=functions),
         )
         return CompiledCell(
-            old.source.replace(_NAME, name), replace(old.request, source=old.request.source.replace(_NAME, name)),
+            old.source.replace(_NAME, name), old.request._replace(source=old.request.source.replace(_NAME, name)),
             compiled, old.sizes, old.options,
         )  # fmt: skip
 

@@ -16,9 +16,9 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitkernel.compiler.cache_files import CacheFiles, cache_home
 from jitkernel.compiler.identity import fingerprint, sources_digest
@@ -35,8 +35,7 @@ _PENDING_BYTES = 16 << 20
 _loads = json.JSONDecoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class CacheMemory:
+class CacheMemory(NamedTuple):
     """What a cache did for this session, and what all sessions have in it (`bytes` on disk)."""
 
     folder: str
@@ -102,11 +101,11 @@ class ObjectCache:
         with self._lock:
             self._set(identity)
             if self._remembered:
-                self._put(self._remembered, ("identity", astuple(identity)), 0)
+                self._put(self._remembered, ("identity", identity), 0)
 
     def _set(self, identity: Identity) -> None:
         self.identity = identity
-        self._front = sha256(json.dumps([SCHEMA, sources_digest(), *astuple(identity)]).encode())
+        self._front = sha256(json.dumps([SCHEMA, sources_digest(), *identity]).encode())
 
     def _key(self, kind: str, parts: Any, text: str) -> str:
         digest = self._front.copy()
@@ -134,7 +133,7 @@ class ObjectCache:
             with self._lock:
                 pending = self._pending.get(key)
             if pending is not None:
-                found = replace(pending[1], cached=True)
+                found = pending[1]._replace(cached=True)
             elif (content := self._files.read(key)) is not None:
                 found = _decode(content)
                 self._use(key)
@@ -236,7 +235,7 @@ def _digest(*parts: str) -> str:
 def _encode(compiled: Compiled) -> bytes:
     """A frame as the worker sends it: summary, warnings and times, then the object."""
     warnings = [astuple(warning) for warning in compiled.warnings]
-    return frame([astuple(compiled.summary), warnings, compiled.times], compiled.object)
+    return frame([compiled.summary, warnings, compiled.times], compiled.object)
 
 
 def _decode(content: bytes) -> Compiled:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 __all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"]
 
@@ -31,8 +31,7 @@ _EXECUTING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One pass that ran: its title, what it ran on, and where the log has the text it left.
 
     `start` and `stop` are byte offsets, equal where nothing changed.  `shown` is false where the

@@ -9,7 +9,7 @@ import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitkernel.compiler.answers import died, interrupted, question, refuse, timed_out
 from jitkernel.compiler.passes import name_of
@@ -24,8 +24,7 @@ _TICK = 0.5  # seconds
 _IDLE = 30.0  # seconds until the worker ends
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One pass that changed something.
 
     `name` is the pass as pipelines and LLVM's options name it (`sroa`, `x86-isel`), `title` as its
@@ -43,8 +42,7 @@ class Step:
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(NamedTuple):
     """One compile, watched.
 
     `before` and `after` are the whole module, before the first pass and after the last; `object` is

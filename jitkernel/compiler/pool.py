@@ -9,7 +9,6 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import (
@@ -370,7 +369,7 @@ class CompilerPool:
             source = with_locations(request.source, request.first_line)
             if not source:
                 return ()
-            located = self.compile(replace(request, source=source)).object
+            located = self.compile(request._replace(source=source)).object
             return line_table(located) if same_code(code, located) else ()
         except (CompileError, LinkError, struct.error, IndexError, UnicodeError):
             return ()

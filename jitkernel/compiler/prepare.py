@@ -9,7 +9,7 @@ their numbers, less the `PREFIX_LINES` in front.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.unchosen import drop_unchosen
@@ -34,8 +34,7 @@ _VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(NamedTuple):
     """An alias or ifunc: the C interface cannot list them, so they are read from the text."""
 
     name: str
@@ -45,14 +44,16 @@ class Alias:
     line: int
 
 
-@dataclass(slots=True)
 class Prepared:
     """`shifts` maps a line to the column after which `count` characters were put in."""
 
-    text: bytes
-    warnings: list[Diagnostic] = field(default_factory=list)
-    aliases: list[Alias] = field(default_factory=list)
-    shifts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    __slots__ = ("aliases", "shifts", "text", "warnings")
+
+    def __init__(self, text: bytes):
+        self.text = text
+        self.warnings: list[Diagnostic] = []
+        self.aliases: list[Alias] = []
+        self.shifts: dict[int, tuple[int, int]] = {}
 
 
 def prepare(source: str, options: Options, triple: str, prefix: bytes, first_line: int) -> Prepared:

@@ -6,8 +6,7 @@ Plain records, shared by the kernel process and the worker.  Nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitkernel.errors import Diagnostic
 
@@ -31,8 +30,7 @@ __all__ = [
 LineTable = tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How to compile; the worker keeps one TargetMachine for each value of this.
 
     `closed` lets LLVM inline and fold exported symbols within the module.  `internal` is for the
@@ -54,17 +52,7 @@ class Options:
 
     def row(self) -> list[int | str]:
         """The form it travels in."""
-        return [
-            self.opt_level,
-            self.cpu,
-            self.reloc,
-            self.code_model,
-            int(self.closed),
-            int(self.ignore_optnone),
-            int(self.internal),
-            self.passes,
-            int(self.keep_cpu),
-        ]
+        return [int(value) if isinstance(value, bool) else value for value in self]
 
     @staticmethod
     def of(row: list[Any]) -> Options:
@@ -76,8 +64,7 @@ class Options:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One module to compile.
 
     `source` may begin with lines that the user did not type (named types of earlier cells); the
@@ -88,7 +75,7 @@ class Request:
     """
 
     source: str
-    options: Options = field(default_factory=Options)
+    options: Options = Options()
     label: str = "cell"
     nobuiltin: frozenset[str] = frozenset()
     first_line: int = 1
@@ -96,8 +83,7 @@ class Request:
     cell: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """Control flow of a function: `blocks` are (label, instructions), the first is the entry.
 
     `edges` are (from, to, letter) with indices of blocks; the letter is T or F, a switch's value or
@@ -119,8 +105,7 @@ class Flow:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionInfo:
+class FunctionInfo(NamedTuple):
     """A function that the module defines or declares, as written: the parts of its signature.
 
     `type` is LLVM's own text, `i32 (i32, ptr, ...)`.  `convention` is "" for C, else `fastcc`,
@@ -138,8 +123,7 @@ class FunctionInfo:
     features: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VariableInfo:
+class VariableInfo(NamedTuple):
     """A global variable that the module defines or declares."""
 
     name: str
@@ -150,8 +134,7 @@ class VariableInfo:
     thread_local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallInfo:
+class CallInfo(NamedTuple):
     """A direct call whose function type is not the callee's: `type` is the call's, `line` its line
     in the cell (0 where unknown)."""
 
@@ -160,8 +143,7 @@ class CallInfo:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What a module offers and asks for.
 
     `types` maps each named type that the text defines, or that a signature or a variable mentions,
@@ -169,10 +151,10 @@ class Summary:
     bodies).
     """
 
-    functions: tuple[FunctionInfo, ...] = ()
-    variables: tuple[VariableInfo, ...] = ()
-    types: dict[str, str] = field(default_factory=dict)
-    calls: tuple[CallInfo, ...] = ()
+    functions: tuple[FunctionInfo, ...]
+    variables: tuple[VariableInfo, ...]
+    types: dict[str, str]
+    calls: tuple[CallInfo, ...]
 
     @staticmethod
     def of(rows: list[Any]) -> Summary:
@@ -186,8 +168,7 @@ class Summary:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """The object of one module.  `times` are nanoseconds: parse, verify, optimise, emit; where
     it is `cached`, found in the object cache, those of the compile that made it."""
 
@@ -198,8 +179,7 @@ class Compiled:
     cached: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCost:
+class ContextCost(NamedTuple):
     """What one cell's compile left in its worker: bytes of LLVM's heap, and of resident memory
     (whole pages).  `live` contexts there were then."""
 
@@ -210,8 +190,7 @@ class ContextCost:
     live: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextAccount:
+class ContextAccount(NamedTuple):
     """The contexts of all workers.  `costs` are the latest, in order; `lost` contexts went with
     workers that were replaced (the code made in them stays)."""
 
@@ -221,8 +200,7 @@ class ContextAccount:
     costs: tuple[ContextCost, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who compiles: what the code of a module depends on besides its text and its options.
 
     `cpu` and `features` are this machine's, which `native` stands for.
@@ -239,8 +217,7 @@ class Identity:
         return (self.cpu, self.features) if cpu in ("native", self.cpu) else (cpu, "")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerMemory:
+class WorkerMemory(NamedTuple):
     """One worker process, in bytes, and its history.
 
     `uss` is what only it maps (LLVM's own file counts where no other process has it), `rss` what

@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
@@ -49,8 +49,7 @@ _LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
 _PLAIN = re.compile(r"[-\w$.]+\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Something undefined: in which function, at which offset of the text, and what it is."""
 
     function: str

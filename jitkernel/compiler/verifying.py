@@ -10,7 +10,7 @@ elsewhere is left out; LLVM does both itself when it is told that IR may be inco
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, lib
@@ -25,8 +25,7 @@ _ALWAYS = re.compile(rf"^(?:%{NAME} = type |\$|@\d+ = |target )[^\n]*$", re.M)
 _NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What a function of a module may rely on: lines that always go with it (types, comdats, the
     target), and the lines of variables by name."""
 

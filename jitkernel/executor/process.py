@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jitkernel import procfs
@@ -229,7 +228,7 @@ class Executor:
             done += len(part) if outcome.kind == "ok" else min(outcome.done, len(part))
             if outcome.kind != "ok":
                 break
-        return replace(outcome, done=done)
+        return outcome._replace(done=done)
 
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
         talk = self._talk
@@ -255,7 +254,7 @@ class Executor:
             if failure is not None:
                 raise failure
             if self._get("kept_by") and not outcome.respawned:
-                outcome = replace(outcome, keeper=keeper(self._get, self.pid))
+                outcome = outcome._replace(keeper=keeper(self._get, self.pid))
             asked = talk.wish.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
@@ -293,7 +292,7 @@ class Executor:
         record = FaultRecord(
             cause=cause, stdin_refused=cause == "stdin", generation=self.generation
         )
-        return replace(outcome, kind="interrupted", record=record, done=self._get("progress"))
+        return outcome._replace(kind="interrupted", record=record, done=self._get("progress"))
 
     def _explain(
         self,
@@ -320,7 +319,7 @@ class Executor:
         sick = bool(answer[3]) or record is None
         codes = self._services.code(self.generation)
         if record is not None and not sick and (record.library or left_library(record, codes)):
-            record = replace(record, library=True)
+            record = record._replace(library=True)
             sick = not self._healthy()
         if not sick:
             return Outcome(kind, record=record, done=done)

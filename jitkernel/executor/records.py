@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from jitkernel.executor.abi import CAUSES, KINDS
 from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
@@ -16,13 +17,13 @@ from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
 __all__ = ["ExecutorSettings", "FaultRecord", "Keeper", "Outcome", "decode_record", "signal_name"]
 
 _CAUSES = tuple(CAUSES.values())
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 #: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
 _SENT, _SI_TIMER = (0, -1, -3, -6), -2
 _PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorSettings:
+class ExecutorSettings(NamedTuple):
     """How an executor runs; times in seconds, sizes in bytes, 0 for no limit.
 
     `memory_limit`, `stack_size`, `env` and `cwd` take effect when the process starts.
@@ -32,12 +33,11 @@ class ExecutorSettings:
     cell_timeout: float = 0.0
     memory_limit: int = 0
     stack_size: int = 8 << 20
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _EMPTY
     cwd: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRecord:
+class FaultRecord(NamedTuple):
     """Where and how user code was stopped.
 
     `signal` is a name (`SIGSEGV`), "" where no signal was involved; `code` its si_code; `address`
@@ -55,8 +55,8 @@ class FaultRecord:
     address: int = 0
     pc: int = 0
     sp: int = 0
-    registers: Mapping[str, int] = field(default_factory=dict)
-    stack: bytes = field(default=b"", repr=False)
+    registers: Mapping[str, int] = _EMPTY
+    stack: bytes = b""
     stack_top: int = 0
     status: int = 0
     stub: int = 0
@@ -70,8 +70,7 @@ class FaultRecord:
     sent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Keeper:
+class Keeper(NamedTuple):
     """A thread of the program that keeps a stream's lock: `stream` is "stdout" or "stderr", `tid`
     0 where it cannot be told.  `stack` has what of its stack may be addresses of
     session code, innermost first."""
@@ -91,8 +90,7 @@ class Keeper:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a call ended.
 
     `kind` is one of

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
@@ -115,7 +115,7 @@ def _limited(session: Session) -> Iterator[float]:
     executor = session.engine.executor
     before = executor.settings
     limit = before.cell_timeout or PATIENCE
-    executor.settings = replace(before, cell_timeout=limit)
+    executor.settings = before._replace(cell_timeout=limit)
     try:
         yield limit
     finally:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from traitlets import (
@@ -337,7 +336,7 @@ def apply(session: Any, name: str, value: Any) -> None:
         session.history.depth = value
         session.history.trim()
     elif name in ("interrupt_grace", "cell_timeout"):
-        engine.executor.settings = replace(engine.executor.settings, **{name: value})
+        engine.executor.settings = engine.executor.settings._replace(**{name: value})
 
 
 def session_settings(config: Config) -> dict[str, Any]:

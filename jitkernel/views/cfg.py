@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -52,7 +51,7 @@ def cfg(
     if depth is not None and depth < 0:
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
-        request = replace(request, options=replace(request.options, opt_level=level, passes=""))
+        request = request._replace(options=request.options._replace(opt_level=level, passes=""))
     flows = session.engine.pool.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 from statistics import median
 from typing import TYPE_CHECKING
@@ -106,7 +105,7 @@ def _sides(
 
 
 def _at(request: Request, level: int) -> Request:
-    return replace(request, options=replace(request.options, opt_level=level, passes=""))
+    return request._replace(options=request.options._replace(opt_level=level, passes=""))
 
 
 def _request(session: Session, number: int) -> Request:

@@ -123,14 +123,12 @@ def code_for(
 
     Raises CompileError where LLVM has no such machine.
     """
-    from dataclasses import replace
-
     from jitkernel.compiler.locations import with_locations
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
     text = session.engine.pool.assembly(
-        replace(request, source=source), triple_of(target), cpu, syntax
+        request._replace(source=source), triple_of(target), cpu, syntax
     )
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
         text = session.engine.pool.assembly(request, triple_of(target), cpu, syntax)
@@ -150,8 +148,6 @@ def foreign(
     `syntax` is `intel` or `att`, and of x86 alone.  Raises UsageError for a cell without IR,
     CompileError for a machine that LLVM has not.
     """
-    from dataclasses import replace
-
     from jitkernel.session.report.source_lines import request_of
 
     cell, _ = find(session, target)
@@ -159,7 +155,7 @@ def foreign(
     if request is None:
         raise UsageError(f"cell {cell.number} has no IR of its own")
     if level is not None:
-        request = replace(request, options=replace(request.options, opt_level=level))
+        request = request._replace(options=request.options._replace(opt_level=level))
     code = code_for(session, request, machine, cpu, syntax)
     only = bare(target) if isinstance(target, str) else ""
     return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel import procfs
@@ -149,7 +148,7 @@ def memory(session: Core) -> dict[str, Any]:
         "thunks": engine.thunk_bytes() if engine.started else 0,
         "cells": len(session.program.cells) if engine.started else 0,
         "symbols": len(engine.linker.symbols) if engine.started else 0,
-        "object_cache": asdict(engine.pool.cache.memory()) if engine.pool.cache else None,
+        "object_cache": engine.pool.cache.memory()._asdict() if engine.pool.cache else None,
         "undo": session.history.bytes if engine.started else 0,
         "total": slab + kernel.own + executor.own + sum(w["own"] for w in workers) + files,
     }

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
@@ -126,7 +125,7 @@ def _table(session: Core, request: Request, code: bytes) -> LineTable:
     """Which line each stretch of an object's code comes from, the object being what the request
     has become."""
     tables = session.line_tables
-    key = replace(request, label="", context="throwaway", cell=0)
+    key = request._replace(label="", context="throwaway", cell=0)
     table = tables.get(key)
     if table is None:
         table = session.engine.pool.lines(request, code)

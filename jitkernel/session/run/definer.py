@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
@@ -320,7 +319,7 @@ class Definer(Relay):
             stale = (
                 f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
             )
-            outcome = replace(outcome, lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
+            outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         # Only where code was stopped.
         from jitkernel.session.report.faults import error_of, stopped
         from jitkernel.session.report.source_lines import line_finder
@@ -395,7 +394,9 @@ def place_object(runner: Definer, path: str, data: bytes) -> Result:
     """Place an object that another compiler made."""
     request = Request(f"; {path}", label=path)
     times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
-    return place_only(runner, f"; %link {path}", request, Compiled(data, Summary(), times))
+    return place_only(
+        runner, f"; %link {path}", request, Compiled(data, Summary((), (), {}, ()), times)
+    )
 
 
 def place_file(definer: Definer, path: str) -> Result:
@@ -421,7 +422,7 @@ def run_many(session: Core, sources: Sequence[str], options: CellOptions) -> lis
         _, request = first.request(plan, "entities")
         # What an earlier one of them will have defined is no library's.
         nobuiltin = request.nobuiltin | (plan.declares & soon)
-        requests.append(replace(request, nobuiltin=nobuiltin))
+        requests.append(request._replace(nobuiltin=nobuiltin))
         soon |= plan.defines
     compiles = session.engine.pool.compile_many(requests)
     results: list[Result] = []

@@ -5,7 +5,7 @@ Start from `Runner.run`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -249,11 +249,9 @@ class Runner(Definer):
 
     def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
         """Compile the instruction block, or a module that runs once, before any statement runs."""
-        options = replace(
-            options_for(self.options, self.session.settings, self.engine.arena),
-            opt_level=self.options.opt_level or 0,
-            passes=self.options.passes,
-        )
+        options = options_for(self.options, self.session.settings, self.engine.arena)
+        level, passes = self.options.opt_level or 0, self.options.passes
+        options = options._replace(opt_level=level, passes=passes)
         assembled, request = self.request(plan, part, options)
         compiled = self.compile(request, plan.source)
         check_types(self.program, compiled.summary, self.cell, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -232,4 +232,4 @@ def _read_results(session: Core, rows: Rows, order: list[int]) -> None:
 
 def same_machine(session: Core, head: Mapping[str, Any]) -> bool:
     """Whether the file's code was made by this LLVM for this processor."""
-    return list(astuple(session.engine.pool.identity())) == list(head["identity"])
+    return list(session.engine.pool.identity()) == list(head["identity"])
