@@ -20,7 +20,6 @@ from jitkernel.languages.llvm import (
     stands_alone,
     truncation,
 )
-from jitkernel.languages.llvm.assemble import block_function
 from jitkernel.languages.llvm.statements import Kind, Statement
 
 CELL = """%asm -O2
@@ -169,11 +168,11 @@ def test_error_places_in_a_block_are_the_cells(llvm):
     assert (line - found.first_line + 1, column, words) == (1, 6, "expected instruction opcode")
 
 
-def test_block_function_alone(llvm):
-    plan = parse_cell("\n\n%x = add i32 40, 2\nmul i32 %x, 2")
-    text = block_function(plan.block, "run")
-    assert llvm.error(text)[2] == ""
-    assert text.split("\n")[1] == "%x = add i32 40, 2 %jk.value ="
+def test_a_block_alone(llvm):
+    cell = "define void @f() { ret void }\n\n%x = add i32 40, 2\nmul i32 %x, 2"
+    found = assemble(parse_cell(cell), part="block")
+    assert llvm.error(found.source)[2] == ""
+    assert found.source.split("\n")[found.first_line + 1] == "%x = add i32 40, 2 %jk.value ="
 
 
 def test_declarations_and_types_of_earlier_cells(llvm):

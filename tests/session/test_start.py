@@ -49,7 +49,7 @@ print(*sys.modules)
 """
     )
     assert "jitkernel.session.run.runner" in told
-    late = ("languages.llvm.hints", "languages.llvm.nearest_form", "session.report.faults", "views")
+    late = ("languages.llvm.hints", "languages.llvm.miswritten", "session.report.faults", "views")
     assert not [name for name in late if f"jitkernel.{name}" in told]
 
 

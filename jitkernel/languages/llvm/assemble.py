@@ -12,10 +12,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import Names
 from jitkernel.ir.names import locals_in, quote_name, symbols_in
-from jitkernel.ir.types import Type
-from jitkernel.languages.llvm.block import Wrapper, wrap
+from jitkernel.ir.types import (
+    VOID,
+    ArrayType,
+    NamedType,
+    StructType,
+    Type,
+    VectorType,
+    is_first_class,
+    resolve,
+)
+from jitkernel.languages.llvm.instructions import (
+    instruction_type,
+    is_terminator,
+    read_instruction,
+    return_type,
+)
 from jitkernel.languages.llvm.plan import BlockAction, Plan
 from jitkernel.languages.llvm.prelude import PRELUDE
 from jitkernel.languages.llvm.statements import Kind, Statement
@@ -25,7 +40,6 @@ __all__ = [
     "Builder",
     "Known",
     "assemble",
-    "block_function",
     "declarations",
     "type_definitions",
 ]
@@ -33,6 +47,11 @@ __all__ = [
 # A table that names so many symbols before they are declared takes LLVM long: it makes the whole
 # table again for each.
 _MANY = 500
+
+# The name given to the value shown, where the user gave it none.
+_VALUE_NAME = "%jk.value"
+# Returning an aggregate of more scalars than this takes LLVM seconds to compile.
+_SCALARS_BY_VALUE = 64
 
 # From a symbol's name to its declaration's text (`declare i32 @sq(i32)`), None where unknown.
 Known = Callable[[str], str | None]
@@ -84,7 +103,7 @@ class Builder:
         self.line += lines
         self.column = len(text) - text.rfind("\n") if lines else self.column + len(text)
 
-    def block(self, block: BlockAction, wrapper: Wrapper) -> None:
+    def block(self, block: BlockAction, wrapper: _Wrapper) -> None:
         """Adds a block's statements as the body of its function."""
         last = len(block.statements) - 1
         for index, statement in enumerate(block.statements):
@@ -115,7 +134,7 @@ def assemble(
     named_types = named_types or {}
     block = plan.block if part != "entities" else None
     entities = plan.entities if part != "block" else _defining_nothing(plan)
-    wrapper = wrap(block, block_name, {**named_types, **plan.types}) if block else None
+    wrapper = _wrap(block, block_name, {**named_types, **plan.types}) if block else None
     builder = Builder()
     _place(builder, entities, block, wrapper)
     text = builder.text()
@@ -174,7 +193,7 @@ def _place(
     builder: Builder,
     entities: tuple[Statement, ...],
     block: BlockAction | None,
-    wrapper: Wrapper | None,
+    wrapper: _Wrapper | None,
 ) -> None:
     """Entities and block in the order of their lines; no entity stands inside the block."""
     pending = block
@@ -187,14 +206,6 @@ def _place(
         builder.block(pending, wrapper)
     if builder.line == 0:
         builder.append("\n")
-
-
-def block_function(block: BlockAction, name: str, named: Mapping[str, str] | None = None) -> str:
-    """The wrapper function's whole text by itself; its first line is the block's first."""
-    wrapper = wrap(block, name, named)
-    builder = Builder(block.line - 1)
-    builder.block(block, wrapper)
-    return builder.text()
 
 
 def declarations(
@@ -235,3 +246,108 @@ def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str
         else:
             found.setdefault(todo.pop(), named_types[name])
     return " ".join(f"%{quote_name(name)} = type {body}" for name, body in found.items())
+
+
+# -- the function that runs the cell's instructions ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrapper:
+    """How a block becomes `define TYPE @name() { ... }`.
+
+    `head` goes in front of the first statement, `naming` (perhaps empty) in front of the last one,
+    `tail` behind it.  `type` is the function's result, void where nothing is shown.
+    """
+
+    type: Type
+    head: str
+    naming: str
+    tail: str
+
+
+def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None) -> _Wrapper:
+    """The wrapper of a block.  `named` maps the names of types to their bodies.
+
+    The result's type is that of the first `ret`; a block that just ends gives its last
+    instruction's value.  Raises CompileError where both are there and differ, and for a value of
+    too many scalars.
+    """
+    named = named or {}
+    last = block.statements[-1]
+    types = (return_type(s.text) for s in block.statements)
+    returned = next((t for t in types if t is not None), None)
+    ended = last.kind is Kind.INSTRUCTION and is_terminator(last.text)
+    shown = VOID if ended or last.kind is Kind.LABEL else _shown_type(last, named)
+    type = shown if returned is None else returned
+    if not ended and returned is not None and shown != returned:
+        gives = "nothing" if shown == VOID else str(shown)
+        raise _complaint(
+            last,
+            f"the block returns {returned} above, but its last instruction gives {gives}",
+            "end the last block with ret, br or unreachable",
+        )
+    count = _scalar_count(type, named)
+    if count > _SCALARS_BY_VALUE:
+        raise _complaint(
+            last,
+            f"a value of {count} scalars cannot be shown (at most {_SCALARS_BY_VALUE})",
+            "keep it in a global or behind a pointer: `@g` alone shows a global of any size",
+        )
+    head = f"define {type} @{quote_name(name)}() {{"
+    head += f" {_entry(block)}"
+    if block.statements[0].kind is Kind.LABEL:  # a loop may lead back to it, not to an entry block
+        head += f" br label %{block.statements[0].text.partition(':')[0].strip()}"
+    naming, tail = "", " }"
+    if not ended:
+        value = ""
+        if type != VOID:
+            instruction = read_instruction(last.text)
+            value = instruction.result if instruction else ""
+            if not value:
+                value, naming = _VALUE_NAME, f"{_VALUE_NAME} ="
+        # On a line of its own: the user's last line stays a single instruction.
+        tail = f"\nret {type} {value}".rstrip() + " }"
+    return _Wrapper(type, head, naming, tail)
+
+
+def _shown_type(statement: Statement, named: Mapping[str, str]) -> Type:
+    type = instruction_type(statement.text, named)
+    if type is None or not is_first_class(type):
+        return VOID
+    if isinstance(type, VectorType) and type.scalable:
+        return VOID
+    return type
+
+
+def _entry(block: BlockAction) -> str:
+    """The label of the first basic block; `entry`, unless the user has one further down."""
+    taken = any(
+        s.kind is Kind.LABEL and s.text.startswith(("entry:", '"entry":')) for s in block.statements
+    )
+    return "jk.entry:" if taken else "entry:"
+
+
+def _scalar_count(type: Type, named: Mapping[str, str]) -> int:
+    """How many scalars a value holds; a vector is one."""
+    counts: dict[str, int] = {}
+
+    def count(type: Type) -> int:
+        if isinstance(type, NamedType):
+            if type.name not in counts:
+                counts[type.name] = 0  # a struct that holds itself is LLVM's to refuse
+                body = resolve(type, named)
+                counts[type.name] = 1 if isinstance(body, NamedType) else count(body)
+            return counts[type.name]
+        match type:
+            case StructType(members, _):
+                return sum(count(m) for m in members)
+            case ArrayType(number, element):
+                return number * count(element)
+        return 1
+
+    return count(type)
+
+
+def _complaint(statement: Statement, message: str, hint: str) -> CompileError:
+    source = " " * (statement.column - 1) + statement.text.partition("\n")[0]
+    return CompileError([Diagnostic(message, statement.line, statement.column, source, hint)])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.names import decode_name, quote_name
+from jitkernel.ir.names import NAME, decode_name, quote_name
 from jitkernel.languages.llvm import floats
 from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.miswritten import repaired
@@ -115,7 +115,7 @@ IN_LIBSTDCXX = "C++'s library has it: `%lib libstdc++.so.6` first"
 
 _TYPE_BEFORE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\s+$")
 _TYPE_ANYWHERE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\b")
-_OWN = re.compile(r'(?m)^\s*(?:define|declare)\b[^@"\n]*@("[^"]*"|[-\w$.]+)|^\s*@([-\w$.]+)\s*=')
+_OWN = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*@({NAME})|@({NAME})\s*=)")
 _NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
 
 
@@ -177,7 +177,7 @@ def _undefined(spot: _Spot) -> str:
                 f"%{shown} ended with cell {cell}, keep it with `@{shown} = ...` "
                 f"(`_{cell}` is the value of cell {cell})"
             )
-        locals_ = {decode_name(n) for n in re.findall(r"%([-\w$.]+)", spot.source)} - {name}
+        locals_ = {decode_name(n) for n in re.findall(f"%({NAME})", spot.source)} - {name}
         labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
         in_phi = re.match(r"\s*%[^=]*=\s*phi\b.*,\s*$", spot.before)
         if "label" in spot.before.rsplit(",", 1)[-1] or in_phi:
@@ -205,7 +205,7 @@ def _undefined(spot: _Spot) -> str:
 #: A load or a store of a scalar, its type and the global.
 _ACCESS = re.compile(
     r"(?:%\S+\s*=\s*)?(?:load|store)\s+(?:volatile\s+)?([a-z]\w*)\b[^@]*,\s*ptr\s+"
-    r'@("[^"]*"|[-\w$.]+)'
+    rf"@({NAME})"
 )
 
 
@@ -215,7 +215,7 @@ def _expected_opcode(spot: _Spot) -> str:
         return "the last block needs ret, br or unreachable"
     if rest.startswith(("//", "#", "/*")):
         return "comments start with ;"
-    label = re.match(r'("[^"]*"|[-\w$.]+):', rest)
+    label = re.match(f"({NAME}):", rest)
     if label:
         return (
             "a block must end before its successor's label: "
@@ -223,7 +223,7 @@ def _expected_opcode(spot: _Spot) -> str:
         )
     if rest.startswith("@"):
         return "a call is written `call TYPE @f(...)` inside a function"
-    word = re.match(r"(?:%(?:\"[^\"]*\"|[-\w$.]+)\s*=\s*)?([A-Za-z_]\w*)", rest)
+    word = re.match(rf"(?:%{NAME}\s*=\s*)?([A-Za-z_]\w*)", rest)
     if not word:
         return ""
     following = rest[word.end(1) :].lstrip()
@@ -313,14 +313,13 @@ def _operand_type(spot: _Spot) -> str:
     return ""
 
 
-_NAME = r'("[^"]*"|[-\w$.]+)'
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
     (re.compile(pattern), rule)
     for pattern, rule in (
         (r"floating point constant invalid for type", _float_constant),
         (r"floating point constant does not have type '(\w+)'", _float_type),
         (r"integer constant must have integer type", _integer_constant),
-        (rf"use of undefined value '([@%]){_NAME}'", _undefined),
+        (rf"use of undefined value '([@%])({NAME})'", _undefined),
         (r"expected instruction opcode", _expected_opcode),
         (r"instructions returning void cannot have a name", _void_name),
         (

@@ -1,4 +1,5 @@
-"""Lines that are nearly IR, as other languages and older IR have them.  Start from `repaired`.
+"""What lines were perhaps meant to be that are no IR, or nearly: `nearest_form` for a line that is
+no statement of a cell, `repaired` for one that LLVM refused.
 
 LLVM stops at the first word that it did not expect, which is rarely the one that is wrong: what it
 says of `br %c, label %a, label %b` is "expected value token".  Here the line itself is looked at.
@@ -7,16 +8,17 @@ says of `br %c, label %a, label %b` is "expected value token".  Here the line it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitkernel.ir.names import decode_name
+from jitkernel.errors import Diagnostic
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
 
-__all__ = ["repaired"]
+__all__ = ["most_telling", "nearest_form", "repaired"]
 
-_N = r'(?:"[^"]*"|[-\w$.]+)'
-_T = r"(?:i\d+|half|bfloat|float|double|ptr|x86_fp80|fp128|%" + _N + r")"
-_V = r"(?:[%@]" + _N + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
+_T = r"(?:i\d+|half|bfloat|float|double|ptr|x86_fp80|fp128|%" + NAME + r")"
+_V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
 _INTEGER = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "sdiv", "frem": "srem"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "sdiv": "fdiv", "udiv": "fdiv",
           "srem": "frem", "urem": "frem"}  # fmt: skip
@@ -223,33 +225,162 @@ _OPERATORS = {
     "==": ("icmp eq", "fcmp oeq"), "!=": ("icmp ne", "fcmp une"),
 }  # fmt: skip
 _BINARY = r"add|sub|mul|sdiv|udiv|srem|urem|shl|lshr|ashr|and|or|xor|fadd|fsub|fmul|fdiv|frem"
-_R = rf"(?:%{_N}\s*=\s*)?"
+_R = rf"(?:%{NAME}\s*=\s*)?"
 _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Cell], str]], ...] = tuple(
     (re.compile(pattern), rule)
     for pattern, rule in (
-        (rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{_N})\s*,\s*(?:label\s+)?(%{_N})$", _branch),
-        (rf"br\s+(?!label\b)(%?{_N})$", _jump),
+        (
+            rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{NAME})\s*,\s*(?:label\s+)?(%{NAME})$",
+            _branch,
+        ),
+        (rf"br\s+(?!label\b)(%?{NAME})$", _jump),
         (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
         (rf"{_R}(icmp|fcmp)\s+({_T}\s+.+)$", _bare_compare),
-        (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{_N})$", _store),
-        (rf"(%{_N}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{_N})$", _load),
+        (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{NAME})$", _store),
+        (rf"(%{NAME}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{NAME})$", _load),
         (r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(", _head),
-        (rf"define\b[^@]*@{_N}\s*\((.*)", _parameters),
+        (rf"define\b[^@]*@{NAME}\s*\((.*)", _parameters),
         (r"ret$", _return),
-        (rf"ret\s+([%@]{_N})$", _bare_return),
-        (rf"(%{_N})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
-        (rf"{_R}({_BINARY})\s+(%{_N})\s*,\s*(.+)$", _bare_operands),
-        (rf"(%{_N})\s*=\s*\*\s*(%{_N})$", _dereference),
-        (rf"(%{_N})\s*=\s*([-+]?[\d.]+)$", _constant),
+        (rf"ret\s+([%@]{NAME})$", _bare_return),
+        (rf"(%{NAME})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
+        (rf"{_R}({_BINARY})\s+(%{NAME})\s*,\s*(.+)$", _bare_operands),
+        (rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$", _dereference),
+        (rf"(%{NAME})\s*=\s*([-+]?[\d.]+)$", _constant),
         (r"(?:if|while|for)\b\s*\(", _condition),
-        (rf"(%{_N})\s*=\s*({{.*}})$", _bare_type),
-        (rf'(@{_N}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"', _bare_text),
+        (rf"(%{NAME})\s*=\s*({{.*}})$", _bare_type),
         (
-            rf"@{_N}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
+            rf'(@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"',
+            _bare_text,
+        ),
+        (
+            rf"@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant)\s+\[\s*\d+\s*x\s*({_T})\s*\]"
             r"\s*\[\s*([-+\d][^\]]*)\]",
             _bare_elements,
         ),
         (rf"{_R}(\w+)\s+(?:(?:nuw|nsw|exact|fast)\s+)*({_T})\s+(.+)$", _arithmetic),
-        (rf'{_R}call\b[^@]*@({_N})\s*\([^"]*"([^"]*)"', _string),
+        (rf'{_R}call\b[^@]*@({NAME})\s*\([^"]*"([^"]*)"', _string),
     )
 )
+
+
+# -- lines that are no statement -------------------------------------------------------------------
+
+_CALL = re.compile(r"([A-Za-z_$.][\w$.]*)\s*\(")
+_SET = re.compile(r"([A-Za-z_$.][\w$.]*)\s*=\s*([A-Za-z_]+\b)?")
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+_OTHER_LANGUAGE = re.compile(
+    r"(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto|const)\s+\w"
+)
+_VALUE = re.compile(
+    r'i\d+\b|(?:half|bfloat|float|double|ptr|x86_fp80|fp128|true|false|null)\b|[-+\d"{\[<]'
+)
+_WHOLE = re.compile(r"[-+]?\d+")
+_SUM = re.compile(r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)")
+_INCLUDE = re.compile(r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b")
+_CONTROL = re.compile(
+    r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)"
+)
+_SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
+_NOT_C = (
+    "this cell holds LLVM IR; functions begin with `define`. Of C in a file, clang makes it: "
+    "`!clang -O1 -S -emit-llvm x.c -o x.ll`, `%run x.ll`"
+)
+_HELP = frozenset(("?", "help", "help()", "/help", ":help", "-h", "--help"))
+_PRINT = frozenset(("print", "println", "echo"))
+
+
+#: How many lines of a cell are complained of at once, at most.
+_MOST = 5
+
+
+def most_telling(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Of what is wrong with a cell, what its author should read: of a program in C one line."""
+    if foreign := [p for p in problems if p.hint.startswith(_NOT_C)]:
+        return foreign[:1]
+    return list(problems[:_MOST])
+
+
+def nearest_form(line: str) -> tuple[str, str]:
+    """For a line that is no instruction: what is wrong, and the nearest form that would do."""
+    line = line.strip()
+    shown = line if len(line) <= 60 else line[:57] + "..."
+    wrong = f"'{shown}' cannot be understood"
+    head = line[:1]
+    if line in _HELP:
+        return wrong, "%help lists what there is"
+    if _INCLUDE.match(line):
+        return wrong, f'{_NOT_C}; common C functions need no header: `@puts("hello")`'
+    if line.startswith(("//", "/*", "#")):
+        return wrong, "comments start with ;"
+    if head == "%":
+        if line == "%%" or line.startswith("%%%"):
+            return wrong, "a cell magic is `%%name`; %lsmagic lists them"
+        if line.startswith("%%"):
+            below = f"'{shown}' stands below other statements"
+            return below, "a cell magic is the first statement of its cell"
+        return wrong, "a line magic is `%name`, an instruction `%name = opcode ...`"
+    if head == "@":
+        return _at(line, wrong)
+    if head in ")]}>":
+        return f"'{head}' closes nothing", ""
+    if head in "“”„‘’":
+        return wrong, f'{head} is no quote here: write "'
+    if not line.isascii() and not head.isascii():
+        return wrong, 'names with other characters than letters, digits and $._- are quoted: @"é"'
+    if _CONTROL.match(line):
+        return wrong, _NOT_C
+    call = _CALL.match(line)
+    if call and call[1] in _PRINT:
+        return wrong, f"did you mean `@puts{shown[len(call[1]) :]}`?"
+    if call and call[1] not in OPCODES:
+        return wrong, f"did you mean `@{shown}`?"
+    if _OTHER_LANGUAGE.match(line) and not _SET.match(line):
+        return wrong, _NOT_C
+    setting = _SET.match(line)
+    if setting:
+        if setting[2] in OPCODES or setting[2] == "type":
+            return wrong, f"did you mean `%{shown}`?"
+        value = line[setting.end() :].strip()
+        typed = f" A new one needs its type: `@{setting[1]} = i64 {value}`"
+        return wrong, f"did you mean `@{shown}`?{typed if _WHOLE.fullmatch(value) else ''}"
+    if line.startswith("load @"):
+        return wrong, f"did you mean `{line[5:]}`?"
+    if sum := _SUM.fullmatch(line):
+        write = f"%x = {_OPERATORS[sum[2]][0]} i64 {sum[1]}, {sum[3]}"
+        return wrong, f"an instruction does that: `{write}`"
+    if _VALUE.match(line):
+        typed = f"i64 {shown}" if _WHOLE.fullmatch(line) else shown
+        return (
+            f"'{shown}' is only a value: nothing is done with it",
+            f"to keep it: `@name = {typed}`",
+        )
+    word = _WORD.match(line)
+    if word:
+        close = nearest(word[0], OPCODES | ENTITY_WORDS, 0.7)
+        if close:
+            return (
+                f"'{word[0]}' is no instruction",
+                f"did you mean `{close}{line[word.end() :][:40]}`?",
+            )
+        if line in _SHELL:
+            return wrong, f"a shell command is `!{line}`"
+        if word.end() == len(line):
+            return wrong, f"did you mean `@{shown}` or `%{shown}`?"
+        return (
+            f"'{word[0]}' is no instruction",
+            "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
+        )
+    return wrong, "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"
+
+
+def _at(line: str, wrong: str) -> tuple[str, str]:
+    match = re.match(f"@{NAME}", line)
+    if not match:
+        return wrong, 'a name is letters, digits and $._-, or quoted: @"any text"'
+    name, rest = match[0], line[match.end() :].strip()
+    first = rest.split()[0] if rest.split() else ""
+    if first in VARIABLE_WORDS:
+        return wrong, f"did you mean `{name} = {rest[:40]}`?"
+    if rest.startswith("=="):
+        return wrong, "an assignment is `@name = value`"
+    return wrong, f"`{name}` alone shows it, `{name}(...)` calls it, `{name} = ...` sets it"

@@ -224,7 +224,7 @@ def parse_cell(source: str) -> Plan:
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[leading:], problems)
     if problems:
-        from jitkernel.languages.llvm.nearest_form import most_telling  # only for errors
+        from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
     names = Names()

@@ -111,7 +111,7 @@ def split(source: str) -> tuple[Statement, ...]:
     """The statements of a normalised cell.  Raises CompileError for text that is none."""
     statements, problems = scan(source)
     if problems:
-        from jitkernel.languages.llvm.nearest_form import most_telling  # only for errors
+        from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling([p.diagnostic for p in problems]))
     return statements
@@ -271,7 +271,7 @@ class _Scanner:
 
     def unknown(self, at: int) -> int:
         end = self.next_line(at)
-        from jitkernel.languages.llvm.nearest_form import nearest_form  # only for errors
+        from jitkernel.languages.llvm.miswritten import nearest_form  # only for errors
 
         message, hint = nearest_form(self.source[at:end])
         self.problem(at, message, hint)
