@@ -138,9 +138,10 @@ class Arena(Recorded):
         if stop > z.high:
             if at > z.high:
                 self._fill(z, z.high, at)
-            stop += -stop % z.list.granule
-            self._fill(z, at + size, stop)
-            z.high = stop
+            padding = -stop % z.list.granule
+            if padding:
+                self._fill(z, stop, stop + padding)
+            z.high = stop + padding
         elif z.punched:
             self._unpunch(z, at, stop)
         return Extent(zone, at, size)

@@ -76,26 +76,20 @@ class FreeList:
         """Where the free range that starts at `start` stops; None where none starts there."""
         return self._stop_of.get(start)
 
-    def find(self, size: int, align: int = 1) -> tuple[int, int] | None:
-        """The free range, by its start, that `take` would cut, and where in it; None: none fits."""
-        granule = self.granule
-        need = (size + granule - 1) & -granule or granule
-        if align > granule:
-            return self._aligned(need, align)
-        index = bisect_left(self._sizes, need)
-        if index == len(self._sizes):
-            return None
-        hole = next(reversed(self._starts[self._sizes[index]]))
-        return hole, hole
-
     def take(self, size: int, align: int = 1) -> int | None:
         """Take `size` bytes aligned to `align`; the start, or None when no free range fits."""
-        granule = self.granule
+        granule, sizes = self.granule, self._sizes
         need = (size + granule - 1) & -granule or granule
-        found = self.find(size, align)
-        if found is None:
-            return None
-        hole, at = found
+        if align > granule:
+            found = self._aligned(need, align)
+            if found is None:
+                return None
+            hole, at = found
+        else:
+            index = bisect_left(sizes, need)
+            if index == len(sizes):
+                return None
+            hole = at = next(reversed(self._starts[sizes[index]]))
         note(self._untake, at)
         self._torn = True
         stop = self._stop_of[hole]

@@ -105,6 +105,8 @@ class ElfObject:
                 continue
             if start + size > limit:
                 raise LinkError(f"section {index} lies outside the file")
+            if kind == c.SHT_PROGBITS:
+                continue
             if kind == c.SHT_RELA:
                 if info >= count:
                     raise LinkError(f"section {index} relocates section {info}, which is not there")

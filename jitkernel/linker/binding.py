@@ -14,9 +14,7 @@ from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker import x86_64
-from jitkernel.linker.image import SITE
-from jitkernel.linker.journal import Journal
-from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.records import SITE, Definition, Journal, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
 
 __all__ = ["Bindings", "OutOfRange", "Target"]
@@ -57,9 +55,10 @@ class Bindings:
         self.got = arena.zones["rodata"].start
         #: what is at a variable that is gone: 200 MiB where nothing is mapped
         self._low = self.base + arena.capacity <= 1 << 31
-        self.nowhere = 0x0100_0000 if self._low else self.base - (256 << 20)
+        self.unmapped = 0x0100_0000 if self._low else self.base - (256 << 20)
+        #: offsets into the slab where writable data begins and ends
         data = arena.zones["data"]
-        self._data_start, self._data_stop = data.start - arena.base, data.stop - arena.base
+        self.data_start, self.data_stop = data.start - arena.base, data.stop - arena.base
 
     # -- where a symbol is -----------------------------------------------------------------------
 
@@ -67,7 +66,7 @@ class Bindings:
         """A symbol's address for every use that is not a branch: a function's canonical entry."""
         if symbol.kind is FUNCTION and symbol.state in (DEFINED, FAR, MISSING):
             return symbol.stub or self.stub(symbol)
-        return self.nowhere if symbol.state is MISSING else symbol.address
+        return self.unmapped if symbol.state is MISSING else symbol.address
 
     def entry(self, symbol: Symbol) -> int:
         """Where a branch to a symbol goes: its definition where that is near, else its stub."""
@@ -76,12 +75,12 @@ class Bindings:
             return symbol.address
         return 0 if state is NULL and self._low else self.stub(symbol)
 
-    def held_value(self, definition: Definition, stub: int) -> int:
+    def former_value(self, definition: Definition, stub: int) -> int:
         """What fields held of a symbol while `definition` was its definition."""
         state, address, _, _, kind, _ = definition
         if kind is FUNCTION and state in (DEFINED, FAR, MISSING):
             return stub
-        return self.nowhere if state is MISSING else address
+        return self.unmapped if state is MISSING else address
 
     # -- stubs and slots -------------------------------------------------------------------------
 
@@ -214,9 +213,9 @@ class Bindings:
     def rebind(self, symbol: Symbol, was: int) -> None:
         """Write a symbol's stub, slots and sites for where it leads now.
 
-        `was` is what fields held before (see `held_value`): a site in writable data is written only
-        where that still stands.  Raises LinkError when a site cannot hold the new address, with
-        the sites before it written.
+        `was` is what fields held before (see `former_value`): a site in writable data is written
+        only where that is still there.  Raises LinkError when a site cannot hold the new address,
+        with the sites before it written.
         """
         if self.journal is not None:
             self.journal.symbols[symbol] = None
@@ -227,7 +226,7 @@ class Bindings:
         if symbol.users is None:
             return
         view, base = self.view, self.base
-        low, high = self._data_start, self._data_stop
+        low, high = self.data_start, self.data_stop
         unpack, pack_into = SITE.iter_unpack, _I32.pack_into
         near = symbol.address - base if symbol.state is DEFINED else 0
         for image, packed in symbol.users.items():
@@ -236,7 +235,7 @@ class Bindings:
                     pack_into(view, offset, near + addend - offset)
                     continue
                 if low <= offset < high:
-                    if not self._stands(offset, type, addend, was):
+                    if not self._is_unchanged(offset, type, addend, was):
                         continue
                     self.arena.save(base + offset, TABLE[type].field)
                 try:
@@ -246,7 +245,7 @@ class Bindings:
                         raise LinkError(
                             f"{written(symbol.name)} in cell {image.cell}: {error}"
                         ) from None
-                    self.write_nowhere(offset, type, addend)
+                    self.write_unmapped(offset, type, addend)
 
     def rewrite(self, symbol: Symbol) -> None:
         """Write what follows from where a symbol leads: all but its sites in writable data."""
@@ -256,25 +255,25 @@ class Bindings:
             _U64.pack_into(self.view, symbol.slot - self.base, self.value(symbol))
         for packed in (symbol.users or {}).values():
             for offset, type, opcode, modrm, rex, addend in SITE.iter_unpack(packed):
-                if not self._data_start <= offset < self._data_stop:
+                if not self.data_start <= offset < self.data_stop:
                     try:
                         self.apply(symbol, offset, type, opcode, modrm, rex, addend)
                     except OutOfRange:
-                        self.write_nowhere(offset, type, addend)
+                        self.write_unmapped(offset, type, addend)
 
-    def _stands(self, offset: int, type: int, addend: int, was: int) -> bool:
+    def _is_unchanged(self, offset: int, type: int, addend: int, was: int) -> bool:
         """Whether a field in writable data still holds what the linker wrote there."""
         row = TABLE[type]
         if row.base != "S":
             return True  # not an address that a program replaces by another
         value = was + addend + row.got * self.got - (self.base + offset if row.relative else 0)
-        stands = int.from_bytes(self.view[offset : offset + row.field], "little")
-        return stands == value & (1 << 8 * row.field) - 1
+        now = int.from_bytes(self.view[offset : offset + row.field], "little")
+        return now == value & (1 << 8 * row.field) - 1
 
-    def write_nowhere(self, offset: int, type: int, addend: int) -> None:
+    def write_unmapped(self, offset: int, type: int, addend: int) -> None:
         """A field of a variable that is gone: an address where nothing is mapped, if it can be."""
         row = TABLE[type]
-        value = self.nowhere + addend - (self.base + offset if row.relative else 0)
+        value = self.unmapped + addend - (self.base + offset if row.relative else 0)
         if not row.low <= value <= row.high:
             value = 0
         _PACK[row.field, value < 0].pack_into(self.view, offset, value)

@@ -3,12 +3,12 @@
 What stays of the code is one 16-byte stub for each function that others know, which calls the
 runtime's `jk_wake`; its address is the function's definition meanwhile, so that every branch and
 every canonical entry leads there.  Constants and variables stay where they are: the program may
-have pointers to them.  So do unwind records, which are about nothing meanwhile.
+have pointers to them.  So do unwind records, which name no function meanwhile.
 
-The code goes to the linker's `Shelf` together with its fields: with the sites of symbols, and with
-what else depends on where it lies (`moving`).  `wake` puts it where there is room and writes those.
-Code that cannot be moved like that is linked again from its object, over the same constants and
-variables; that is the session's business, like everything that is done with objects.
+The code goes to the linker's `SwapFile` together with the sites of symbols in it and its base
+relocations.  `wake` puts it where there is room and relocates it.  Code that cannot be moved like
+that is linked again from its object, over the same constants and variables; that is the session's
+business, like everything that is done with objects.
 """
 
 from __future__ import annotations
@@ -16,37 +16,30 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from jitkernel.arena import Extent
-from jitkernel.elf import ElfObject
-from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError, present
 from jitkernel.linker.binding import Bindings, OutOfRange
-from jitkernel.linker.image import SITE, Image
-from jitkernel.linker.layout import arrange
-from jitkernel.linker.moving import FIELD, STUCK, Moves
-from jitkernel.linker.symbols import Symbol, SymbolState
-from jitkernel.linker.x86_64 import BRANCH, PC32, STUB_SIZE, TABLE, raise_stub
+from jitkernel.linker.linker import Linker
+from jitkernel.linker.rebasing import FIELD, IMMOVABLE
+from jitkernel.linker.records import SITE, BaseRelocations, Image, Symbol, SymbolState
+from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
 
-if TYPE_CHECKING:
-    from jitkernel.linker.linker import Linker
-
-__all__ = ["asleep", "gain", "hibernate", "pointed", "stays", "wake"]
+__all__ = ["hibernate", "reclaimable", "rewrite_stubs", "wake"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CALL_OR_JUMP = (0xE8, 0xE9)
-_NOWHERE = bytes(4)
-#: what is on the shelf: bytes of code, their alignment, and how many there are of functions
-#: (offsets in the code, four bytes each), symbols (see `_SYMBOL`), sites that lead into the code,
-#: and sites that lead from it to a fixed address.  Then all those, but first the code.
+_NO_FUNCTION = bytes(4)
+#: The header of an image in the swap file: bytes of code, their alignment, and how many follow of
+#: functions (offsets in the code, four bytes each), symbols (see `_SYMBOL`), sites that lead into
+#: the code, and sites that lead from it to a fixed address.  The code comes before all those.
 _HEAD = struct.Struct("<6I")
 _SYMBOL = struct.Struct("<II")  # its place in the image's `refs`, how many sites it has
 
 
-def gain(image: Image) -> int:
+def reclaimable(image: Image) -> int:
     """Bytes that hibernating an image frees; below 0 where its stubs are larger than its code."""
     text = image.text
     if text is None:
@@ -56,7 +49,7 @@ def gain(image: Image) -> int:
 
 
 def _atomic(step: Callable[Concatenate[Linker, P], R]) -> Callable[Concatenate[Linker, P], R]:
-    """A step that is whole: what it raises, everything is as it was before."""
+    """A step that either succeeds or changes nothing."""
 
     @wraps(step)
     def run(linker: Linker, *arguments: P.args, **named: P.kwargs) -> R:
@@ -78,13 +71,13 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
     stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
     exports = list(image.exports)
     sites = _take_sites(image, text.start - base, text.size)
-    moves = image.moves or STUCK
-    if moves is not STUCK and linker.shelf.put(
-        image, _fold(linker, image, [exports[i][1] - text.start for i in functions], sites)
+    rebase = image.rebase or IMMOVABLE
+    if rebase is not IMMOVABLE and linker.swap.put(
+        image, _serialise(linker, image, [exports[i][1] - text.start for i in functions], sites)
     ):
-        for field in _begins(linker, image):
+        for field in _function_starts(linker, image):
             arena.save(base + field, 4)
-            linker.bind.view[field : field + 4] = _NOWHERE
+            linker.bind.view[field : field + 4] = _NO_FUNCTION
         linker.unwind.changed()
     else:
         unwind = arena.zones["unwind"]
@@ -100,7 +93,7 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         exports[i] = (symbol, at, size)
         found[at] = symbol.name
     linker.put_code(image, stubs)
-    _lead(linker, image, exports)
+    _retarget(linker, image, exports)
     return found
 
 
@@ -110,12 +103,12 @@ def wake(linker: Linker, image: Image) -> bool:
 
     Raises ArenaFull, or LinkError, with nothing changed.
     """
-    data = linker.shelf.get(image)
+    data = linker.swap.get(image)
     if data is None:
         return False
     size, align, *_ = _HEAD.unpack_from(data)
     text = linker.arena.reserve("text", size, align)
-    offsets = _unfold(linker, image, data, text)
+    offsets = _deserialise(linker, image, data, text)
     stubs, exports = image.text, list(image.exports)
     if stubs is not None:
         for i, (symbol, address, length) in enumerate(exports):
@@ -124,8 +117,8 @@ def wake(linker: Linker, image: Image) -> bool:
                 exports[i] = symbol, text.start + offset, length
     linker.put_code(image, text)
     linker.unwind.changed()
-    linker.shelf.drop(image)
-    _lead(linker, image, exports)
+    linker.swap.drop(image)
+    _retarget(linker, image, exports)
     return True
 
 
@@ -137,8 +130,8 @@ def _functions(image: Image, text: Extent) -> list[int]:
     ]  # fmt: skip
 
 
-def _unfold(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[int, ...]:
-    """Write what `_fold` made to an extent, and the sites in it; where functions begin there.
+def _deserialise(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[int, ...]:
+    """Write what `_serialise` made to an extent, relocated; the offsets of its functions there.
 
     Raises ArenaFull, or LinkError, with no site of the image's changed.
     """
@@ -170,15 +163,15 @@ def _code(image: Image) -> Extent:
     return present(image.text, f"the code of {image}")
 
 
-def _moves(image: Image) -> Moves:
-    moves = present(image.moves, f"what moves {image}")
-    if moves is STUCK:
+def _base_relocations(image: Image) -> BaseRelocations:
+    rebase = present(image.rebase, f"the base relocations of {image}")
+    if rebase is IMMOVABLE:
         raise LinkError(f"the code of cell {image.cell} has to stay where it is")
-    return moves
+    return rebase
 
 
-def _lead(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
-    """An image's functions are elsewhere: so is what leads to those that are still its own."""
+def _retarget(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
+    """Give an image's functions new addresses, and the users of those that are still its own."""
     before, image.exports = image.exports, tuple(exports)
     for (symbol, address, size), (_, was, _) in zip(exports, before, strict=True):
         if address != was and symbol.image is image:
@@ -205,28 +198,28 @@ def _take_sites(image: Image, low: int, size: int) -> list[tuple[int, bytes]]:
     return found
 
 
-def _fold(
+def _serialise(
     linker: Linker, image: Image, functions: list[int], sites: list[tuple[int, bytes]]
 ) -> bytes:
-    """An image's code with all that it takes to put it elsewhere; see `_HEAD`."""
-    text, moves = _code(image), _moves(image)
+    """An image's code with what it takes to relocate it; see `_HEAD`."""
+    text, rebase = _code(image), _base_relocations(image)
     arena, base = linker.arena, linker.arena.base
     view, low = arena.view, text.start - base
-    fields = [(at, PC32) for at in _begins(linker, image)]
+    fields = [(at, PC32) for at in _function_starts(linker, image)]
     outward: list[bytes] = []
-    for in_constants, type, offset in FIELD.iter_unpack(moves.fields):
+    for in_constants, type, offset in FIELD.iter_unpack(rebase.fields):
         if not in_constants:
-            leads = _leads(view, base, low + offset, type)
-            outward.append(SITE.pack(offset, type, 0, 0, 0, leads))
+            target = _field_target(view, base, low + offset, type)
+            outward.append(SITE.pack(offset, type, 0, 0, 0, target))
         elif image.rodata is not None:
             fields.append((image.rodata.extent.start - base + offset, type))
     inward = [
-        SITE.pack(at, type, 0, 0, 0, _leads(view, base, at, type) - text.start)
+        SITE.pack(at, type, 0, 0, 0, _field_target(view, base, at, type) - text.start)
         for at, type in fields
     ]
     symbols = [_SYMBOL.pack(index, len(packed) // SITE.size) for index, packed in sites]
     head = _HEAD.pack(
-        text.size, moves.align, len(functions), len(symbols), len(inward), len(outward)
+        text.size, rebase.align, len(functions), len(symbols), len(inward), len(outward)
     )
     places = struct.pack(f"<{len(functions)}I", *functions)
     code = arena.read(text.start, text.size)
@@ -235,15 +228,15 @@ def _fold(
     )
 
 
-def _begins(linker: Linker, image: Image) -> Iterator[int]:
-    """The fields of an image's unwind records that say where its functions begin."""
+def _function_starts(linker: Linker, image: Image) -> Iterator[int]:
+    """The fields of an image's FDEs that hold the address of a function, as offsets."""
     for extent in (image.unwind, *image.extra):
         if extent is not None and extent.zone == "unwind":
-            yield from linker.unwind.begins(extent)
+            yield from linker.unwind.function_starts(extent)
 
 
-def _leads(view: memoryview, base: int, at: int, type: int) -> int:
-    """The address that a field at offset `at` of the slab leads to, its addend included."""
+def _field_target(view: memoryview, base: int, at: int, type: int) -> int:
+    """The address that a field at offset `at` of the slab refers to, its addend included."""
     row = TABLE[type]
     value = int.from_bytes(view[at : at + row.field], "little", signed=row.relative)
     return value + base + at if row.relative else value
@@ -261,13 +254,13 @@ def _apply(bind: Bindings, target: Symbol | int, packed: bytes, low: int) -> byt
         except OutOfRange:
             if isinstance(target, int) or target.state is not SymbolState.MISSING:
                 raise
-            bind.write_nowhere(at, type, addend)
+            bind.write_unmapped(at, type, addend)
         found += SITE.pack(at, type, opcode, modrm, rex, addend)
     return bytes(found)
 
 
-def asleep(linker: Linker, image: Image) -> dict[int, str]:
-    """What `hibernate` has said of an image whose code is away; its stubs are written again."""
+def rewrite_stubs(linker: Linker, image: Image) -> dict[int, str]:
+    """Write the stubs of a hibernated image again; what `hibernate` returned for it."""
     text = image.text
     if text is None:
         return {}
@@ -275,66 +268,3 @@ def asleep(linker: Linker, image: Image) -> dict[int, str]:
     for at in found:
         linker.arena.write(at, raise_stub(at, linker.fixed["jk_wake"]))
     return found
-
-
-def stays(obj: ElfObject) -> str:
-    """Why an object's code has to stay where it is; empty where it may leave and come back.
-
-    It has to where a program can hold an address of it that is no canonical entry: that of a
-    function that only the object knows, or of a place inside one.
-    """
-    if obj.groups:
-        return "it shares inline functions with other cells"
-    layout = arrange(obj)
-    places, symbols = layout.places, obj.symbols
-    starts: set[tuple[int, int]] = set()
-    objects: dict[int, list[tuple[int, int]]] = {}
-    for _, info, _, section, value, size in symbols:
-        if info & 15 == c.STT_FUNC:
-            starts.add((section, value))
-        elif info & 15 == c.STT_OBJECT and section < c.SHN_LORESERVE:
-            objects.setdefault(section, []).append((value, value + size))
-    for index, entries in obj.relocations.items():
-        place = places[index]
-        if place is None:
-            continue
-        name = obj.section_name(index)
-        if name.startswith((".init_array", ".fini_array", ".ctors", ".dtors")):
-            return "it has constructors or destructors"
-        code = obj.content(index) if place[0] == "text" else b""
-        for offset, info, addend in entries:
-            _, kind, _, section, value, _ = symbols[info >> 32]
-            if kind >> 4 or not 0 < section < len(places):
-                continue  # not a symbol that only this object knows
-            target = places[section]
-            if target is None or target[0] != "text":
-                continue
-            if place[0] == "text":
-                type = info & 0xFFFF_FFFF
-                jump = offset and code[offset - 1] in _CALL_OR_JUMP
-                if type == BRANCH or (type == PC32 and (jump or _conditional(code, offset))):
-                    continue
-                return "its code takes the address of a function or a label of its own"
-            if place[0] == "data":
-                return "its variables hold addresses of its own code"
-            if (section, value + addend) in starts:
-                return "its constants hold the address of a function of its own"
-            if any(start <= offset < stop for start, stop in objects.get(index, ())):
-                return "its constants hold addresses of labels"
-    return ""
-
-
-def pointed(obj: ElfObject) -> bool:
-    """Whether a program may have addresses of an object's code that are no canonical entries.
-
-    Position-independent code leaves no trace of those that it takes: having functions of its own
-    counts as doing so.
-    """
-    return bool(stays(obj)) or any(
-        info >> 4 == 0 and info & 15 == c.STT_FUNC for _, info, _, _, _, _ in obj.symbols
-    )
-
-
-def _conditional(code: bytes, offset: int) -> bool:
-    """Whether the field at `offset` is that of a conditional jump (SDM volume 2, Jcc: 0F 80+cc)."""
-    return offset > 1 and code[offset - 2] == 0x0F and code[offset - 1] & 0xF0 == 0x80

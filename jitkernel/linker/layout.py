@@ -7,7 +7,7 @@ Sections are told apart by their flags, not their names: compilers call code `.t
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena import Arena
@@ -20,9 +20,13 @@ __all__ = [
     "Export",
     "Layout",
     "Names",
+    "PinnedRange",
     "arrange",
     "group_members",
     "initialisers",
+    "is_special",
+    "pinned_ranges",
+    "pinned_sections",
     "read_names",
     "same_places",
 ]
@@ -31,6 +35,11 @@ __all__ = [
 #: Sharing them would make cells depend on each other that have nothing in common.
 PRIVATE = "DW.ref."
 
+#: Names that the linker may give a meaning: an address, and no symbol.
+_SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
+_SECTION_BOUNDS = ("__start_", "__stop_")
+
+_UNSIZED = (c.STT_FUNC, c.STT_NOTYPE)
 _SECTION_ALLOC, _SECTION_WRITE, _SECTION_CODE = c.SHF_ALLOC, c.SHF_WRITE, c.SHF_EXECINSTR
 
 
@@ -49,12 +58,14 @@ class Export(NamedTuple):
 class Names(NamedTuple):
     """What an object defines and asks for: `imports` are `(symbol index, name, weak)`.
 
-    `private` are indices of global symbols that no other object is to see.
+    `private` are indices of global symbols that no other object is to see; `tentative` those of the
+    `exports` that are in no section yet: whoever defines them elsewhere provides them.
     """
 
     exports: list[Export]
     imports: list[tuple[int, str, bool]]
     private: list[int]
+    tentative: list[Export]
 
 
 class Layout(NamedTuple):
@@ -73,6 +84,7 @@ def read_names(obj: ElfObject) -> Names:
     exports: list[Export] = []
     imports: list[tuple[int, str, bool]] = []
     private: list[int] = []
+    tentative: list[Export] = []
     strings = obj.strings
     index = -1
     for name, info, _, section, value, size in obj.symbols:
@@ -97,10 +109,18 @@ def read_names(obj: ElfObject) -> Names:
             if text.startswith(PRIVATE):
                 private.append(index)
             else:
-                exports.append(Export(index, text, binding, kind, section, value, size))
+                export = Export(index, text, binding, kind, section, value, size)
+                exports.append(export)
+                if section == c.SHN_COMMON or section == c.SHN_X86_64_LCOMMON:
+                    tentative.append(export)
         elif text:
             imports.append((index, text, binding == c.STB_WEAK))
-    return Names(exports, imports, private)
+    return Names(exports, imports, private, tentative)
+
+
+def is_special(name: str) -> bool:
+    """Whether the linker may supply what a name means: an address, and no symbol."""
+    return name in _SPECIAL or name.startswith(_SECTION_BOUNDS)
 
 
 def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
@@ -158,7 +178,7 @@ def _ends(obj: ElfObject) -> set[tuple[int, int]]:
     return {
         (section, value)
         for _, info, _, section, value, size in obj.symbols
-        if not size and info & 15 in (c.STT_FUNC, c.STT_NOTYPE) and section
+        if not size and section and info & 15 in _UNSIZED
     }
 
 
@@ -233,3 +253,66 @@ def group_members(data: bytes, groups: Collection[str]) -> frozenset[str]:
     return frozenset(
         obj.symbol_name(i) for i, s in enumerate(obj.symbols) if s[1] >> 4 and s[3] in sections
     )
+
+
+#: The widest gap that alignment leaves between two variables of one section.
+_GAP = 15
+
+
+class PinnedRange(NamedTuple):
+    """Bytes `[start, stop)` of a section that lie at `address`, whatever becomes of the rest.
+
+    A cell that is run again keeps the addresses of its variables, so that pointers to them stay
+    right: its object's bytes for them go to the old place instead of a new one.
+    """
+
+    start: int
+    stop: int
+    address: int
+
+
+def pinned_ranges(
+    obj: ElfObject, names: Names, pins: Mapping[str, int]
+) -> dict[int, list[PinnedRange]]:
+    """By section: what belongs to symbols whose addresses are given."""
+    found: dict[int, list[PinnedRange]] = {}
+    for e in names.exports:
+        if e.name in pins and e.section < c.SHN_LORESERVE:
+            if e.value + e.size > obj.sections[e.section][5]:
+                raise LinkError(f"{written(e.name)} does not end inside its section")
+            found.setdefault(e.section, []).append(
+                PinnedRange(e.value, e.value + e.size, pins[e.name])
+            )
+    for ranges in found.values():
+        ranges.sort()
+    return found
+
+
+def pinned_sections(obj: ElfObject, moved: Mapping[int, list[PinnedRange]]) -> frozenset[int]:
+    """Sections all of whose bytes belong to pinned symbols: they need no extent."""
+    if not moved:
+        return frozenset()
+    referred = {info >> 32 for entries in obj.relocations.values() for _, info, _ in entries}
+    private = {
+        s[3] for i, s in enumerate(obj.symbols)
+        if s[1] >> 4 == 0 and (s[1] & 15 != c.STT_SECTION or i in referred)
+    }  # fmt: skip
+    whole: set[int] = set()
+    for index, ranges in moved.items():
+        if sum(1 for s in obj.symbols if s[3] == index and s[1] >> 4) > len(ranges):
+            continue  # another variable is there, perhaps in a gap
+        at = 0
+        for start, stop, _ in ranges:
+            if start > at + _GAP:
+                break
+            at = max(at, stop)
+        else:
+            alone = index not in private and not _between(obj.relocations.get(index, ()), ranges)
+            if at >= obj.sections[index][5] and alone:
+                whole.add(index)
+    return frozenset(whole)
+
+
+def _between(entries: Iterable[tuple[int, int, int]], ranges: list[PinnedRange]) -> bool:
+    """Whether a gap has a relocation: a variable is there, without a symbol and never used."""
+    return any(not any(p.start <= at < p.stop for p in ranges) for at, _, _ in entries)

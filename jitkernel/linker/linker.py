@@ -1,8 +1,8 @@
 """Places objects in the arena and keeps every reference to a symbol right.  Start from `Linker`.
 
-Placing an object takes, in this order: its names; which COMDAT groups are already there; a layout;
-extents; bytes; symbols; relocations (all in `placing`); and only then the sites that others have of
-the symbols that moved (`binding`).  Whatever fails is undone and leaves nothing.
+An object is read, a `plan` is made of what placing it will do, and that is committed: bytes and
+symbols, then the fields of others that refer to symbols which have moved (`binding`).  Whatever
+fails is undone and leaves nothing.
 
 The linker knows objects, images and symbols.  What a cell is, which object replaces which and what
 may be freed is the session's business.
@@ -19,15 +19,26 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Bindings, OutOfRange
-from jitkernel.linker.image import SITE, Block, Image
-from jitkernel.linker.layout import Names, arrange, read_names
-from jitkernel.linker.placing import Placing
-from jitkernel.linker.runtime import load_runtime
-from jitkernel.linker.shelf import Shelf
-from jitkernel.linker.symbols import Definition, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.table import SymbolTable
+from jitkernel.linker.content import Content, refusal
+from jitkernel.linker.layout import Names, arrange, initialisers, read_names
+from jitkernel.linker.plan import Plan, make_plan
+from jitkernel.linker.records import (
+    SITE,
+    Block,
+    Definition,
+    Image,
+    Symbol,
+    SymbolKind,
+    SymbolState,
+    new_image,
+    new_symbol,
+)
+from jitkernel.linker.resolution import Job
+from jitkernel.linker.resolver import Resolver
+from jitkernel.linker.runtime import plan_runtime
+from jitkernel.linker.swap import SwapFile
 from jitkernel.linker.unwind import UnwindRegion, split
-from jitkernel.rollback import Recorded, RecordedDict, RecordedList
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
 __all__ = ["Linker"]
 
@@ -53,10 +64,10 @@ class Linker(Recorded):
         self.arena = arena
         self._fixed = dict(fixed or {})
         self.bind = Bindings(arena, self._fixed)
-        self.table = SymbolTable(self.bind, lookup, self._fixed, dict(interposed or {}))
-        self.symbols = self.table.symbols
+        self.resolver = Resolver(self.bind, lookup, self._fixed, dict(interposed or {}))
+        self.symbols = self.resolver.symbols
         self.unwind = UnwindRegion(arena)
-        self.shelf = Shelf()
+        self.swap = SwapFile()
         arena.rollback.repairs.append(self._repair)
         #: another number whenever an image comes or goes or a symbol moves; never one of before
         #: unless all is again as it was then
@@ -103,24 +114,98 @@ class Linker(Recorded):
             raise LinkError(
                 f"the object is for ELF machine {obj.machine}; this session runs x86-64"
             )
-        placing = Placing(
-            self, obj, names or read_names(obj), cell, kinds, weak, pins, at, write_data
-        )
-        placing.text_was, placing.missing = text_was, missing
+        job = Job(
+            obj, names or read_names(obj), cell, self.bind, self.resolver, kinds or {}, weak,
+            pins or {}, at or {}, write_data, takeover, text_was, missing,
+        )  # fmt: skip
         with self.arena.rollback.atomic():
-            placing.link(takeover)
-            if placing.saved or placing.pins:
-                placing.commit()
-            self.generation = next(self._generations)
-            image = placing.image
-            self.changed(image)
-            for group in image.groups:
-                if group in self.groups:
-                    self.changed(self.groups[group])
-                self.groups[group] = image
-            for group in image.copies:
-                self.copies.setdefault(group, RecordedList()).append(image)
+            return self._commit(make_plan(job, self.groups, self.unwind))
+
+    def _commit(self, plan: Plan) -> Image:
+        """Do what was planned."""
+        job, extents, resolution, content = plan.job, plan.extents, plan.resolution, plan.content
+        text, frames = extents.text, content.frames
+        image = new_image(
+            job.cell, text, extents.rodata, extents.data, frames[0] if frames else None,
+            extents.adopted, tuple(frames[1:]),
+            tuple([(s, own[1], own[2]) for s, own in resolution.exports.items()]),
+            tuple(content.uses), (), (), resolution.dso, tuple(job.pins.items()),
+            plan.groups.provided, plan.groups.copies,
+        )  # fmt: skip
+        self.generation = next(self._generations)
+        if text is not None and job.cell:
+            self.code += text.size
+        if resolution.atexit is not None:
+            image.extra += (resolution.atexit[0],)
+        for block in extents.shared:
+            block.holders += 1
+        moved = self._define(plan, image)
+        self._write(job, content)
+        for symbol, packed in content.uses.items():
+            if symbol.users is None:
+                symbol.users = RecordedDict({image: bytes(packed)})
+            else:
+                symbol.users[image] = bytes(packed)
+        if content.slots:
+            slots = [s.slot for s in content.slots.values() if s.slot]
+            image.extra += tuple([Extent("rodata", slot, 8) for slot in slots])
+        if "rodata" in extents.starts:
+            self._find_initialisers(plan, image)
+        for symbol, was in moved:
+            if symbol.users or symbol.stub or symbol.slot:
+                self.bind.rebind(symbol, self.bind.former_value(was, symbol.stub))
+        self.changed(image)
+        for group in plan.groups.provided:
+            if group in self.groups:
+                self.changed(self.groups[group])
+            self.groups[group] = image
+        for group in plan.groups.copies:
+            self.copies.setdefault(group, RecordedList()).append(image)
         return image
+
+    def _define(self, plan: Plan, image: Image) -> list[tuple[Symbol, Definition]]:
+        """Point symbols at the image's definitions; those that had others, with these."""
+        new, symbols = plan.resolution.new, self.symbols
+        moved: list[tuple[Symbol, Definition]] = []
+        for name, symbol in new.items():
+            symbols[name] = symbol
+        for symbol, definition in plan.resolution.changes.items():
+            moved.append((symbol, symbol.definition))
+            symbol.definition = definition
+        for symbol, (state, address, size, kind) in plan.resolution.exports.items():
+            if symbol.name in new:
+                set_first(symbol, "image", image)
+            else:
+                moved.append((symbol, symbol.definition))
+                symbol.definition = state, address, size, image, kind, ""
+        return moved
+
+    def _write(self, job: Job, content: Content) -> None:
+        """Write an object's bytes, and the fields that refer to symbols."""
+        arena, view, base = self.arena, self.bind.view, self.bind.base
+        for address, data in content.bytes:
+            view[address - base : address - base + len(data)] = data
+        for address, size in content.zeroed:
+            arena.zero(address, size)
+        for address, size, data in content.pinned:
+            arena.save(address, size)
+            if data:
+                arena.write(address, data)
+            else:
+                arena.zero(address, size)
+        apply = self.bind.apply
+        for target, at, type, opcode, modrm, rex, addend, section, entry in content.fixups:
+            try:
+                apply(target, at, type, opcode, modrm, rex, addend)
+            except (OutOfRange, LinkError) as error:
+                raise refusal(job, section, entry, str(error)) from None
+
+    def _find_initialisers(self, plan: Plan, image: Image) -> None:
+        """What runs when the image comes and goes: its own functions, whoever redefines them."""
+        arrays = initialisers(plan.job.obj, plan.layout, plan.extents.starts, self.arena)
+        if arrays[0] or arrays[1]:
+            own = {symbol.stub: address for symbol, address, _ in image.exports if symbol.stub}
+            image.init, image.fini = (tuple(own.get(a, a) for a in array) for array in arrays)
 
     def sizes(self, data: bytes) -> dict[str, int]:
         """The exact bytes per zone that an object takes when it is placed, before it is.
@@ -153,16 +238,16 @@ class Linker(Recorded):
                     self.bind.stub(symbol)
         self.changed(image)
         self.forget_uses(image)
-        was = [self.bind.held_value(symbol.definition, symbol.stub) for symbol in owned]
+        was = [self.bind.former_value(symbol.definition, symbol.stub) for symbol in owned]
         for symbol in owned:
             symbol.state, symbol.address, symbol.image, symbol.size = MISSING, 0, None, 0
         wanted = [s for s in owned if s.users or s.stub]  # somebody may still come here
-        found = set(self.table.find(wanted)) if wanted else set()
+        found = set(self.resolver.find(wanted)) if wanted else set()
         orphans = [s for s in wanted if s.users and s not in found]
         for symbol, held in zip(owned, was, strict=True):
             if symbol.users or symbol.stub:
                 self.bind.rebind(symbol, held)
-            self.table.drop_if_unused(symbol)
+            self.resolver.drop_if_unused(symbol)
         for group in image.groups:
             if self.groups.get(group) is image:
                 del self.groups[group]
@@ -183,7 +268,7 @@ class Linker(Recorded):
                 users.pop(image, None)
                 if not users:
                     symbol.users = None
-                    self.table.drop_if_unused(symbol)
+                    self.resolver.drop_if_unused(symbol)
         image.refs = ()
 
     def release(self, image: Image) -> None:
@@ -196,7 +281,7 @@ class Linker(Recorded):
 
     def release_code(self, image: Image) -> None:
         """Give back what an image occupies apart from constants and variables."""
-        self.shelf.drop(image)
+        self.swap.drop(image)
         self.put_code(image, None)
         if image.unwind is not None:
             self.unwind.free(image.unwind)
@@ -243,9 +328,9 @@ class Linker(Recorded):
         """The symbol called `name`, looked up where it is new; None where nobody has it."""
         symbol = self.symbols.get(name)
         if symbol is None:
-            symbol = Symbol(name, kind)
+            symbol = new_symbol(name, kind)
             with self.arena.rollback.atomic():
-                if not self.table.find([symbol]):
+                if not self.resolver.find([symbol]):
                     return None
                 self.symbols[name] = symbol
         return symbol
@@ -257,14 +342,14 @@ class Linker(Recorded):
     def unhold(self, symbol: Symbol) -> None:
         """The opposite of `hold`."""
         symbol.held -= 1
-        self.table.drop_if_unused(symbol)
+        self.resolver.drop_if_unused(symbol)
 
     # -- symbols that move -----------------------------------------------------------------------
 
     def redefine(self, symbol: Symbol, definition: Definition) -> None:
         """Point a symbol at an earlier definition again, all its users with it."""
         self.generation = next(self._generations)
-        was = self.bind.held_value(symbol.definition, symbol.stub)
+        was = self.bind.former_value(symbol.definition, symbol.stub)
         symbol.definition = definition
         self.bind.rebind(symbol, was)
 
@@ -281,11 +366,11 @@ class Linker(Recorded):
 
     def retry_missing(self) -> list[Symbol]:
         """Look up again what nobody defined (a library was loaded); the symbols found."""
-        return self.table.retry_missing()
+        return self.resolver.retry_missing()
 
     def renew_far(self) -> list[str]:
         """Look far symbols up again after the executor was replaced; the names that are gone."""
-        return self.table.renew_far()
+        return self.resolver.renew_far()
 
     def canonical(self, symbol: Symbol) -> int:
         """A symbol's address for every use that is not a call: a function's canonical entry."""
@@ -303,8 +388,14 @@ class Linker(Recorded):
         return self._fixed
 
     def load_runtime(self, data: bytes, control: int) -> dict[str, int]:
-        """Link the executor's runtime, before any cell: see `runtime.load_runtime`."""
-        exports = load_runtime(self, data, control)
+        """Link the executor's runtime, before any cell; the addresses of what it exports."""
+        obj = read_object(data)
+        job = Job(
+            obj, read_names(obj), 0, self.bind, self.resolver, {}, None, {}, {}, True, frozenset(),
+            0, False,
+        )  # fmt: skip
+        content, exports = plan_runtime(job, self.unwind, control)
+        self._write(job, content)
         self._fixed.update(exports)
         return exports
 

@@ -81,15 +81,13 @@ class UnwindRegion(Recorded):
 
     def reserve(self, size: int) -> Extent:
         """Room for records of `size` bytes in all, a multiple of 8."""
-        self.generation = next(
-            self._generations
-        )  # first: whoever takes this back repairs the region then
+        self.generation = next(self._generations)  # first: a rollback of it repairs the region
         extent = self._arena.reserve("unwind", size, 8)
-        self._mark(extent.stop)
+        self._mark(extent[1] + size)
         return extent
 
     def free(self, extent: Extent) -> None:
-        """Take an image's records away; not while threads may be in what they are about."""
+        """Take an image's records away; later where threads may be in what they describe."""
         if self._arena.hold(extent, self.free):
             return
         self.generation = next(self._generations)
@@ -101,8 +99,8 @@ class UnwindRegion(Recorded):
         start, _ = self._arena.free(extent)
         self._mark(start)
 
-    def begins(self, extent: Extent) -> Iterator[int]:
-        """Offsets into the slab of the fields of FDEs that say where their function begins."""
+    def function_starts(self, extent: Extent) -> Iterator[int]:
+        """Offsets into the slab of the fields of FDEs that hold the address of their function."""
         view, base = self._arena.view, self._arena.base
         at, stop = extent.start - base, extent.start - base + extent.size
         while at < stop:
@@ -112,10 +110,10 @@ class UnwindRegion(Recorded):
             at += 4 + length
 
     def changed(self) -> None:
-        """Functions that records are about have moved, come, or gone.
+        """Functions that records describe have moved, come, or gone.
 
-        An FDE whose function is nowhere has 0 in the field that says where it begins: unwinders
-        skip it, as they do the records of functions that a linker has left out.
+        An FDE without a function has 0 in the field for its address: unwinders skip it, as they do
+        the records of functions that a linker has left out.
         """
         self.generation = next(self._generations)
 
@@ -143,7 +141,7 @@ class UnwindRegion(Recorded):
 
     def restore(self, shared: Mapping[bytes, int]) -> None:
         """Make the region walkable again after extents of it were reserved and filled all at once;
-        `shared` are the CIEs that their records count back to."""
+        `shared` are the CIEs that their FDEs refer to."""
         self._shared = RecordedDict(shared)
         for content, address in shared.items():
             padded = pad(content)
@@ -152,7 +150,7 @@ class UnwindRegion(Recorded):
         self.repair()
 
     def repair(self) -> None:
-        """Make what no record takes skippable again, after records came or went some other way."""
+        """Make the gaps between records skippable again, after records came or went otherwise."""
         self._clear(self._next, self._stop - self._next)
         self._dummy(self._next, self._stop)
         for start, stop in list(self._zone.list.holes()):

@@ -171,7 +171,7 @@ class Engine:
             with contextlib.suppress(Exception):
                 self._executor.close()
         if self._linker is not None:
-            self._linker.shelf.close()
+            self._linker.swap.close()
         self.arena.close()
 
     def interrupt(self, signal: int = 0, frame: FrameType | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.debug_info import Origins
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.linker.made import MadeSymbol, read_back
+from jitkernel.linker.linkmap import MadeSymbol, read_back
 from jitkernel.session.program.cell import CellState
 from jitkernel.session.report.source_lines import lines_of
 from jitkernel.views.disassembly import disassemble

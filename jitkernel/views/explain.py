@@ -13,7 +13,7 @@ from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.linker.image import sites
+from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, details, difference_html, fold
 from jitkernel.views.ir import entity, module_text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.linker.made import MadeRelocation, MadeSymbol, ReadBack, read_back
+from jitkernel.linker.linkmap import MadeRelocation, MadeSymbol, ReadBack, read_back
 from jitkernel.views.asm import wake
 from jitkernel.views.target import find
 from jitkernel.views.view import View, join, table

@@ -14,8 +14,8 @@ from jitkernel.arena import Extent
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull
 from jitkernel.linker import Image, Linker
-from jitkernel.linker.hibernation import hibernate, stays, wake
-from jitkernel.linker.moving import STUCK, moves
+from jitkernel.linker.hibernation import hibernate, wake
+from jitkernel.linker.rebasing import IMMOVABLE, base_relocations, pin_reason
 
 pytestmark = needs("ld")
 
@@ -31,14 +31,14 @@ def linker(arena):
 def _leave(linker: Linker, image: Image, data: bytes) -> None:
     """Take an image's code out of memory; skip the test where it has to stay."""
     obj = read_object(data)
-    if image.fini or image.dso or stays(obj):
+    if image.fini or image.dso or pin_reason(obj):
         pytest.skip("its code has to stay")
-    image.moves = moves(obj, dict(image.pins))
-    assert image.moves is not STUCK
+    image.rebase = base_relocations(obj, dict(image.pins))
+    assert image.rebase is not IMMOVABLE
     was = image.text
     hibernate(linker, image)
     linker.check()
-    assert linker.shelf.size > was.size
+    assert linker.swap.size > was.size
     assert linker.unwind.find(was.start) == linker.unwind.find(was.stop - 1) == 0
 
 
@@ -47,7 +47,7 @@ def _come_back_elsewhere(linker: Linker, image: Image, was: Extent) -> None:
     assert wake(linker, image)
     linker.check()
     assert image.text.start != was.start and image.text.size == was.size
-    assert not linker.shelf.size
+    assert not linker.swap.size
     linker.arena.free(taken)
 
 
@@ -115,12 +115,12 @@ def test_fields_that_their_bytes_do_not_tell_apart_are_linked_again(linker, fiel
         '.data\nlocal: .quad 1\n.section table, "a"\n.quad 5'
     )
     obj = read_object(data)
-    assert moves(obj, {}) is STUCK
+    assert base_relocations(obj, {}) is IMMOVABLE
     image = linker.place(data, 2)
-    image.moves = STUCK
+    image.rebase = IMMOVABLE
     hibernate(linker, image)
     linker.check()
-    assert not linker.shelf.size and not wake(linker, image)
+    assert not linker.swap.size and not wake(linker, image)
 
 
 def _object(data: str = "") -> bytes:
@@ -134,11 +134,11 @@ def _object(data: str = "") -> bytes:
 def test_what_the_disk_has_no_room_for_is_linked_again(linker, monkeypatch):
     data = _object()
     image = linker.place(data, 2, kinds={"other": "function"})
-    image.moves = moves(read_object(data), {})
+    image.rebase = base_relocations(read_object(data), {})
     monkeypatch.setattr(os, "pwrite", lambda *_: 10)
     hibernate(linker, image)
     linker.check()
-    assert image.unwind is None and not linker.shelf.size and not wake(linker, image)
+    assert image.unwind is None and not linker.swap.size and not wake(linker, image)
     linker.unlink(image)
     linker.check()
 
@@ -147,15 +147,15 @@ def test_what_the_disk_has_no_room_for_is_linked_again(linker, monkeypatch):
 def test_where_there_is_no_room_the_code_stays_away(linker):
     data = _object()
     image = linker.place(data, 2, kinds={"other": "function"})
-    image.moves = moves(read_object(data), {})
+    image.rebase = base_relocations(read_object(data), {})
     hibernate(linker, image)
     held = []
     while (size := linker.arena.usage()["text"]["largest"]) >= 16:
         held.append(linker.arena.reserve("text", size))
-    exports, kept = image.exports, linker.shelf.size
+    exports, kept = image.exports, linker.swap.size
     with pytest.raises(ArenaFull):
         wake(linker, image)
-    assert image.exports == exports and linker.shelf.size == kept
+    assert image.exports == exports and linker.swap.size == kept
     for extent in held:
         linker.arena.free(extent)
     linker.check()
@@ -169,11 +169,11 @@ def test_what_is_evicted_while_away_leaves_nothing(linker):
     for _ in range(3):
         data = _object()
         image = linker.place(data, 2, kinds={"other": "function"})
-        image.moves = moves(read_object(data), {})
+        image.rebase = base_relocations(read_object(data), {})
         hibernate(linker, image)
         linker.unlink(image)
         linker.check()
-        assert not linker.shelf.size
+        assert not linker.swap.size
     after = linker.arena.usage()
     for name in before:
         assert after[name]["used"] == before[name]["used"]
@@ -185,7 +185,7 @@ def test_a_site_that_does_not_reach_leaves_the_code_away(linker):
     data = assemble(".text\n.globl f\n.type f, @function\nf: jmp *far@GOTPCREL(%rip)\nret\n")
     near = linker.place(assemble(".text\n.globl far\n.type far, @function\nfar: ret"), 1)
     image = linker.place(data, 2, kinds={"far": "function"})
-    image.moves = moves(read_object(data), {})
+    image.rebase = base_relocations(read_object(data), {})
     hibernate(linker, image)
     symbol = linker.symbols["far"]
     exports, users = image.exports, symbol.users[image]

@@ -18,7 +18,7 @@ from test_saved import killed
 
 from jitkernel import Session
 from jitkernel.errors import Fault, LinkError, TypeMismatch, UndefinedSymbol
-from jitkernel.linker.hibernation import gain
+from jitkernel.linker.hibernation import reclaimable
 from jitkernel.session.program.cell import CellState
 
 
@@ -145,7 +145,7 @@ class AwayWalk(Walk):
         if s.budget and code > s.budget:
             could = [
                 c for c in cells.values()
-                if c.image is not None and gain(c.image) > 0 and not s.residency.why_not(c)
+                if c.image is not None and reclaimable(c.image) > 0 and not s.residency.why_not(c)
             ]  # fmt: skip
             assert not could, (s.budget, code, could)
         for name, address in list(self.pointers.items()):

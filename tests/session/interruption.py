@@ -98,7 +98,7 @@ def state(s: Session) -> dict[str, Any]:
         s.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}
-    found["away"] = linker.code, linker.shelf.size, arena.retained
+    found["away"] = linker.code, linker.swap.size, arena.retained
     found["sources"] = [n for n in program.cells if s.store.get(n) is None]
     found["busy"] = s.operating, s.engine.running, s.engine.stopping, program.running
     return found

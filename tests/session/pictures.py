@@ -6,7 +6,7 @@ from typing import Any
 
 from jitkernel import Session
 from jitkernel.linker import Image, Symbol, SymbolState
-from jitkernel.linker.image import sites
+from jitkernel.linker.records import sites
 
 
 def picture(s: Session) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def damage(s: Session, name: str) -> Callable[[], None]:
     s.store.flush()
     (cell,) = s.find(name)
     db, number = s.store.tables.db, cell.number
-    s.program.linker.shelf.drop(cell.image)
+    s.program.linker.swap.drop(cell.image)
     query = "select object from records where number = ?"
     good = db.execute(query, (number,)).fetchone()[0]
     bad = bytearray(good)
@@ -178,7 +178,7 @@ def test_control_c_in_this_process_waits(
         return unlink(image)
 
     if when == "during":
-        s.program.linker.shelf.drop(s.find("sq")[0].image)  # so that it is linked again
+        s.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
         monkeypatch.setattr(s.program.linker, "unlink", pressed)
     moments = {"before": (press, nothing), "after": (nothing, press)}.get(when, (nothing, nothing))
     with meanwhile(s, *moments), pytest.raises(KeyboardInterrupt):

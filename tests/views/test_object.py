@@ -18,7 +18,7 @@ from toolchain import needs, tool
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.linker import SymbolState
-from jitkernel.linker.made import MadeRelocation, ReadBack, read_back
+from jitkernel.linker.linkmap import MadeRelocation, ReadBack, read_back
 from jitkernel.linker.x86_64 import TABLE
 from jitkernel.views import callgraph, compare
 from jitkernel.views.asm import asm, code_of

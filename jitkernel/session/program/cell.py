@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Block, Symbol
-from jitkernel.linker.image import appended
+from jitkernel.linker.records import appended
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 from jitkernel.session.run.results import Values
 
@@ -48,7 +48,7 @@ class Cell(Recorded):
     those of them that its own text defines,
     `extras` are variables that its statements made (name, address, bytes,
     where) and that are not in the object.  `used` is when it was last called (`Residency.clock`),
-    `kept` whether its code is to stay in memory, `stays` why it has to (None: not looked at yet).
+    `kept` whether its code is to stay in memory, `pin_reason` why it has to (None: not known yet).
     Source and object are in the store.
     """
 
@@ -62,9 +62,9 @@ class Cell(Recorded):
         "libraries",
         "number",
         "options",
+        "pin_reason",
         "ran",
         "state",
-        "stays",
         "strings",
         "times",
         "types",
@@ -86,7 +86,7 @@ class Cell(Recorded):
     ran: int
     used: int
     kept: bool
-    stays: str | None
+    pin_reason: str | None
 
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
         set_first(self, "number", number)
@@ -104,7 +104,7 @@ class Cell(Recorded):
         set_first(self, "ran", 0)
         set_first(self, "used", 0)
         set_first(self, "kept", False)
-        set_first(self, "stays", None)
+        set_first(self, "pin_reason", None)
 
     @property
     def extras(self) -> tuple[tuple[str, int, int, Block], ...]:

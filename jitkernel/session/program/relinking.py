@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
-from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState, new_symbol
 from jitkernel.linker.layout import same_places
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, names_of
@@ -58,7 +58,7 @@ def replace(program: Program, cell: Cell, record: Record) -> None:
     was = program.store.get(cell.number)
     same = same_places(was.object, record.object) if was is not None else frozenset()
     _link_again(program, cell, record.object, same)
-    cell.stays = None
+    cell.pin_reason = None
     program.store.put(record)
 
 
@@ -137,7 +137,7 @@ def _add_extra(
     if symbol is None:
         if not owned:
             return
-        symbol = program.linker.symbols[name] = Symbol(name, SymbolKind.DATA)
+        symbol = program.linker.symbols[name] = new_symbol(name, SymbolKind.DATA)
     if owned:
         definition = (SymbolState.DEFINED, address, size, image, SymbolKind.DATA, "")
         program.linker.redefine(symbol, definition)
@@ -175,7 +175,7 @@ def place_again(
     for symbol, _, _ in image.exports:
         if symbol.image is image and symbol.name in lost:  # nobody has defined it since
             program.linker.fail(symbol, "")
-            program.linker.table.drop_if_unused(symbol)
+            program.linker.resolver.drop_if_unused(symbol)
     return image
 
 
@@ -215,7 +215,7 @@ def retype(
     so a call raises and a variable is where nothing is mapped.
     """
     linker, was = exchange.linker, before[1]
-    ghost = Symbol(symbol.name, symbol.kind)
+    ghost = new_symbol(symbol.name, symbol.kind)
     if isinstance(was, Signature):
         ghost.kind = SymbolKind.FUNCTION
     elif isinstance(was, Variable):
@@ -243,7 +243,7 @@ def _haunt(exchange: Exchange, symbol: Symbol, ghost: Symbol, images: Iterable[I
     linker = exchange.linker
     users = symbol.users or RecordedDict[Image, bytes]()
     images = [i for i in images if i in users]
-    was = linker.bind.held_value(symbol.definition, ghost.stub or symbol.stub)
+    was = linker.bind.former_value(symbol.definition, ghost.stub or symbol.stub)
     for image in images:
         if ghost.users is None:
             ghost.users = RecordedDict()
@@ -268,7 +268,7 @@ def bind_ghosts(linker: Linker, image: Image, ghosts: Iterable[Symbol]) -> None:
             symbol = linker.symbols.get(ghost.name)
             if symbol is not None:
                 _haunt(exchange, symbol, ghost, [image])
-                linker.table.drop_if_unused(symbol)  # it was there for this image
+                linker.resolver.drop_if_unused(symbol)  # it was there for this image
 
 
 def lay(exchange: Exchange, ghost: Symbol) -> bool:
@@ -294,7 +294,7 @@ def haunt(exchange: Exchange, ghost: Symbol, images: Iterable[Image], swap: bool
     symbol = linker.symbols.get(ghost.name)
     if symbol is None:
         return
-    was = linker.bind.held_value(symbol.definition, symbol.stub)
+    was = linker.bind.former_value(symbol.definition, symbol.stub)
     if swap:
         _swap_entries(linker, symbol, ghost)
     _haunt(exchange, symbol, ghost, images)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import quote_name
 from jitkernel.linker import Image
-from jitkernel.linker.image import sites
+from jitkernel.linker.records import sites
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from jitkernel.elf import read_object
 from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
-from jitkernel.linker.image import sites
 from jitkernel.linker.layout import arrange, read_names
+from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Places:
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""
-        nowhere = self._linker.bind.nowhere
+        nowhere = self._linker.bind.unmapped
         if not nowhere - 4096 <= address < nowhere + (200 << 20):
             return []
         for image in self._texts.find(pc):

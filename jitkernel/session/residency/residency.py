@@ -15,8 +15,8 @@ from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.ir.names import written
-from jitkernel.linker.hibernation import asleep, gain, hibernate, stays, wake
-from jitkernel.linker.moving import moves
+from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
+from jitkernel.linker.rebasing import base_relocations, pin_reason
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.relinking import relink
@@ -57,7 +57,7 @@ class Residency(Recorded):
         for cell in cells:
             self.clock = max(self.clock, cell.used)
             if cell.state is CellState.HIBERNATED and cell.image is not None:
-                for stub, name in asleep(self._program.linker, cell.image).items():
+                for stub, name in rewrite_stubs(self._program.linker, cell.image).items():
                     self._asleep[stub] = cell.number, name
 
     def failed(self) -> JitError | None:
@@ -76,7 +76,7 @@ class Residency(Recorded):
         """A cell has been placed.  Under a budget it is found out whether it may leave, while what
         it was made from is still at hand."""
         cell.used = self.clock
-        if self.budget and cell.image is not None and gain(cell.image) > 0:
+        if self.budget and cell.image is not None and reclaimable(cell.image) > 0:
             self.why_not(cell)
 
     def mark(self, images: Iterable[Image | None]) -> None:
@@ -114,7 +114,7 @@ class Residency(Recorded):
                     continue
                 cell = self._queue.pop()
                 # Those that were used meanwhile have their turn when the order is made anew.
-                if cell.image is None or gain(cell.image) <= 0:
+                if cell.image is None or reclaimable(cell.image) <= 0:
                     continue  # what would stand for its code is larger
                 if (cell.used <= self._sorted or fresh) and not self.why_not(cell):
                     ahead -= self.code <= self.budget
@@ -137,11 +137,11 @@ class Residency(Recorded):
             return "it has no code in memory"
         if cell.kept:
             return "%keep holds it"
-        if cell.stays is None or (not cell.stays and image.moves is None):
-            cell.stays = self._stays(cell, image)
-        return cell.stays
+        if cell.pin_reason is None or (not cell.pin_reason and image.rebase is None):
+            cell.pin_reason = self._pin_reason(cell, image)
+        return cell.pin_reason
 
-    def _stays(self, cell: Cell, image: Image) -> str:
+    def _pin_reason(self, cell: Cell, image: Image) -> str:
         """Why code has to stay; where it has not, the image knows what moving it takes."""
         if image.fini or image.dso:
             return "it has constructors or destructors"
@@ -154,12 +154,12 @@ class Residency(Recorded):
         if "blockaddress" in record.module:
             return "it takes the address of a label"
         obj = read_object(record.object)
-        image.moves = moves(obj, dict(image.pins))
+        image.rebase = base_relocations(obj, dict(image.pins))
         if Options.of(json.loads(record.options)).reloc != "static" and any(
             info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
         ):
             return "pointers to functions that only it knows may be anywhere"
-        return stays(obj)
+        return pin_reason(obj)
 
     def _hibernate(self, cell: Cell) -> None:
         image = present(cell.image, f"the code of {cell}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.errors import JitError, UsageError
-from jitkernel.linker.journal import Journal
+from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
 from jitkernel.session.saved.restoring import (

@@ -171,9 +171,9 @@ def _bind(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
     The code of a cell is in the file as it was when the cell was placed; symbols that it uses may
     have moved since, and their stubs are in no row.
     """
-    bind, fixed = linker.bind, linker.table.fixed
+    bind, fixed = linker.bind, linker.resolver.fixed
     for symbol in symbols:
-        was = bind.held_value(symbol.definition, symbol.stub)
+        was = bind.former_value(symbol.definition, symbol.stub)
         if symbol.state is SymbolState.FIXED and symbol.image is None:
             symbol.address = fixed(symbol.name) or symbol.address
         if symbol.far_slot:

@@ -13,7 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
-from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState, new_image, new_symbol
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
@@ -118,7 +118,7 @@ def symbol_body(symbol: Symbol, ghost: bool) -> str:
 def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, bool]:
     """A symbol, the number of the cell that defines it, and whether it is a ghost."""
     name, kind, state, address, size, cell, stub, slot, far_slot, why, info, ghost = row
-    symbol = Symbol(name, _KINDS[kind])
+    symbol = new_symbol(name, _KINDS[kind])
     symbol.state, symbol.address, symbol.size = _STATES[state], address, size
     symbol.stub, symbol.slot, symbol.far_slot = stub, slot, far_slot
     symbol.why, symbol.info = why, info_of(info)
@@ -258,7 +258,7 @@ def _read_image(
         groups,
         copies,
     ) = row
-    image, hold = Image(number), blocks.hold
+    image, hold = new_image(number), blocks.hold
     at = _copy_code((text, unwind, *extra), content, arena, blocks.extents)
     program.linker.put_code(image, Extent(*text) if text is not None else None)
     image.unwind = Extent(*unwind) if unwind is not None else None
@@ -272,7 +272,9 @@ def _read_image(
         image.adopted = tuple([hold(extent) for extent in adopted])
     # Of what it defined once, and nobody knows any more, it has the name alone.
     known = program.linker.symbols
-    image.exports = tuple([(known.get(n) or Symbol(n), start, size) for n, start, size in exports])
+    image.exports = tuple(
+        [(known.get(n) or new_symbol(n), start, size) for n, start, size in exports]
+    )
     if refs:
         image.refs = _read_uses(image, refs, content, at, symbols)
     if init or fini or dso:

@@ -19,7 +19,7 @@ from jitkernel.arena.mirror import Mirror
 from jitkernel.errors import UsageError
 from jitkernel.languages.llvm import TypedValue
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.linker.journal import Journal
+from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
 from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row, symbol_body
 from jitkernel.session.saved.tables import (

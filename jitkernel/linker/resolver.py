@@ -1,4 +1,4 @@
-"""Which symbol a name means, and who has it.  Start from `SymbolTable`.
+"""What a name means beyond the session, and who has it.  Start from `Resolver.look_up`.
 
 A name leads to the session's current definition; else to the runtime's, where it has one; else to
 what the executor's process has under it.  What nobody has is missing until somebody defines it.
@@ -9,35 +9,54 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from jitkernel.linker.binding import Bindings
-from jitkernel.linker.symbols import Symbol, SymbolState
+from jitkernel.linker.records import Symbol, SymbolState
 from jitkernel.rollback import RecordedDict
 
-__all__ = ["SymbolTable"]
+__all__ = ["Found", "Resolver"]
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 
+#: What a name was found to be outside the session (FAR or FIXED) and where; None: nobody has it.
+Found = tuple[SymbolState, int] | None
 
-class SymbolTable:
-    """The session's symbols by name.
 
-    `lookup` finds addresses in the executor's process, 0 where unknown; it is asked once for each
+class Resolver:
+    """The session's symbols by name, and the search for what they do not define.
+
+    `process` finds addresses in the executor's process, 0 where unknown; it is asked once for each
     new name, never for a name that the session defines.
     """
 
     def __init__(
         self,
         bind: Bindings,
-        lookup: Callable[[Sequence[str]], Sequence[int]],
+        process: Callable[[Sequence[str]], Sequence[int]],
         fixed: Mapping[str, int],
         interposed: Mapping[str, str],
     ):
         self.symbols: RecordedDict[str, Symbol] = RecordedDict()
-        self._bind, self._lookup = bind, lookup
+        self._bind, self._process = bind, process
         self._fixed, self._interposed = fixed, interposed
 
     def fixed(self, name: str) -> int | None:
         """The address of what the runtime has under a name."""
         return self._fixed.get(self._interposed.get(name, name))
+
+    def look_up(self, names: Sequence[str]) -> list[Found]:
+        """What the runtime or the process has under names."""
+        found: list[Found] = []
+        ask: list[int] = []
+        for index, name in enumerate(names):
+            fixed = self.fixed(name)
+            found.append(None if fixed is None else (FIXED, fixed))
+            if fixed is None and (name.isascii() or _is_text(name)):
+                ask.append(index)
+        if ask:
+            addresses = self._process([names[index] for index in ask])
+            for index, address in zip(ask, addresses, strict=True):
+                if address:
+                    found[index] = FAR, address
+        return found
 
     def find(self, symbols: Sequence[Symbol]) -> list[Symbol]:
         """Give missing symbols the addresses that the runtime or the process has; those found.
@@ -45,29 +64,17 @@ class SymbolTable:
         Their users are not written: see `Bindings.rebind`.
         """
         found: list[Symbol] = []
-        ask: list[Symbol] = []
-        for symbol in symbols:
-            fixed = self.fixed(symbol.name)
-            if fixed is None:
-                if symbol.name.isascii() or _is_text(symbol.name):
-                    ask.append(symbol)
-            else:
-                symbol.state, symbol.address = FIXED, fixed
+        for symbol, where in zip(symbols, self.look_up([s.name for s in symbols]), strict=True):
+            if where is not None:
+                symbol.state, symbol.address = where
                 self._bind.note(symbol)
                 found.append(symbol)
-        if ask:
-            addresses = self._lookup([s.name for s in ask])
-            for symbol, address in zip(ask, addresses, strict=True):
-                if address:
-                    symbol.state, symbol.address = FAR, address
-                    self._bind.note(symbol)
-                    found.append(symbol)
         return found
 
     def retry_missing(self) -> list[Symbol]:
         """Look up again what nobody defined (a library was loaded); the symbols found."""
         missing = [s for s in self.symbols.values() if s.state in (MISSING, NULL)]
-        was = {s: self._bind.held_value(s.definition, s.stub) for s in missing}
+        was = {s: self._bind.former_value(s.definition, s.stub) for s in missing}
         found = self.find(missing)
         for symbol in found:
             symbol.why = ""
@@ -78,9 +85,9 @@ class SymbolTable:
         """Look all far symbols up again after the process was replaced; the names that are gone."""
         far = [s for s in self.symbols.values() if s.state is FAR]
         lost: list[str] = []
-        addresses = self._lookup([s.name for s in far]) if far else ()
+        addresses = self._process([s.name for s in far]) if far else ()
         for symbol, address in zip(far, addresses, strict=True):
-            was = self._bind.held_value(symbol.definition, symbol.stub)
+            was = self._bind.former_value(symbol.definition, symbol.stub)
             moved = symbol.address != address
             symbol.address = address
             if moved:

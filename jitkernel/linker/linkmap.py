@@ -11,11 +11,16 @@ from dataclasses import dataclass
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
-from jitkernel.linker.image import Image
-from jitkernel.linker.layout import PRIVATE, arrange, read_names
+from jitkernel.linker.layout import (
+    PRIVATE,
+    PinnedRange,
+    arrange,
+    pinned_ranges,
+    pinned_sections,
+    read_names,
+)
 from jitkernel.linker.linker import Linker
-from jitkernel.linker.pins import Piece, pieces, pinned_sections
-from jitkernel.linker.symbols import Symbol, SymbolState
+from jitkernel.linker.records import Image, Symbol, SymbolState
 from jitkernel.linker.unwind import split
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
 
@@ -119,9 +124,9 @@ class _Reader:
         names = read_names(obj)
         copies = set(image.copies)
         self.other = {i for s, m in obj.groups if obj.symbol_name(s) in copies for i in m}
-        self.pieces: dict[int, list[Piece]] = {}
+        self.pieces: dict[int, list[PinnedRange]] = {}
         if image.pins:
-            self.pieces = pieces(obj, names, dict(image.pins))
+            self.pieces = pinned_ranges(obj, names, dict(image.pins))
         self.pinned = pinned_sections(obj, self.pieces)
         self.layout = arrange(obj, frozenset(self.other) | self.pinned)
         self.starts: dict[str, int] = {}

@@ -1,23 +1,20 @@
-"""Code that has left memory, in a file without a name.  Start from `Shelf`."""
+"""Hibernated code on disk, in a file without a name.  Start from `SwapFile`."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING
 
 from jitkernel.arena import FreeList
+from jitkernel.linker.records import Image
 from jitkernel.rollback import RecordedDict, later
 
-if TYPE_CHECKING:
-    from jitkernel.linker.image import Image
-
-__all__ = ["Shelf"]
+__all__ = ["SwapFile"]
 
 _ROOM = 1 << 40  # bytes of addresses; the file is as long as what was ever in it at once
 
 
-class Shelf:
+class SwapFile:
     """Bytes by image, on disk from `put` to `drop`; the file goes with the process.
 
     It is a copy for speed: what the disk has no room for is made again from the image's object.
@@ -67,7 +64,7 @@ class Shelf:
     def _give(self, at: int) -> None:
         if at in self._room.live:
             self._room.give(at)
-        else:  # that was interrupted
+        else:  # an earlier call was interrupted
             self._room.rebuild()
 
     @property

@@ -1,0 +1,194 @@
+"""An object's unwind tables on their way into the arena.  Start from `add_frames`.
+
+Records of `.eh_frame` are copied one by one: those of functions that are not loaded (another copy
+of a COMDAT group is) are left out, and CIEs that every object brings are there once.
+
+Code that is not position independent lists the types that a function catches as 32-bit addresses
+(`.gcc_except_table`, its "TType" encoding `udata4`).  `_ZTIi` and its like are in libstdc++, out
+of their reach.  The encoding knows an indirect form, in which entries are addresses of words that
+hold the address: GOT slots serve as those.
+
+Sources: Linux Standard Base, "Exception Frames" and "DWARF Exception Header Encoding"; Itanium C++
+ABI, "Exception Handling Tables".
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+
+from jitkernel.errors import LinkError
+from jitkernel.linker.binding import Target
+from jitkernel.linker.content import Content, Entry
+from jitkernel.linker.layout import Layout
+from jitkernel.linker.records import Symbol
+from jitkernel.linker.resolution import Job, Resolution
+from jitkernel.linker.unwind import UnwindRegion, pad, split
+from jitkernel.linker.x86_64 import R_32, R_32S, SLOT32, TABLE
+
+__all__ = ["add_frames", "indirect_types"]
+
+_I32 = struct.Struct("<i")
+_OMIT, _INDIRECT = 0xFF, 0x80
+#: Bytes of an encoded pointer by format; the others have no fixed size.
+_SIZES = {0x0: 8, 0x2: 2, 0x3: 4, 0x4: 8, 0xA: 2, 0xB: 4, 0xC: 8}
+
+
+def add_frames(
+    job: Job, resolution: Resolution, unwind: UnwindRegion, section: int, content: Content
+) -> None:
+    """Add the records of `.eh_frame` section number `section`, in an extent of the unwind region.
+
+    Raises LinkError, or ArenaFull.
+    """
+    frames, targets = job.obj.content(section), resolution.targets
+    entries = job.obj.relocations.get(section, [])
+    if len(entries) > 1:
+        entries = sorted(entries)
+    cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`
+    found = bytearray()
+    fields: list[tuple[Target | None, int, Entry]] = []
+    backs: list[tuple[int, int]] = []  # FDEs: their offsets in `found`, and those of their CIEs
+    first = 0
+    for at, length, cie in split(frames):
+        last = first
+        while last < len(entries) and entries[last][0] < at + length:
+            last += 1
+        mine = entries[first:last]
+        first = last
+        here = len(found)
+        function: int | None = None
+        if cie < 0:
+            if not mine and (shared := unwind.shared_cie(frames[at : at + length])):
+                cies[at] = shared
+                continue
+            cies[at] = here
+        else:
+            if not mine or (function := _function(resolution, mine[0])) is None:
+                continue  # of a function that is not loaded
+            if cie not in cies:
+                raise LinkError(f".eh_frame+{at:#x} names no CIE before it")
+            backs.append((here, cies[cie]))
+        record = frames[at : at + length]
+        found += pad(record) if length & 7 else record
+        size = len(found) - here
+        for entry in mine:
+            within = entry[0] - at
+            if within < 8 or (within + 8 > size and _ends_behind(entry, within, size)):
+                raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation of no field of its record")
+            if function is not None:
+                fields.append((function, here + within, entry))
+                function = None
+            else:
+                number = entry[1] >> 32
+                target = targets[number] if number < len(targets) else None
+                fields.append((target, here + within, entry))
+    if first < len(entries):
+        raise LinkError(f".eh_frame+{entries[first][0]:#x}: a relocation behind the last record")
+    if not found:
+        return
+    extent = unwind.reserve(len(found))
+    content.frames.append(extent)
+    start = extent[1]
+    content.bytes.append((start, found))
+    for here, cie in backs:
+        if cie < len(found):  # an offset: far below all addresses
+            cie += start
+        _I32.pack_into(found, here + 4, start + here + 4 - cie)
+    start -= job.bind.base
+    for target, offset, entry in fields:
+        content.add_field(target, start + offset, found, offset, 0, section, entry)
+
+
+def _ends_behind(entry: Entry, within: int, length: int) -> bool:
+    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
+    return row is not None and within + row.field > length
+
+
+def _function(resolution: Resolution, entry: Entry) -> int | None:
+    """The address an FDE's first field refers to: code of this object, never a canonical entry."""
+    number, targets = entry[1] >> 32, resolution.targets
+    target = targets[number] if number < len(targets) else None
+    if isinstance(target, Symbol):
+        own = resolution.exports.get(target)
+        return own[1] if own is not None else None
+    return target
+
+
+# -- types that are caught ---------------------------------------------------------------------
+
+
+def indirect_types(
+    job: Job,
+    layout: Layout,
+    resolution: Resolution,
+    section: int,
+    address: int,
+    content: bytearray | None,
+) -> list[Entry]:
+    """The relocations of a `.gcc_except_table` at `address`, far types reached through GOT slots.
+
+    The encoding bytes of its tables are changed in `content`, which is what will be there.
+    """
+    entries, targets = job.obj.relocations[section], resolution.targets
+    far = [
+        offset
+        for offset, info, _ in entries
+        if info & 0xFFFF_FFFF in (R_32, R_32S)
+        and info >> 32 < len(targets)
+        and resolution.is_far_data(targets[info >> 32])
+    ]
+    if not far or content is None:
+        return entries
+    starts = _tables(job, layout, targets, address, len(content))
+    changed: list[tuple[int, int]] = []
+    for offset in far:
+        index = bisect_right(starts, offset) - 1
+        if index < 0:
+            continue
+        found = _types(content, starts[index])
+        if found is None or found in changed or not found[0] < offset < found[1]:
+            continue
+        if content[found[0]] & 0x7F in (0x03, 0x0B):  # udata4, sdata4
+            changed.append(found)
+            content[found[0]] |= _INDIRECT
+    return [
+        (offset, info & ~0xFFFF_FFFF | SLOT32, addend)
+        if info & 0xFFFF_FFFF in (R_32, R_32S) and any(a < offset < b for a, b in changed)
+        else (offset, info, addend)
+        for offset, info, addend in entries
+    ]
+
+
+def _tables(
+    job: Job, layout: Layout, targets: list[Target | None], address: int, size: int
+) -> list[int]:
+    """Where the functions' tables begin in the section: what the frame records point to."""
+    found: set[int] = set()
+    for index in layout.frames:
+        for _, info, addend in job.obj.relocations.get(index, ()):
+            target = targets[info >> 32] if info >> 32 < len(targets) else None
+            if isinstance(target, int) and 0 <= target + addend - address < size:
+                found.add(target + addend - address)
+    return sorted(found)
+
+
+def _types(content: bytearray, at: int) -> tuple[int, int] | None:
+    """The offsets of a table's type encoding and of the end of its list of types."""
+    try:
+        if content[at] != _OMIT:
+            at += _SIZES[content[at] & 0x0F]
+        encoding = at = at + 1
+        if content[encoding] == _OMIT:
+            return None
+        at += 1
+        value = shift = 0
+        while True:
+            byte = content[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return encoding, at + value
+    except (IndexError, KeyError):
+        return None

@@ -1,0 +1,244 @@
+"""All that placing an object will do, found out before any of it is done.  Start from `make_plan`.
+
+The phases, each from what the ones before it gave: COMDAT groups, layout, extents, symbols, bytes
+with the fields that refer to something.  Extents are reserved, and given back with everything else
+where the operation fails; nothing else that the session has is changed before `Linker` commits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jitkernel.arena import Extent
+from jitkernel.elf import constants as c
+from jitkernel.errors import ArenaFull, LinkError
+from jitkernel.linker import x86_64
+from jitkernel.linker.content import Content, Entry, refusal
+from jitkernel.linker.eh_frames import add_frames, indirect_types
+from jitkernel.linker.layout import Layout, PinnedRange, arrange, pinned_ranges, pinned_sections
+from jitkernel.linker.rebasing import may_escape
+from jitkernel.linker.records import Block, Image
+from jitkernel.linker.resolution import (
+    Groups,
+    Job,
+    Resolution,
+    place_commons,
+    resolve,
+    select_groups,
+)
+from jitkernel.linker.unwind import UnwindRegion
+from jitkernel.linker.x86_64 import (
+    BRANCH,
+    TABLE,
+)
+
+__all__ = ["Extents", "Plan", "fill", "make_plan"]
+
+_I32 = struct.Struct("<i")
+_NO_GROUPS = Groups()
+_NO_COMMONS: dict[int, tuple[int, int]] = {}
+_NO_RANGES: Mapping[int, list[PinnedRange]] = {}
+
+
+class Extents(NamedTuple):
+    """Where the zones of an object begin, and what is there: `shared` are blocks of others, which
+    it holds as well."""
+
+    starts: dict[str, int]
+    text: Extent | None
+    rodata: Block | None
+    data: Block | None
+    adopted: tuple[Block, ...]
+    shared: tuple[Block, ...]
+
+
+class Plan(NamedTuple):
+    """What each phase has given."""
+
+    job: Job
+    groups: Groups
+    layout: Layout
+    extents: Extents
+    resolution: Resolution
+    content: Content
+
+
+def make_plan(job: Job, providers: Mapping[str, Image], unwind: UnwindRegion) -> Plan:
+    """What placing an object will do; `providers` are the images that have COMDAT groups.
+
+    Raises LinkError or ArenaFull.
+    """
+    obj, names, pins = job.obj, job.names, job.pins
+    groups = select_groups(job, providers) if obj.groups else _NO_GROUPS
+    ranges = pinned_ranges(obj, names, pins) if pins else _NO_RANGES
+    dropped = groups.dropped | pinned_sections(obj, ranges) if pins else groups.dropped
+    layout, commons = arrange(obj, dropped), _NO_COMMONS
+    if names.tentative:
+        layout, commons = place_commons(job, layout)
+    extents = _reserve(job, layout)
+    resolution = resolve(job, layout, extents.starts, commons, groups.forced)
+    content = fill(job, layout, extents, resolution, ranges, unwind)
+    for offset, size in commons.values():
+        content.zeroed.append((extents.starts["data"] + offset, size))
+    return Plan(job, groups, layout, extents, resolution, content)
+
+
+# -- extents -----------------------------------------------------------------------------------
+
+
+def _reserve(job: Job, layout: Layout) -> Extents:
+    arena = job.bind.arena
+    starts: dict[str, int] = {}
+    text: Extent | None = None
+    rodata: Block | None = None
+    data: Block | None = None
+    shared: list[Block] = []
+    for zone, (size, align) in layout.needs.items():
+        if zone == "text":
+            text = _reserve_text(job, size, align)
+            starts[zone] = text[1]
+            continue
+        block = job.at.get(zone)
+        if block is None:
+            block = Block(arena.reserve(zone, size, align))
+        elif block.extent.size < size or block.extent.start & (align - 1):
+            raise LinkError(
+                f"{size} bytes of {zone} aligned to {align} do not fit the extent they had"
+            )
+        else:
+            shared.append(block)
+        if zone == "rodata":
+            rodata = block
+        else:
+            data = block
+        starts[zone] = block.extent[1]
+    adopted = _owners_of_pins(job) if job.pins else ()
+    return Extents(starts, text, rodata, data, adopted, (*shared, *adopted))
+
+
+def _reserve_text(job: Job, size: int, align: int) -> Extent:
+    """Room for the code: where it was before, if it fills a hole there, or if the program may have
+    pointers into it.  To cut up a larger hole only to be back would waste text."""
+    arena, was = job.bind.arena, job.text_was
+    if was and was & (align - 1) == 0 and (arena.fills("text", was, size) or may_escape(job.obj)):
+        try:
+            return arena.reserve_at("text", was, size)
+        except ArenaFull:
+            pass
+    return arena.reserve("text", size, align)
+
+
+def _owners_of_pins(job: Job) -> tuple[Block, ...]:
+    """The blocks that pinned symbols lie in."""
+    found: dict[Block, None] = {}
+    for name, address in job.pins.items():
+        symbol = job.resolver.symbols.get(name)
+        owner = symbol.image if symbol is not None else None
+        for block in owner.blocks if owner is not None else ():
+            start, size = block.extent[1], block.extent[2]
+            if start <= address < start + size:
+                found[block] = None
+    return tuple(found)
+
+
+# -- bytes -------------------------------------------------------------------------------------
+
+
+def fill(
+    job: Job,
+    layout: Layout,
+    extents: Extents,
+    resolution: Resolution,
+    ranges: Mapping[int, list[PinnedRange]],
+    unwind: UnwindRegion,
+) -> Content:
+    """What the sections will be in memory, and the fields of them that refer to something.
+
+    Fields that count from their own place to the object's own are final here already: most are.
+    """
+    found = Content(job, extents.text)
+    buffers = _copy(job, layout, extents, found)
+    obj, targets, starts = job.obj, resolution.targets, extents.starts
+    base, count = job.bind.base, len(resolution.targets)
+    for index, entries in obj.relocations.items():
+        place = layout.places[index]
+        moved = ranges.get(index)
+        if place is None and moved is None:
+            continue
+        if place is None and job.write_data:
+            buffers[index] = bytearray(obj.content(index))
+        start = starts.get(place[0], 0) + place[1] - base if place is not None else 0
+        buffer = buffers.get(index)
+        name, _, flags, _, _, size, _, _, _, _ = obj.sections[index]
+        if layout.frames and obj.names.startswith(b".gcc_except_table", name):
+            entries = indirect_types(job, layout, resolution, index, start + base, buffer)
+        for entry in entries:
+            offset, info, _ = entry
+            if offset + 8 > size:
+                _check_field(job, index, entry, size)
+            if info >> 32 >= count:
+                raise LinkError(
+                    f"cell {job.cell}: {obj.section_name(index)}+{offset:#x}: "
+                    f"a relocation against symbol {info >> 32} of {count}"
+                )
+            at = start + offset
+            if moved is not None:
+                for low, high, address in moved:
+                    if low <= offset < high:
+                        at = address + offset - low - base
+            found.add_field(targets[info >> 32], at, buffer, offset, flags, index, entry)
+    for index, pinned in ranges.items():
+        if job.write_data:
+            data = buffers.get(index) or obj.content(index)
+            for low, high, address in pinned:
+                found.pinned.append((address, high - low, data[low:high]))
+    for index in layout.frames:
+        add_frames(job, resolution, unwind, index, found)
+    if resolution.atexit is not None:
+        stub, register = resolution.atexit
+        code, offset = x86_64.atexit_stub(stub.start, resolution.dso)
+        found.bytes.append((stub.start, code))
+        found.add_field(
+            register, stub.start - base + offset, bytearray(code), offset, 0, 0, (0, BRANCH, -4)
+        )
+    return found
+
+
+def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[int, bytearray]:
+    """The sections at their places; what lies between two of them, or behind code, is int3 or
+    zero.  Those that have relocations, by index."""
+    obj, starts, content = job.obj, extents.starts, found.bytes
+    raw, sections, relocations = obj.data, obj.sections, obj.relocations
+    buffers: dict[int, bytearray] = {}
+    ends = dict(starts)
+    index = -1
+    for place in layout.places:
+        index += 1
+        if place is None:
+            continue
+        zone, offset = place
+        _, kind, _, _, source, size, _, _, _, _ = sections[index]
+        if not size or (zone == "data" and not job.write_data):
+            continue
+        address = starts[zone] + offset
+        if (gap := address - ends[zone]) > 0:
+            content.append((ends[zone], (b"\xcc" if zone == "text" else b"\0") * gap))
+        ends[zone] = address + size
+        if kind == c.SHT_NOBITS:
+            found.zeroed.append((address, size))
+        elif index in relocations:
+            buffer = buffers[index] = bytearray(raw[source : source + size])
+            content.append((address, buffer))
+        else:
+            content.append((address, raw[source : source + size]))
+    if (text := extents.text) is not None and (gap := text.stop - ends["text"]) > 0:
+        content.append((ends["text"], b"\xcc" * gap))
+    return buffers
+
+
+def _check_field(job: Job, section: int, entry: Entry, size: int) -> None:
+    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
+    if row is not None and entry[0] + row.field > size:
+        raise refusal(job, section, entry, f"the section ends before the field: {size} bytes")

@@ -1,0 +1,366 @@
+"""The linker's records: symbols, and the images that define and use them.
+
+Start from `Symbol` and `Image`.  Only the linker assigns to their fields; everyone else reads them
+and asks `Linker` for changes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from jitkernel.arena import Extent
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
+
+__all__ = [
+    "SITE",
+    "BaseRelocations",
+    "Block",
+    "Definition",
+    "Export",
+    "Image",
+    "Journal",
+    "Site",
+    "Symbol",
+    "SymbolKind",
+    "SymbolState",
+    "appended",
+    "new_image",
+    "new_symbol",
+    "sites",
+]
+
+
+class SymbolKind(IntEnum):
+    """What a symbol names; decides whether an address taken goes through a canonical entry."""
+
+    UNKNOWN = 0
+    FUNCTION = 1
+    DATA = 2
+
+
+class SymbolState(IntEnum):
+    """Where a symbol leads."""
+
+    MISSING = 0  #: nobody defines it yet; calls reach a stub that raises
+    DEFINED = 1  #: an image of the session defines it
+    FAR = 2  #: the executor's process has it (libc, a loaded library), beyond 2 GiB
+    FIXED = 3  #: an address that never changes: the runtime, an absolute symbol
+    NULL = 4  #: weak and defined nowhere: address 0
+
+
+#: What a symbol's definition was, to put it back: state, address, size, image, kind, why.
+Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]
+
+
+class _NewSymbol:
+    """A symbol before it is one: see `new_symbol`."""
+
+    __slots__ = (
+        "address", "far_slot", "held", "image", "info", "kind", "name", "size", "slot", "state",
+        "stub", "users", "why",
+    )  # fmt: skip
+
+    name: str
+    kind: SymbolKind
+    state: SymbolState
+    address: int
+    size: int
+    image: Image | None
+    stub: int
+    slot: int
+    far_slot: int
+    held: int
+    users: RecordedDict[Image, bytes] | None
+    info: Any
+    why: str
+
+    def __init__(
+        self,
+        name: str,
+        kind: SymbolKind = SymbolKind.UNKNOWN,
+        state: SymbolState = SymbolState.MISSING,
+        address: int = 0,
+        size: int = 0,
+    ):
+        self.name = name
+        self.kind = kind
+        self.state = state
+        self.address = address
+        self.size = size
+        self.image = None
+        self.stub = 0
+        self.slot = 0
+        self.far_slot = 0
+        self.held = 0
+        self.users = None
+        self.info = None
+        self.why = ""
+        self.__class__ = Symbol  # type: ignore[assignment]
+
+
+class Symbol(_NewSymbol, Recorded):
+    """One name, its present definition, and every place that holds its address.
+
+    `stub` is the canonical entry: 16 bytes of text at a fixed address that lead to the present
+    definition, or raise.  `slot` is a GOT slot with the symbol's address, `far_slot` one with a far
+    function's real address, through which its stub jumps.  `users` maps each image that refers to
+    the symbol to its packed sites (see `sites`).  `held` counts who keeps the symbol alive although
+    nobody may define or use it.  `info` belongs to the session: type, signature.  `why` is the
+    reason that a stub gives which raises for another one than a missing definition.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *_: object) -> None:
+            raise TypeError("see `new_symbol`")
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the symbol names code."""
+        return self.kind is SymbolKind.FUNCTION
+
+    @property
+    def definition(self) -> Definition:
+        """What it leads to now, for `Linker.redefine`."""
+        return self.state, self.address, self.size, self.image, self.kind, self.why
+
+    @definition.setter
+    def definition(self, was: Definition) -> None:
+        state, self.address, size, self.image, kind, why = was
+        if self.state is not state:  # each write is noted, and most stay as they are
+            self.state = state
+        if self.size != size:
+            self.size = size
+        if self.kind is not kind:
+            self.kind = kind
+        if self.why != why:
+            self.why = why
+
+    def __repr__(self) -> str:
+        return f"<Symbol {self.name} {self.state.name.lower()} {self.address:#x}>"
+
+
+#: offset from the slab's base, relocation type, and for instructions that may be relaxed their
+#: original opcode, ModRM and REX bytes; addend
+SITE = struct.Struct("<IBBBBq")
+
+
+class Site(NamedTuple):
+    """One place in an image that holds a symbol's address; `offset` counts from the slab's base."""
+
+    offset: int
+    type: int
+    opcode: int
+    modrm: int
+    rex: int
+    addend: int
+
+
+def sites(packed: bytes) -> Iterator[Site]:
+    """The sites in a symbol's `users[image]`."""
+    return map(Site._make, SITE.iter_unpack(packed))
+
+
+class Block(Recorded):
+    """An extent that outlives the image that brought it: freed when nobody holds it any more.
+
+    Data and constants are blocks: a program may have stored pointers to them, a newer image may
+    have taken a variable over, and undo brings them back at the same address.
+    """
+
+    __slots__ = ("extent", "holders")
+
+    extent: Extent
+    holders: int
+
+    def __init__(self, extent: Extent):
+        set_first(self, "extent", extent)
+        set_first(self, "holders", 1)
+
+
+Export = tuple[Symbol, int, int]
+T = TypeVar("T")
+
+
+def appended(items: Sequence[T], item: T) -> list[T]:
+    """`items` and one more: the same list, where it is one already."""
+    grown = items if isinstance(items, RecordedList) else RecordedList(items)
+    grown.append(item)
+    return grown
+
+
+class BaseRelocations(NamedTuple):
+    """What moving an image's code takes: its alignment in bytes, and packed fields (`rebasing`)."""
+
+    align: int
+    fields: bytes
+
+
+class _NewImage:
+    """An image before it is one: see `new_symbol`."""
+
+    __slots__ = (
+        "_adopted", "_exports", "cell", "copies", "data", "dso", "extra", "fini", "groups", "init",
+        "pins", "rebase", "refs", "rodata", "text", "unwind",
+    )  # fmt: skip
+
+    cell: int
+    text: Extent | None
+    rodata: Block | None
+    data: Block | None
+    unwind: Extent | None
+    _adopted: Sequence[Block]
+    extra: tuple[Extent, ...]
+    _exports: Sequence[Export]
+    refs: tuple[Symbol, ...]
+    init: tuple[int, ...]
+    fini: tuple[int, ...]
+    dso: int
+    pins: tuple[tuple[str, int], ...]
+    groups: tuple[str, ...]
+    copies: tuple[str, ...]
+    rebase: BaseRelocations | None
+
+    def __init__(
+        self,
+        cell: int,
+        text: Extent | None = None,
+        rodata: Block | None = None,
+        data: Block | None = None,
+        unwind: Extent | None = None,
+        adopted: tuple[Block, ...] = (),
+        extra: tuple[Extent, ...] = (),
+        exports: tuple[Export, ...] = (),
+        refs: tuple[Symbol, ...] = (),
+        init: tuple[int, ...] = (),
+        fini: tuple[int, ...] = (),
+        dso: int = 0,
+        pins: tuple[tuple[str, int], ...] = (),
+        groups: tuple[str, ...] = (),
+        copies: tuple[str, ...] = (),
+    ):
+        self.cell = cell
+        self.text = text
+        self.rodata = rodata
+        self.data = data
+        self.unwind = unwind
+        # Tuples; lists while one variable after another is added: see `add`.
+        self._adopted = adopted
+        self._exports = exports
+        self.extra = extra
+        self.refs = refs
+        self.init = init
+        self.fini = fini
+        self.dso = dso
+        self.pins = pins
+        self.groups = groups
+        self.copies = copies
+        self.rebase = None
+        self.__class__ = Image  # type: ignore[assignment]
+
+
+class Image(_NewImage, Recorded):
+    """An object in the arena: its extents, what it defines and what it refers to.
+
+    `exports` are `(symbol, address, size)`; a symbol whose `image` is another one by now has been
+    redefined.  `refs` are the symbols whose `users` list this image.  `init` and `fini` are
+    constructors and destructors in the order they run.  `dso` is what `__dso_handle` is in it, 0
+    where it does not ask.  `groups` are COMDAT groups it provides, `copies` those it would have.
+    `rebase` is what moving its code takes, None where nobody has asked yet.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *_: object) -> None:
+            raise TypeError("see `new_image`")
+
+    @property
+    def exports(self) -> tuple[Export, ...]:
+        """What it defines: symbol, address, size."""
+        if self._exports.__class__ is RecordedList:
+            self._exports = tuple(self._exports)
+        return self._exports  # type: ignore[return-value]
+
+    @exports.setter
+    def exports(self, exports: tuple[Export, ...]) -> None:
+        self._exports = exports
+
+    @property
+    def adopted(self) -> tuple[Block, ...]:
+        """Blocks that it took over, or that came later."""
+        if self._adopted.__class__ is RecordedList:
+            self._adopted = tuple(self._adopted)
+        return self._adopted  # type: ignore[return-value]
+
+    @adopted.setter
+    def adopted(self, blocks: tuple[Block, ...]) -> None:
+        self._adopted = blocks
+
+    def add(self, symbol: Symbol, address: int, size: int, block: Block) -> None:
+        """It defines one more variable.  Many in a row take time in proportion to their number."""
+        self._exports = appended(self._exports, (symbol, address, size))
+        self._adopted = appended(self._adopted, block)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Data and constants the image holds, its own and those it took over."""
+        own = tuple(b for b in (self.rodata, self.data) if b is not None)
+        return own + self.adopted
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes per zone."""
+        return {
+            "text": (self.text.size if self.text else 0) + sum(e.size for e in self.extra),
+            "rodata": self.rodata.extent.size if self.rodata else 0,
+            "data": self.data.extent.size if self.data else 0,
+            "unwind": self.unwind.size if self.unwind else 0,
+        }
+
+    @property
+    def superseded(self) -> bool:
+        """Whether it defines something and all of it has been redefined by others."""
+        return bool(self.exports) and all(s.image is not self for s, _, _ in self.exports)
+
+    def __repr__(self) -> str:
+        return f"<Image of cell {self.cell}>"
+
+
+#: Make a record that nobody knows yet: its fields are set before it has the class whose writes are
+#: noted in the undo log, which is faster, and leaves nothing to put back.
+new_symbol: type[Symbol] = _NewSymbol  # type: ignore[assignment]
+new_image: type[Image] = _NewImage  # type: ignore[assignment]
+
+
+class Journal:
+    """Symbols that were made, moved or dropped, and the numbers of cells whose images were.
+
+    Where a change is undone again, its symbols and cells are noted all the same: who asks looks at
+    what they are now.
+    """
+
+    __slots__ = ("cells", "symbols")
+
+    def __init__(self) -> None:
+        self.symbols: dict[Symbol, None] = {}  # in order: the file is the same each time
+        self.cells: dict[int, None] = {}
+
+    def image(self, image: Image) -> None:
+        """An image came, went, or defines or uses something else."""
+        if image.cell:
+            self.cells[image.cell] = None
+        self.symbols.update(dict.fromkeys(image.refs))
+        for symbol, _, _ in image.exports:
+            self.symbols[symbol] = None
+
+    def take(self) -> tuple[dict[Symbol, None], dict[int, None]]:
+        """What was noted; the journal is empty then."""
+        found = (self.symbols, self.cells)
+        self.symbols, self.cells = {}, {}
+        return found

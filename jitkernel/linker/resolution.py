@@ -1,0 +1,397 @@
+"""What an object's names become: the phases of a plan that deal with symbols.
+
+Start from `resolve`.  Nothing that the session has is changed here: a symbol that is new is made,
+but in no table yet; what an existing one becomes is noted in `Resolution.changes` and `.exports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jitkernel.arena import Extent
+from jitkernel.elf import ElfObject
+from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
+from jitkernel.linker import x86_64
+from jitkernel.linker.binding import Bindings, Target
+from jitkernel.linker.layout import Layout, Names, is_special
+from jitkernel.linker.records import (
+    Block,
+    Definition,
+    Image,
+    Symbol,
+    SymbolKind,
+    SymbolState,
+    new_symbol,
+)
+from jitkernel.linker.resolver import Resolver
+from jitkernel.linker.x86_64 import GOTPCRELX
+from jitkernel.rollback import set_first
+
+__all__ = [
+    "Groups",
+    "Job",
+    "Resolution",
+    "local_targets",
+    "place_commons",
+    "resolve",
+    "select_groups",
+]
+
+MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
+UNKNOWN, FUNCTION, DATA = SymbolKind
+_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+
+
+class Job(NamedTuple):
+    """An object to place, and how: the parameters of `Linker.place`."""
+
+    obj: ElfObject
+    names: Names
+    cell: int
+    bind: Bindings
+    resolver: Resolver
+    kinds: Mapping[str, str]
+    weak: frozenset[str] | None
+    pins: Mapping[str, int]
+    at: Mapping[str, Block]
+    write_data: bool
+    takeover: frozenset[str]
+    text_was: int
+    missing: bool
+
+    def keeps_existing(self, name: str, binding: int) -> bool:
+        """Whether an existing definition is kept instead of the object's own."""
+        return binding == c.STB_WEAK if self.weak is None else name in self.weak
+
+
+class Groups(NamedTuple):
+    """COMDAT groups: sections that another image provides, those of groups that are taken over,
+    and the names of groups that this object provides or has but a copy of."""
+
+    dropped: frozenset[int] = frozenset()
+    forced: frozenset[int] = frozenset()
+    provided: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+
+
+#: What a symbol will be that the object defines: state, address, size, kind.
+Own = tuple[SymbolState, int, int, SymbolKind]
+
+
+class Resolution(NamedTuple):
+    """What each symbol table entry of the object refers to, and which symbols change with it.
+
+    `targets` are by symbol index: None for what is not loaded.  `exports` are the symbols that the
+    object defines, `new` those that come into the table, `changes` the new definitions of others
+    that it refers to.  `dso` is what `__dso_handle` is, 0 where the object does not ask; `atexit`
+    the stub for its own `atexit`, and the symbol that this branches to.
+    """
+
+    targets: list[Target | None]
+    exports: dict[Symbol, Own]
+    new: dict[str, Symbol]
+    changes: dict[Symbol, Definition]
+    dso: int
+    atexit: tuple[Extent, Symbol] | None
+
+    def is_far_data(self, target: Target | None) -> bool:
+        """Whether it is a variable of the executor's process."""
+        if not isinstance(target, Symbol) or target in self.exports:
+            return False
+        state, _, _, _, kind, _ = self.changes.get(target) or target.definition
+        return state is FAR and kind is DATA
+
+
+def select_groups(job: Job, providers: Mapping[str, Image]) -> Groups:
+    """Which COMDAT groups the object provides, and which another image does."""
+    obj, private = job.obj, job.names.private
+    dropped: set[int] = set()
+    forced: set[int] = set()
+    provided: list[str] = []
+    copies: list[str] = []
+    for signature, members in obj.groups:
+        if signature in private:
+            continue
+        name = obj.symbol_name(signature)
+        provider = providers.get(name)
+        if name in job.takeover:
+            forced.update(members)
+        if provider is not None and name not in job.takeover and provider.cell != job.cell:
+            dropped.update(members)
+            copies.append(name)
+        else:
+            provided.append(name)
+    return Groups(frozenset(dropped), frozenset(forced), tuple(provided), tuple(copies))
+
+
+def place_commons(job: Job, layout: Layout) -> tuple[Layout, dict[int, tuple[int, int]]]:
+    """A layout with room for tentative definitions that nobody has made yet, and where they are:
+    offset in the data and size, by symbol index."""
+    found: dict[int, tuple[int, int]] = {}
+    used, most = layout.needs.get("data", (0, 1))
+    for index, name, _, _, _, align, size in job.names.tentative:
+        if name in job.pins:
+            continue
+        known = job.resolver.symbols.get(name)
+        if known is not None and known.state is DEFINED and job.keeps_existing(name, c.STB_WEAK):
+            if known.size < size:
+                raise LinkError(
+                    f"{written(name)} has {known.size} bytes in the session and {size} here"
+                )
+            continue
+        if align & (align - 1):
+            raise LinkError(f"{written(name)}: alignment {align} is not a power of 2")
+        offset = (used + align - 1) & -align
+        found[index] = offset, size
+        used, most = offset + size, max(most, align)
+    if found:
+        layout = layout._replace(needs={**layout.needs, "data": (used, most)})
+    return layout, found
+
+
+def resolve(
+    job: Job,
+    layout: Layout,
+    starts: Mapping[str, int],
+    commons: Mapping[int, tuple[int, int]],
+    forced: frozenset[int],
+) -> Resolution:
+    """What the object's symbols are, where its zones begin at `starts`.
+
+    Raises LinkError for what cannot be, and for a variable that nobody defines.
+    """
+    targets = local_targets(job.obj, job.names, layout, starts)
+    new: dict[str, Symbol] = {}
+    exports = _define(job, layout, starts, commons, forced, targets, new)
+    changes: dict[Symbol, Definition] = {}
+    if not job.names.imports:
+        return Resolution(targets, exports, new, changes, 0, None)
+    dso, atexit = _import(job, layout, starts, targets, new, changes)
+    return Resolution(targets, exports, new, changes, dso, atexit)
+
+
+def local_targets(
+    obj: ElfObject, names: Names, layout: Layout, starts: Mapping[str, int]
+) -> list[Target | None]:
+    """By symbol index: the address of a symbol that only the object knows; None for the others."""
+    places = layout.places
+    targets: list[Target | None] = []
+    for _, info, _, section, value, _ in obj.symbols:
+        if info >> 4:
+            targets.append(None)
+        elif section == 0 or section == c.SHN_ABS:
+            targets.append(value)
+        elif section >= c.SHN_LORESERVE or (place := places[section]) is None:
+            targets.append(None)
+        else:
+            targets.append(starts.get(place[0], 0) + place[1] + value)
+    for index in names.private:
+        _, _, _, section, value, _ = obj.symbols[index]
+        if section < c.SHN_LORESERVE and (place := places[section]) is not None:
+            targets[index] = starts.get(place[0], 0) + place[1] + value
+    return targets
+
+
+def _define(
+    job: Job,
+    layout: Layout,
+    starts: Mapping[str, int],
+    commons: Mapping[int, tuple[int, int]],
+    forced: frozenset[int],
+    targets: list[Target | None],
+    new: dict[str, Symbol],
+) -> dict[Symbol, Own]:
+    """What the object defines; `targets` and `new` are filled in."""
+    exports: dict[Symbol, Own] = {}
+    symbols, places, pins, arena = job.resolver.symbols, layout.places, job.pins, job.bind.arena
+    for index, name, binding, elf_type, section, value, size in job.names.exports:
+        symbol = symbols.get(name) or new.get(name)
+        state, zone = DEFINED, ""
+        if name in pins:
+            address = pins[name]
+        elif section < c.SHN_LORESERVE:
+            place = places[section]
+            if place is None:  # in a COMDAT group that another image provides
+                targets[index] = symbol
+                continue
+            zone = place[0]
+            address = starts.get(zone, 0) + place[1] + value
+            if address not in arena:
+                raise LinkError(f"{written(name)} lies outside the object")
+        elif section == c.SHN_ABS:
+            address, state = value, FIXED
+        elif index in commons:
+            address = starts["data"] + commons[index][0]
+        elif section in _COMMON:  # defined already
+            targets[index] = symbol
+            continue
+        else:
+            raise LinkError(f"{written(name)} lies in section {section:#x}, which is not known")
+        code = elf_type == c.STT_FUNC or (elf_type == c.STT_NOTYPE and zone == "text")
+        kind = FUNCTION if code else DATA
+        if symbol is None:
+            symbol = new[name] = new_symbol(name, kind, state, address, size)
+        elif (
+            symbol.state is DEFINED
+            and job.keeps_existing(name, binding)
+            and section not in forced
+            and index not in commons
+        ):
+            targets[index] = symbol
+            continue
+        targets[index] = symbol
+        exports[symbol] = state, address, size, kind
+    return exports
+
+
+def _import(
+    job: Job,
+    layout: Layout,
+    starts: Mapping[str, int],
+    targets: list[Target | None],
+    new: dict[str, Symbol],
+    changes: dict[Symbol, Definition],
+) -> tuple[int, tuple[Extent, Symbol] | None]:
+    """What the object asks for; what nobody defines is looked up in the executor's process.
+
+    `targets`, `new` and `changes` are filled in; what `__dso_handle` and `atexit` are in the object
+    is returned.
+    """
+    symbols = job.resolver.symbols
+    dso = 0
+    atexit: tuple[Extent, Symbol] | None = None
+    unresolved: list[Symbol] = []
+    asked: list[tuple[Symbol, bool]] = []
+    for index, name, weak in job.names.imports:
+        symbol = symbols.get(name) or new.get(name)
+        if (symbol is None or symbol.state is not DEFINED) and is_special(name):
+            if name == "__dso_handle" or name == "atexit":
+                dso = dso or min(starts.values(), default=job.bind.base)
+            if name == "atexit":
+                atexit = atexit or _atexit(job, new)
+                targets[index] = atexit[0].start
+                continue
+            special = dso if name == "__dso_handle" else _special(job, layout, starts, name)
+            if special is not None:
+                targets[index] = special
+                continue
+        if symbol is None:
+            symbol = new[name] = new_symbol(name)
+            unresolved.append(symbol)
+        elif symbol.state is MISSING and not symbol.users:  # only held: nobody has asked yet
+            unresolved.append(symbol)
+        targets[index] = symbol
+        if symbol.state is MISSING or symbol.state is NULL:
+            asked.append((symbol, weak))
+        if symbol.kind is UNKNOWN and (said := job.kinds.get(name)) is not None:
+            _set_kind(symbol, FUNCTION if said == "function" else DATA, new, changes)
+    if unresolved:
+        _look_up(job, layout, unresolved, targets, new, changes)
+    for symbol, weak in asked:
+        state, address, size, image, kind, why = changes.get(symbol) or symbol.definition
+        if state is MISSING and weak and not symbol.users:
+            state = NULL
+        elif state is NULL and not weak:
+            state = MISSING
+        elif state is not MISSING:
+            continue
+        if state is MISSING and kind is DATA and not job.missing:
+            raise _undefined(symbol.name, job.cell)
+        if new.get(symbol.name) is symbol:
+            set_first(symbol, "state", state)
+        elif state is not symbol.state or symbol in changes:
+            changes[symbol] = state, address, size, image, kind, why
+    return dso, atexit
+
+
+def _set_kind(
+    symbol: Symbol,
+    kind: SymbolKind,
+    new: Mapping[str, Symbol],
+    changes: dict[Symbol, Definition],
+) -> None:
+    if new.get(symbol.name) is symbol:
+        set_first(symbol, "kind", kind)
+    else:
+        state, address, size, image, _, why = changes.get(symbol) or symbol.definition
+        changes[symbol] = state, address, size, image, kind, why
+
+
+def _look_up(
+    job: Job,
+    layout: Layout,
+    unresolved: list[Symbol],
+    targets: list[Target | None],
+    new: dict[str, Symbol],
+    changes: dict[Symbol, Definition],
+) -> None:
+    """Find symbols outside the session; of those that nobody has it is known what they would be."""
+    if any(symbol.kind is UNKNOWN and symbol not in changes for symbol in unresolved):
+        called = _called(job, layout)
+        for index, _, _ in job.names.imports:
+            symbol = targets[index]
+            if isinstance(symbol, Symbol) and symbol.kind is UNKNOWN and symbol not in changes:
+                _set_kind(symbol, FUNCTION if index in called else DATA, new, changes)
+    found = job.resolver.look_up([symbol.name for symbol in unresolved])
+    for symbol, where in zip(unresolved, found, strict=True):
+        if where is None:
+            continue
+        if new.get(symbol.name) is symbol:
+            set_first(symbol, "state", where[0])
+            set_first(symbol, "address", where[1])
+        else:
+            _, _, size, image, kind, why = changes.get(symbol) or symbol.definition
+            changes[symbol] = *where, size, image, kind, why
+
+
+def _called(job: Job, layout: Layout) -> set[int]:
+    """Imports that the object branches to somewhere: functions, then."""
+    called: set[int] = set()
+    for index, entries in job.obj.relocations.items():
+        content = job.obj.content(index)
+        for offset, info, _ in entries:
+            type = info & 0xFFFF_FFFF
+            if (
+                index in layout.frames
+                or type in x86_64.BRANCHES
+                or (
+                    type == GOTPCRELX and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
+                )
+            ):
+                called.add(info >> 32)
+    return called
+
+
+def _special(job: Job, layout: Layout, starts: Mapping[str, int], name: str) -> int | None:
+    """The GOT, or a bound of one of the object's sections; None where it has no such section."""
+    if name == "_GLOBAL_OFFSET_TABLE_":
+        return job.bind.got
+    at_end = name.startswith("__stop_")
+    wanted = name.removeprefix("__stop_" if at_end else "__start_")
+    for index, place in enumerate(layout.places):
+        if place and job.obj.section_name(index) == wanted:
+            size = job.obj.sections[index][5] if at_end else 0
+            return starts.get(place[0], 0) + place[1] + size
+    return None
+
+
+def _atexit(job: Job, new: dict[str, Symbol]) -> tuple[Extent, Symbol]:
+    """Room for the object's own `atexit`, and what it calls: see `x86_64.atexit_stub`."""
+    name = "__cxa_atexit"
+    register = job.resolver.symbols.get(name) or new.get(name)
+    if register is None:
+        found = job.resolver.look_up([name])[0]
+        if found is None:
+            raise LinkError(f"atexit: the executor's process has no {name}")
+        register = new[name] = new_symbol(name, FUNCTION, *found)
+    return job.bind.arena.reserve("text", x86_64.STUB_SIZE), register
+
+
+def _undefined(name: str, cell: int) -> LinkError:
+    where = "define it in this cell or an earlier one, or load the library that has it"
+    if name.startswith(("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt")):
+        where = "C++'s library has it: %lib libstdc++.so.6"
+    return LinkError(f"cell {cell} reads {written(name)}, which nobody defines; {where}")
