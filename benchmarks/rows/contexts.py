@@ -47,7 +47,7 @@ def named_types(scale: Scale) -> Iterator[Figure]:
             s.contexts()
             for k in range(10):
                 s.run(_cell(k))
-            (worker,) = s.engine.pool.memory()
+            (worker,) = s.core.engine.pool.memory()
             marks, times = [uss(worker.pid)], []
             for k in range(10, 10 + cells):
                 result = s.run(_cell(k))
@@ -57,7 +57,7 @@ def named_types(scale: Scale) -> Iterator[Figure]:
                     marks.append(uss(worker.pid))
             account = s.contexts()
             costs = account.costs[-cells:]
-            assert (worker.pid,) == tuple(m.pid for m in s.engine.pool.memory())
+            assert (worker.pid,) == tuple(m.pid for m in s.core.engine.pool.memory())
             for k in range(0, cells, 2):
                 s.evict(f"f{k}")
             before, left = uss(worker.pid), s.contexts().live

@@ -57,8 +57,8 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 start = time.perf_counter_ns()
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
-                s.engine.pool.inspector.forget()
-                s.line_tables.clear()
+                s.core.engine.pool.inspector.forget()
+                s.core.line_tables.clear()
         count = len(source.splitlines())
         yield Figure(
             f"explain, {count:,} lines", median(took[1:]), "ms", limit * 1e3,

@@ -98,7 +98,7 @@ def _alternately(few: Session, many: Session, stamp: Stamp, scale: Scale) -> Com
     objects = {i: stamp.object(_BASE + i) for i in range(_count(scale))}
 
     def link(s: Session, i: int) -> None:
-        s.program.linker.place(objects[i], 9, weak=frozenset(), kinds={})
+        s.core.program.linker.place(objects[i], 9, weak=frozenset(), kinds={})
 
     sides = {"few": lambda i: link(few, i), "many": lambda i: link(many, i)}
     return compare(sides, scale.blocks * 2, scale.block)

@@ -41,7 +41,7 @@ def live_cells(scale: Scale) -> Iterator[Figure]:
         bad = sum(writable_and_executable(pid) for _, pid in pids(s))
         zones = {
             name: (z["used"] / many, z["padding"] / many, z["extents"])
-            for name, z in s.arena.usage().items()
+            for name, z in s.core.arena.usage().items()
         }
         parts = after.per(before, many - low)
         span = f"{low:,} to {many:,} cells"

@@ -37,7 +37,7 @@ def messages(scale: Scale) -> Iterator[Figure]:
     with Session(spare=False) as s:
         s.run(tiny("base"))
         s.call("base", 2)
-        child: Any = s.engine.executor._talk.child
+        child: Any = s.core.engine.executor._talk.child
         counting = child.socket = _Counting(child.socket)
         s.call("base", 2)
         assert counting.sent == 1, "a call is one message: the count works"
@@ -61,7 +61,7 @@ def padding(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(200, 2_000)
     with Session(opt_level=0, spare=False) as s:
         s.run_many([_mixed(i) for i in range(count)])
-        zones = s.arena.usage()
+        zones = s.core.arena.usage()
     for name, zone in zones.items():
         if zone["extents"]:
             yield Figure(

@@ -84,11 +84,11 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
     _check_type(session, exercise, name)
     with linked(session, exercise) as address, _limited(session) as limit:
         trial = _Trial(session, exercise, name, address, limit)
-        close = session.cleanups.add(trial.close)
+        close = session.core.cleanups.add(trial.close)
         try:
             inputs = _check_inputs(trial, exercise, name)
         finally:
-            session.cleanups.done(close)
+            session.core.cleanups.done(close)
     return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
 
 
@@ -102,7 +102,7 @@ def _check_type(session: Session, exercise: Exercise, name: str) -> None:
     asked = f"the exercise {exercise.name} asks for {written(name)}: {wanted}"
     if symbol is None or not symbol.defined:
         raise CheckFailed(f"{written(name)} is not defined; {asked}")
-    known = session.program.symbol(name)
+    known = session.core.program.symbol(name)
     info = known.info if known is not None else None
     # The convention and how small integers are extended are the student's own affair.
     if not isinstance(info, Signature) or info.type != str(wanted):
@@ -112,7 +112,7 @@ def _check_type(session: Session, exercise: Exercise, name: str) -> None:
 @contextlib.contextmanager
 def _limited(session: Session) -> Iterator[float]:
     """The seconds that a call may take; the executor keeps to them meanwhile."""
-    executor = session.engine.executor
+    executor = session.core.engine.executor
     before = executor.settings
     limit = before.cell_timeout or PATIENCE
     executor.settings = before._replace(cell_timeout=limit)
@@ -208,7 +208,7 @@ class _Trial:
         self._reference, self.limit = reference, limit
         self._free = [kind for kind in exercise.kinds if kind.name != "length"]
         self._blocks = [
-            Block(session.arena.reserve("data", capacity(kind) + 2 * len(_GUARD), 16))
+            Block(session.core.arena.reserve("data", capacity(kind) + 2 * len(_GUARD), 16))
             for kind in self._free
             if kind.in_memory
         ]
@@ -218,12 +218,12 @@ class _Trial:
     def close(self) -> None:
         """Give the arrays' memory back."""
         for block in self._blocks:
-            self._session.program.linker.release_block(block)
+            self._session.core.program.linker.release_block(block)
 
     def complaint(self, values: tuple[Any, ...]) -> str:
         """What is wrong about the student's answer; empty where nothing is."""
         exercise, printed = self._exercise, _Printed()
-        caller = Caller(self._session, printed)
+        caller = Caller(self._session.core, printed)
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
@@ -257,15 +257,15 @@ class _Trial:
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         session = self._session
-        caller = Caller(session, _Printed())
+        caller = Caller(session.core, _Printed())
         host, types = caller.host(), self._exercise.signature.parameters
         arguments = self._arguments(values)
         packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
-        target = session.engine.target(self._type, tuple(map(str, types)))
+        target = session.core.engine.target(self._type, tuple(map(str, types)))
         outcome, data = host.run(target, self._reference, packed)
         if outcome.kind != "ok":
             call = written_call(self._name, self._exercise.kinds, values)
-            if session.engine.stopping or (outcome.record and outcome.record.cause == ""):
+            if session.core.engine.stopping or (outcome.record and outcome.record.cause == ""):
                 raise Interrupted("the check was interrupted")
             raise JitError(f"the reference of {self._exercise.name} was stopped at {call}")
         result = TypedValue(self._exercise.signature.result, data, host.layout)
@@ -326,7 +326,7 @@ class _Trial:
                 size = capacity(kind) + len(_GUARD)
                 data = encode(kind, last)
                 fill = _GUARD * (size // len(_GUARD) + 1)
-                self._session.arena.write(start, _GUARD + data + fill[: size - len(data)])
+                self._session.core.arena.write(start, _GUARD + data + fill[: size - len(data)])
                 arguments.append(start + len(_GUARD))
             else:
                 arguments.append(last)
@@ -339,7 +339,7 @@ class _Trial:
             if kind.in_memory:
                 extent = next(blocks).extent
                 size = capacity(kind) + 2 * len(_GUARD)
-                data = self._session.arena.read(extent.start, size)
+                data = self._session.core.arena.read(extent.start, size)
                 stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 

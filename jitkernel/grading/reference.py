@@ -26,7 +26,7 @@ __all__ = ["linked"]
 @contextlib.contextmanager
 def linked(session: Session, exercise: Exercise) -> Iterator[int]:
     """The address of the reference while it lasts."""
-    engine = session.engine
+    engine = session.core.engine
     text = engine.pool.unsealed(exercise.reference)
     request = Request(text, Options(opt_level=1, internal=True), label="a reference")
     compiled = engine.pool.compile(request)
@@ -42,7 +42,7 @@ def linked(session: Session, exercise: Exercise) -> Iterator[int]:
                 linker.unlink(image)
             placed.clear()
 
-    session.cleanups.add(drop)
+    session.core.cleanups.add(drop)
     try:
         with engine.writing(), engine.arena.rollback.atomic():
             image = linker.place(compiled.object, 0, weak=frozenset(), kinds=kinds)
@@ -53,4 +53,4 @@ def linked(session: Session, exercise: Exercise) -> Iterator[int]:
             placed.append(image)
         yield address
     finally:
-        session.cleanups.done(drop)
+        session.core.cleanups.done(drop)

@@ -87,10 +87,10 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
     cell = session.symbols[name].cell
     module = module_text(session, cell)
     if not raw:
-        record = present(session.store.get(cell), f"the record of cell {cell}")
+        record = present(session.core.store.get(cell), f"the record of cell {cell}")
         options, names = stored_options(record), frozenset(record.nobuiltin)
         request = Request(record.module, options, f"cell {cell}", names, record.first_line)
-        module = session.engine.pool.optimised(request)
+        module = session.core.engine.pool.optimised(request)
     begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
     lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
     return [line for line in lines if line and not line.endswith(":")]
@@ -111,7 +111,7 @@ def _machine_code(session: Session, name: str) -> list[tuple[int, int, str, str]
     from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
     symbol = session.symbols[name]
-    code = session.arena.read(symbol.address, symbol.size)
+    code = session.core.arena.read(symbol.address, symbol.size)
     rows = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, symbol.address)
     return [row for row in rows if row[2] not in ("nop", "int3")]
 
@@ -160,7 +160,7 @@ def _direct_calls(session: Session, name: str) -> Finding:
 def _named(session: Session, operands: str) -> str:
     if not _is_number(operands):
         return operands
-    return session.places.name(int(operands, 16)) or operands
+    return session.core.places.name(int(operands, 16)) or operands
 
 
 def _is_number(operands: str) -> bool:

@@ -142,10 +142,10 @@ class Frontend:
             if (
                 session is self.session
                 and session.number != number
-                and session.number not in session.program.cells
+                and session.number not in session.core.program.cells
             ):
                 session.results.pop(session.number, None)
-                session.number, session.results.last = number, last
+                session.core.number, session.results.last = number, last
 
     def configure(self, name: str, value: Any) -> None:
         """Change the setting `Section.trait`, for the session too.  Raises TraitError."""

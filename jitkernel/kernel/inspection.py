@@ -81,7 +81,7 @@ def inspect_name(context: MagicContext, name: str, level: int) -> View | None:
         magic = known.get_cell(name[2:]) if name.startswith("%%") else known.get(name[1:])
         if magic is not None:
             return listing("", help_text(magic))
-        text = context.session.program.types.get(bare(name[1:]))
+        text = context.session.core.program.types.get(bare(name[1:]))
         return listing("", f"{name} = type {text}") if text is not None else None
     symbol = context.session.symbols.get(bare(name))
     if symbol is not None:

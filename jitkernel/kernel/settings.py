@@ -329,12 +329,12 @@ def apply(session: Any, name: str, value: Any) -> None:
         session.budget = value
         return
     setattr(session.settings, name, value)
-    engine = session.engine
+    engine = session.core.engine
     if name == "worker_memory_limit":
         engine.pool.memory_limit = value
     elif name == "undo_depth":
-        session.history.depth = value
-        session.history.trim()
+        session.core.history.depth = value
+        session.core.history.trim()
     elif name in ("interrupt_grace", "cell_timeout"):
         engine.executor.settings = engine.executor.settings._replace(**{name: value})
 

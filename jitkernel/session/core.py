@@ -87,7 +87,7 @@ class Core:
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
             self._keeper = Keeper(self, given)
-            self.engine = Engine(self.settings, self._output, self._input, worker)
+            self.engine = Engine(self.settings, self, worker)
         except BaseException:
             self.store.close()
             raise
@@ -125,12 +125,9 @@ class Core:
         engine, settings = self.engine, self.settings
         program = self._program = Program(engine.linker, self.store, engine)
         self._keeper.bring_back()
-        engine.on_end = self._keeper.keep
         shadow = DataShadow(engine.arena, settings.undo_data)
         self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
         self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
-        engine.describe = self._places.code
-        engine.about_to_run = self._history.code_runs
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
         return program
@@ -192,6 +189,7 @@ class Core:
         if self._residency is not None:
             self._residency.trim()
         self.engine.ended()
+        self._keeper.keep()
         self.operating = False
 
     def restore_order(self) -> None:
@@ -203,11 +201,30 @@ class Core:
         self.cleanups.finish()
         self.engine.restore_order()
 
-    def _output(self, name: str, data: bytes) -> None:
+    # -- what the engine asks: see `EngineClient` ------------------------------------------------
+
+    def output(self, name: str, data: bytes) -> None:
+        """The program has written something."""
         self.sink.output(name, data)
 
-    def _input(self, prompt: str) -> str | None:
+    def input(self, prompt: str) -> str | None:
+        """The program wants a line."""
         return self.sink.input(prompt)
+
+    def code_runs(self) -> None:
+        """Code is about to run in an atomic block."""
+        if self._history is not None:
+            self._history.code_runs()
+
+    def wake(self, stub: int, alone: bool) -> int:
+        """Where a call of code goes on that is not in memory."""
+        return self.residency.wake(stub, alone)
+
+    def name_of(self, address: int) -> str:
+        """What an address of the program's code is called."""
+        return self._places.code(address) if self._places is not None else ""
+
+    # -- between operations ----------------------------------------------------------------------
 
     def idle(self) -> None:
         """Do what was put off: write store and object cache.  For event loops, after a reply."""

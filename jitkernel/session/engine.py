@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
 
-__all__ = ["CallTarget", "Engine"]
+__all__ = ["CallTarget", "Engine", "EngineClient"]
 
 #: How many thunks stay linked; the least recently used one makes room.
 _THUNKS = 512
@@ -61,20 +61,34 @@ class CallTarget:
         self.arguments, self.result = arguments, result
 
 
+class EngineClient(Protocol):
+    """Whom an engine serves: what it asks and tells while the program's code runs."""
+
+    def output(self, name: str, data: bytes) -> None:
+        """The program has written to `stdout` or `stderr`."""
+
+    def input(self, prompt: str) -> str | None:
+        """A line for the program, None where there is none."""
+
+    def code_runs(self) -> None:
+        """Code is about to run in an atomic block, which may have to be taken back."""
+
+    def wake(self, stub: int, alone: bool) -> int:
+        """Where a call of code that is not in memory goes on; see `Executor.on_wake`."""
+
+    def name_of(self, address: int) -> str:
+        """What an address of the program's code is called."""
+
+
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
 
     Creating it starts the compiler worker; `ready` loads the runtime and starts the executor.
-    `output` and `input` are called while user code runs.  `worker` is a compiler worker that was
-    started before.
+    `worker` is a compiler worker that was started before.
     """
 
     def __init__(
-        self,
-        settings: SessionSettings,
-        output: Callable[[str, bytes], None],
-        input: Callable[[str], str | None],
-        worker: WorkerProcess | None = None,
+        self, settings: SessionSettings, client: EngineClient, worker: WorkerProcess | None = None
     ):
         self.settings = settings
         self.arena = Arena(settings.capacity, settings.base)
@@ -90,7 +104,7 @@ class Engine:
         except BaseException:
             self.arena.close()
             raise
-        self._output, self._input = output, input
+        self._client = client
         self._executor: Executor | None = None
         self._linker: Linker | None = None
         self._starting = threading.Lock()
@@ -102,11 +116,7 @@ class Engine:
         self._writing = self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
-        self.on_end: Callable[[], None] | None = None  # after each run
-        self.describe: Callable[[int], str] = lambda address: ""  # names session code
         self.notices: list[str] = []  # what the user is still to be told
-        # Called when code is about to run in an atomic block, which may have to be taken back.
-        self.about_to_run: Callable[[], object] = lambda: None
         self.taking_back = False  # an operation that failed is being taken back
         self.arena.rollback.before, self.arena.rollback.after = self._take_back, self._taken_back
 
@@ -154,9 +164,9 @@ class Engine:
                     memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
                     cwd=s.cwd,
                 ),
-                on_output=self._output, on_input=self._input,
+                on_output=self._client.output, on_input=self._client.input,
             )  # fmt: skip
-            executor.on_respawn = self._replaced
+            executor.on_respawn, executor.on_wake = self._replaced, self._client.wake
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
@@ -184,8 +194,6 @@ class Engine:
     def ended(self) -> None:
         """An operation has ended: an interrupt that comes now is for nobody."""
         self.running = self.stopping = False
-        if self.on_end is not None:
-            self.on_end()
 
     def restore_order(self) -> None:
         """What an operation that failed has left half done: threads that wait to go on."""
@@ -202,7 +210,7 @@ class Engine:
         """Run a thunk; far symbols are looked up again if the executor had to be replaced."""
         executor = self.executor
         if recording():
-            self.about_to_run()
+            self._client.code_runs()
         if executor.generation != self._generation:  # it was found dead by a look-up
             self._replaced()
         self.tell_unwind()
@@ -216,7 +224,7 @@ class Engine:
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Run functions without arguments in order."""
         if recording():
-            self.about_to_run()
+            self._client.code_runs()
         self.tell_unwind()
         return self._after(self.executor.call_many(addresses))
 
@@ -228,7 +236,7 @@ class Engine:
             if outcome.kind == "ok":
                 self.notices.append(outcome.lost)
         if outcome.keeper is not None and outcome.kind == "ok":
-            self.notices.append(outcome.keeper.words(self.describe))
+            self.notices.append(outcome.keeper.words(self._client.name_of))
         return outcome
 
     def check_stop(self) -> None:

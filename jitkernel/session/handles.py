@@ -58,16 +58,16 @@ class FunctionHandle:
     @property
     def address(self) -> int:
         """The canonical entry, in the executor."""
-        symbol = self._session.program.symbol(self.name)
+        symbol = self._session.core.program.symbol(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
             raise UsageError(f"{written(self.name)} is not defined any more")
-        return self._session.program.linker.canonical(symbol)
+        return self._session.core.program.linker.canonical(symbol)
 
     def __index__(self) -> int:
         return self.address
 
     def __repr__(self) -> str:
-        symbol = self._session.program.symbol(self.name)
+        symbol = self._session.core.program.symbol(self.name)
         return f"<{written(self.name)} {symbol.info if symbol else 'gone'}>"
 
 
@@ -78,7 +78,9 @@ class VariableHandle:
         self._session, self.name = session, name
 
     def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
-        host = host_of(self._session, lambda block: None, lambda outcome: JitError(outcome.kind))
+        host = host_of(
+            self._session.core, lambda block: None, lambda outcome: JitError(outcome.kind)
+        )
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"{written(self.name)} is not defined any more")
@@ -116,7 +118,7 @@ class VariableHandle:
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
     """What a name stands for in a session.  Raises KeyError."""
-    symbol = session.program.symbol(name)
+    symbol = session.core.program.symbol(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
         raise KeyError(f"{written(name)} is not defined in this session")
     if isinstance(symbol.info, Variable):

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from jitkernel.errors import JitError
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.session.session import Session
 
 __all__ = ["Cleanups", "Signals", "operation", "without_collections"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound="Core")
+S = TypeVar("S", bound="Session")
 
 #: Signals whose Python handlers programs use to get out of a call.
 _HELD = tuple(
@@ -138,38 +138,39 @@ def operation(
         def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
             if not atomic:
                 return function(session, *arguments, **named)
-            with without_collections(), session.arena.rollback.atomic():
+            with without_collections(), session.core.arena.rollback.atomic():
                 return function(session, *arguments, **named)
 
         @wraps(function)
         def run(session: S, *arguments: P.args, **named: P.kwargs) -> R:
-            with session.lock:
-                if session.engine.closed:
+            core = session.core
+            with core.lock:
+                if core.engine.closed:
                     raise JitError("this session is closed")
-                if session.operating:
+                if core.operating:
                     return step(session, *arguments, **named)
-                sink = session.sink
+                sink = core.sink
                 try:
-                    session.signals.hold()
+                    core.signals.hold()
                     try:
-                        session.begin_operation()
+                        core.begin_operation()
                         return step(session, *arguments, **named)
                     except BaseException:
-                        session.restore_order()
+                        core.restore_order()
                         raise
                     finally:
-                        session.end_operation(observed)
+                        core.end_operation(observed)
                 except BaseException:
-                    session.sink = sink
+                    core.sink = sink
                     try:
-                        session.restore_order()
+                        core.restore_order()
                     finally:  # else the next one would be taken for a part of this
-                        session.operating = False
-                        session.engine.running = session.engine.stopping = False
+                        core.operating = False
+                        core.engine.running = core.engine.stopping = False
                     raise
                 finally:
-                    session.operating = False
-                    session.signals.release()
+                    core.operating = False
+                    core.signals.release()
 
         return run
 

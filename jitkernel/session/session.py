@@ -24,26 +24,85 @@ if TYPE_CHECKING:
     from jitkernel.session.report.memory import Sample
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
-    from jitkernel.session.run.results import Result, Sink
-    from jitkernel.session.settings import CellOptions
+    from jitkernel.session.run.results import Result, Results, Sink
+    from jitkernel.session.saved.restoring import Restored
+    from jitkernel.session.saved.store import Store
+    from jitkernel.session.settings import CellOptions, SessionSettings
 
 __all__ = ["Session"]
 
 
-class Session(Core):
+class Session:
     """An incremental JIT session: three processes, an arena, a growing set of cells.
 
     Settings are those of `SessionSettings`, as keywords.  A session is used by one thread at a
     time (others wait), except `interrupt`, which any thread and a signal handler may call.
     `worker` is a compiler worker that was started before anything else of the session was needed.
-    Use it as a context manager, or call `close`.
+    Use it as a context manager, or call `close`.  `core` is what it is made of.
     """
+
+    def __init__(
+        self,
+        settings: SessionSettings | None = None,
+        *,
+        worker: WorkerProcess | None = None,
+        store: Store | None = None,
+        **overrides: Any,
+    ):
+        self.core = Core(settings, worker=worker, store=store, **overrides)
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    # -- life ------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> SessionSettings:
+        """What it was started with, as it is now."""
+        return self.core.settings
+
+    @property
+    def number(self) -> int:
+        """The number of the latest cell."""
+        return self.core.number
+
+    @property
+    def restored(self) -> Restored | None:
+        """What came back from a file; None where nothing did."""
+        return self.core.restored
+
+    @property
+    def withheld(self) -> list[str]:
+        """Libraries that its file names and that were not loaded: the file is not trusted."""
+        return self.core.withheld
+
+    def begin(self) -> None:
+        """Wait until it is ready; what a session's file has is there from then on."""
+        self.core.begin()
+
+    def interrupt(self) -> None:
+        """End the compile or the run in progress, soon.  From any thread or a signal handler."""
+        self.core.interrupt()
+
+    def idle(self) -> None:
+        """Do what was put off: write store and object cache.  For event loops, after a reply."""
+        self.core.idle()
+
+    def output_fds(self) -> list[int]:
+        """Descriptors to watch between cells; call `drain` when one is readable, then ask again."""
+        return self.core.output_fds()
+
+    def drain(self, sink: Sink) -> None:
+        """Pass output of the program's threads on to `sink`, and bring code back that one of them
+        has called: between runs it waits for this."""
+        self.core.drain(sink)
+
+    def close(self) -> None:
+        """Write the session's file, where it has one, and end every process."""
+        self.core.close()
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -67,8 +126,8 @@ class Session(Core):
         """
         from jitkernel.session.run.runner import Runner
 
-        self.remains.collect()
-        return Runner(self, sink, options, cell_id, number).run(source, language)
+        self.core.remains.collect()
+        return Runner(self.core, sink, options, cell_id, number).run(source, language)
 
     @operation(observed=True)
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
@@ -80,14 +139,14 @@ class Session(Core):
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
 
-        return run_many(self, sources, options or CellOptions())
+        return run_many(self.core, sources, options or CellOptions())
 
     @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
         from jitkernel.session.run.calls import Caller
 
-        return Caller(self).call(name.removeprefix("@"), arguments).python
+        return Caller(self.core).call(name.removeprefix("@"), arguments).python
 
     @operation(observed=True)
     def time(
@@ -97,7 +156,7 @@ class Session(Core):
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
         from jitkernel.session.run.calls import Caller
 
-        return Caller(self, sink).time(expression, number, repeat)
+        return Caller(self.core, sink).time(expression, number, repeat)
 
     @operation(observed=True)
     def time_beside(
@@ -107,14 +166,14 @@ class Session(Core):
         that defines its function another way: see `calls.time_beside`."""
         from jitkernel.session.run.calls import Caller
 
-        return Caller(self).time_beside(sides, number, repeat)
+        return Caller(self.core).time_beside(sides, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
         from jitkernel.session.run.calls import Caller
 
-        return Caller(self, sink).value(expression)
+        return Caller(self.core, sink).value(expression)
 
     @operation()
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
@@ -122,14 +181,14 @@ class Session(Core):
         from jitkernel.session.handles import CompiledCell
         from jitkernel.session.run.definer import Definer, compile_only
 
-        return CompiledCell(source, *compile_only(Definer(self, options=options), source))
+        return CompiledCell(source, *compile_only(Definer(self.core, options=options), source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
         from jitkernel.session.run.definer import Definer, place_only
 
-        definer = Definer(self, options=compiled.options, cell_id=cell_id)
+        definer = Definer(self.core, options=compiled.options, cell_id=cell_id)
         return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -137,19 +196,33 @@ class Session(Core):
     @property
     def cells(self) -> list[Cell]:
         """The cells that are in memory, by number."""
-        return sorted(self.program.cells.values(), key=lambda c: c.number)
+        return sorted(self.core.program.cells.values(), key=lambda c: c.number)
 
     @property
     def symbols(self) -> SymbolTable:
         """Every name the session knows: its own, and those of libraries that cells use."""
         from jitkernel.session.handles import SymbolTable
 
-        return SymbolTable(self.program.linker)
+        return SymbolTable(self.core.program.linker)
+
+    @property
+    def results(self) -> Results:
+        """Values of cells, by number."""
+        return self.core.results
+
+    @property
+    def cell_options(self) -> CellOptions | None:
+        """While the magics above a cell's code run: its options, which they may change."""
+        return self.core.cell_options
+
+    @cell_options.setter
+    def cell_options(self, options: CellOptions | None) -> None:
+        self.core.cell_options = options
 
     @property
     def types(self) -> Mapping[str, str]:
         """Named types: name to body."""
-        return self.program.types
+        return self.core.program.types
 
     def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
         """A handle by name: it follows redefinition and undo.  Raises KeyError."""
@@ -160,12 +233,12 @@ class Session(Core):
     def __contains__(self, name: object) -> bool:
         from jitkernel.linker import SymbolState
 
-        symbol = self.program.symbol(str(name).removeprefix("@"))
+        symbol = self.core.program.symbol(str(name).removeprefix("@"))
         return symbol is not None and symbol.state == SymbolState.DEFINED
 
     def source(self, number: int) -> str:
         """A cell's source.  Raises UsageError where it is gone."""
-        record = self.store.get(number)
+        record = self.core.store.get(number)
         if record is None:
             raise UsageError(f"there is no source of cell {number}")
         return record.source
@@ -174,14 +247,14 @@ class Session(Core):
         """The whole account: see `report.memory`."""
         from jitkernel.session.report.memory import memory
 
-        with self.lock:
-            return memory(self)
+        with self.core.lock:
+            return memory(self.core)
 
     def memory_samples(self) -> Sequence[Sample]:
         """What slab and processes held when cells had ended, the oldest first, and what they hold
         now: a bounded number of samples, thinned out evenly."""
-        with self.lock:
-            return self.onlookers.memory_samples()
+        with self.core.lock:
+            return self.core.onlookers.memory_samples()
 
     @operation()
     def contexts(self) -> ContextAccount:
@@ -189,23 +262,23 @@ class Session(Core):
 
         The first call begins the count, where `context` is not `shared` or `kept` anyway.
         """
-        self.release_contexts()
-        return self.engine.pool.contexts()
+        self.core.release_contexts()
+        return self.core.engine.pool.contexts()
 
     @operation()
     def use_context(self, policy: str) -> None:
         """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
         is freed.  Raises UsageError."""
-        use_context(self, policy)
+        use_context(self.core, policy)
 
     @operation()
     def check(self) -> None:
         """Prove the books of arena, unwind region and linker; raises AssertionError."""
-        self.program.linker.check()
+        self.core.program.linker.check()
 
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
-        return self.places.describe(address)
+        return self.core.places.describe(address)
 
     @operation(atomic=True)
     def watch(
@@ -221,24 +294,24 @@ class Session(Core):
         the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
         a name is no variable of the session.
         """
-        return self.onlookers.watch(names, call, every)
+        return self.core.onlookers.watch(names, call, every)
 
     @operation(atomic=True)
     def unwatch(self, *names: str) -> None:
         """Look at these no more; without names, at none.  Raises UsageError."""
-        self.onlookers.unwatch(names)
+        self.core.onlookers.unwatch(names)
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """When code has run for so long, this cell's or a later one's, call `call` once with where
         it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
         """
-        with self.lock:
-            self.onlookers.look_after(seconds, call)
+        with self.core.lock:
+            self.core.onlookers.look_after(seconds, call)
 
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""
-        with self.lock:
-            return self.onlookers.watched()
+        with self.core.lock:
+            return self.core.onlookers.watched()
 
     # -- changing --------------------------------------------------------------------------------
 
@@ -246,7 +319,7 @@ class Session(Core):
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
         from jitkernel.session.program.eviction import find
 
-        return find(self.program, which, self.number)
+        return find(self.core.program, which, self.core.number)
 
     @operation(atomic=True)
     def evict(
@@ -259,7 +332,7 @@ class Session(Core):
         """
         from jitkernel.session.changing import take_out
 
-        return take_out(self, which, cascade, force)
+        return take_out(self.core, which, cascade, force)
 
     @property
     def budget(self) -> int:
@@ -275,7 +348,7 @@ class Session(Core):
 
     @operation()
     def _set_budget(self, size: int) -> None:
-        self.settings.budget = self.residency.budget = size
+        self.settings.budget = self.core.residency.budget = size
 
     @operation(atomic=True)
     def keep(self, *which: int | str | Cell, on: bool = True) -> list[Cell]:
@@ -285,12 +358,12 @@ class Session(Core):
         """
         from jitkernel.session.program.eviction import find_all
 
-        cells = find_all(self.program, which, self.number)
+        cells = find_all(self.core.program, which, self.core.number)
         for cell in cells:
             cell.kept = on
-            self.program.note(cell)
+            self.core.program.note(cell)
             if on:
-                self.residency.bring_back(cell)
+                self.core.residency.bring_back(cell)
         return cells
 
     @operation(atomic=True)
@@ -298,9 +371,9 @@ class Session(Core):
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
         from jitkernel.session.program.eviction import find_all
 
-        cells = find_all(self.program, which, self.number)
+        cells = find_all(self.core.program, which, self.core.number)
         for cell in cells:
-            self.residency.bring_back(cell)
+            self.core.residency.bring_back(cell)
         return cells
 
     @operation(atomic=True)
@@ -312,10 +385,10 @@ class Session(Core):
         from jitkernel.session.program.cell import CellState
         from jitkernel.session.program.eviction import find_all
 
-        cells = find_all(self.program, which, self.number)
+        cells = find_all(self.core.program, which, self.core.number)
         for cell in cells:
             if cell.state is not CellState.HIBERNATED:
-                self.residency.hibernate(cell)
+                self.core.residency.hibernate(cell)
         return cells
 
     @operation(atomic=True)
@@ -340,8 +413,8 @@ class Session(Core):
         from jitkernel.session.changing import undo, undo_one
 
         if cell is not None or name:
-            return undo_one(self, cell, name.removeprefix("@"), cascade, partial)
-        return undo(self, count, partial)
+            return undo_one(self.core, cell, name.removeprefix("@"), cascade, partial)
+        return undo(self.core, count, partial)
 
     @operation(atomic=True)
     def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
@@ -351,7 +424,7 @@ class Session(Core):
         """
         from jitkernel.session.changing import redo
 
-        return redo(self, count, partial)
+        return redo(self.core, count, partial)
 
     @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
@@ -363,7 +436,7 @@ class Session(Core):
         """
         from jitkernel.session.residency.garbage import collect
 
-        return collect(self, dry_run, undo)
+        return collect(self.core, dry_run, undo)
 
     @operation()
     def save(self, path: str) -> int:
@@ -373,7 +446,7 @@ class Session(Core):
         """
         from jitkernel.session.saved.writing import save
 
-        return save(self, path)
+        return save(self.core, path)
 
     @classmethod
     def restore(
@@ -406,7 +479,7 @@ class Session(Core):
         """Evict every cell and forget results and history; processes and libraries stay."""
         from jitkernel.session.changing import take_out_all
 
-        take_out_all(self)
+        take_out_all(self.core)
 
     @operation(atomic=True)
     def load(self, path: str) -> list[str]:
@@ -417,8 +490,8 @@ class Session(Core):
         named = "/" in path or ".so" in path
         hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
         with refused(f"{path or 'a library'} cannot be loaded{hint}"):
-            self.engine.executor.library(path)
-        return [s.name for s in self.program.linker.retry_missing()]
+            self.core.engine.executor.library(path)
+        return [s.name for s in self.core.program.linker.retry_missing()]
 
     @operation()
     def link(self, path: str) -> Result:
@@ -429,28 +502,28 @@ class Session(Core):
         """
         from jitkernel.session.run.definer import Definer, place_file
 
-        return place_file(Definer(self), path)
+        return place_file(Definer(self.core), path)
 
     @operation()
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
         with refused(path):
-            self.engine.executor.chdir(path)
+            self.core.engine.executor.chdir(path)
 
     @operation()
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
         with refused(name):
-            self.engine.executor.setenv(name, value)
+            self.core.engine.executor.setenv(name, value)
 
     @operation()
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""
-        self.engine.executor.respawn()
-        self.engine.renew()
+        self.core.engine.executor.respawn()
+        self.core.engine.renew()
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)
 
     def __repr__(self) -> str:
-        return f"<Session at {self.engine.arena.base:#x}>"
+        return f"<Session at {self.core.engine.arena.base:#x}>"

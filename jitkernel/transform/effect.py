@@ -75,7 +75,7 @@ def apply_pass(
     Raises CompileError where the pass fails, UsageError, and what the call raises.
     """
     cell, _ = find(session, target)
-    request = stored_request(session, cell.number)
+    request = stored_request(session.core, cell.number)
     old = inspect(session, cell.number)
     text = _strong(old.after, request.source) if last else request.source
     made = _transformed(session, code, name, text, timeout)
@@ -84,9 +84,9 @@ def apply_pass(
         compiled = session.compile(made.after, options)
     except CompileError as error:
         return Effect(name, cell.number, last, made, str(error))
-    new = session.engine.pool.inspector.inspect(compiled.request, "", session.settings.timeout)
-    record = present(session.store.get(cell.number), f"the record of cell {cell.number}")
-    sizes = session.program.linker.sizes(record.object)
+    new = session.core.engine.pool.inspector.inspect(compiled.request, "", session.settings.timeout)
+    record = present(session.core.store.get(cell.number), f"the record of cell {cell.number}")
+    sizes = session.core.program.linker.sizes(record.object)
     figures = [
         Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),
         Figure("IR, as it is emitted", _count(old.after), _count(new.after), "instructions"),
@@ -111,7 +111,7 @@ def apply_pass(
 
 @operation()
 def _transformed(session: Session, code: str, name: str, text: str, timeout: float) -> Transformed:
-    return transform(code, name, text, timeout, lambda: session.engine.stopping)
+    return transform(code, name, text, timeout, lambda: session.core.engine.stopping)
 
 
 def _options(options: Options, last: bool) -> CellOptions:

@@ -28,8 +28,8 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     the number of such a part: what lies in it, extent by extent.  Raises UsageError where the zone
     has no such part.
     """
-    zones = session.arena.zones
-    found = {n: rows for n, rows in tenants(session).items() if zone is None or n == zone}
+    zones = session.core.arena.zones
+    found = {n: rows for n, rows in tenants(session.core).items() if zone is None or n == zone}
     if part is not None:
         if zone is None:
             raise UsageError("a part of which zone? For example: %arena text 3")
@@ -58,7 +58,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
 
 def _one_part(session: Session, zone: str, rows: list[Tenant], number: int) -> View:
     """What overlaps a part of a zone."""
-    granule = session.arena.zones[zone].list.granule
+    granule = session.core.arena.zones[zone].list.granule
     strip = parts(rows, granule)
     if not 0 < number <= len(strip):
         have = f"it has {len(strip)}" if strip else "nothing was ever placed there"
@@ -81,7 +81,7 @@ def _picture(found: dict[str, list[Tenant]], drawn: dict[str, list[Tenant] | lis
 
 def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
     """Bytes by state and zone; every column adds up to the zone's capacity."""
-    usage = session.arena.usage()
+    usage = session.core.arena.usage()
     columns = {name: dict.fromkeys((*STATES, "padding"), 0) for name in found}
     for name, rows in found.items():
         held = columns[name]
@@ -110,8 +110,8 @@ def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
 
 
 def _places(session: Session, found: dict[str, list[Tenant]]) -> View:
-    usage = session.arena.usage()
-    zones = session.arena.zones
+    usage = session.core.arena.usage()
+    zones = session.core.arena.zones
     rows = [
         (
             name,
@@ -168,7 +168,7 @@ def _parts(name: str, row: Sequence[Part]) -> View:
 
 
 def _names(session: Session, number: int) -> str:
-    cell = session.program.cells.get(number)
+    cell = session.core.program.cells.get(number)
     if cell is None:
         return ""
     return cut_list([written(n) for n in cell.names], 4, " ")

@@ -56,7 +56,7 @@ def asm(
     Raises UsageError where there is no machine code.
     """
     cell, functions = code_of(session, target, traps=True)
-    rows = lines_of(session, cell.number) if lines else []
+    rows = lines_of(session.core, cell.number) if lines else []
     describe = describer(session, cell)
     views = [_function(session, code, syntax, rows, describe) for code in functions]
     if any(line for _, line in rows):
@@ -109,7 +109,7 @@ def _trap(session: Session, image: Image, address: int) -> int:
     """How many bytes at an address of an image's text do nothing but trap."""
     if image.text is None or not image.text.start <= address < image.text.stop:
         return 0
-    content = session.arena.read(address, min(image.text.stop - address, _MOST_TRAPS))
+    content = session.core.arena.read(address, min(image.text.stop - address, _MOST_TRAPS))
     return len(content) - len(content.lstrip(_INT3))
 
 
@@ -125,10 +125,10 @@ def wake(session: Session, cell: Cell) -> None:
 
 def _own(session: Session, cell: Cell) -> list[MadeSymbol]:
     """What only the cell itself knows by name."""
-    record = session.store.get(cell.number)
+    record = session.core.store.get(cell.number)
     if cell.image is None or record is None or not record.object:
         return []
-    made = read_back(session.program.linker, cell.image, record.object)
+    made = read_back(session.core.program.linker, cell.image, record.object)
     return [
         s
         for s in made.symbols
@@ -158,7 +158,7 @@ def _function(
     mine = [*before, *(row for row in rows if start < row[0] < stop)]
     markers = [(at, str(line) if line else "") for at, line in mine]
     shown = markers if any(text for _, text in markers) else None
-    content = session.arena.read(start, code.size)
+    content = session.core.arena.read(start, code.size)
     size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
     title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {size}"
     title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
@@ -167,9 +167,9 @@ def _function(
 
 def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str]:
     """Names for addresses in the arena, those that only `cell` knows too; others get none."""
-    arena, places = session.arena, session.places
+    arena, places = session.core.arena, session.core.places
     known: dict[int, str] = {}
-    for symbol in session.program.linker.symbols.values():
+    for symbol in session.core.program.linker.symbols.values():
         if symbol.slot:
             known[symbol.slot] = f"{written(symbol.name)} in its GOT slot"
         if symbol.far_slot:

@@ -79,7 +79,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
 
 def _functions(session: Session) -> dict[str, _Function]:
     """Every function that has code in memory, by name; local ones are called `name, cell 3`."""
-    linker = session.program.linker
+    linker = session.core.program.linker
     starts: dict[int, str] = {}
     codes: list[tuple[str, Code]] = []
     for cell in session.cells[-_CELLS:]:
@@ -101,7 +101,7 @@ def _functions(session: Session) -> dict[str, _Function]:
     functions: dict[str, _Function] = {}
     for key, code in codes:
         made = functions[key] = _Function(key, f"cell {code.cell}")
-        content = session.arena.read(code.address, code.size)
+        content = session.core.arena.read(code.address, code.size)
         for i in decode(content, code.address, lambda address: "?"):
             inside = code.address < i.target < code.address + code.size
             branch = i.mnemonic.startswith(("call", "j"))
@@ -149,7 +149,7 @@ def _rows(
     users: dict[str, set[str]],
     shown: list[str],
 ) -> list[tuple[str, str, str, str, str]]:
-    symbols = session.program.linker.symbols
+    symbols = session.core.program.linker.symbols
     rows = []
     for name in shown:
         function = functions.get(name)
@@ -189,7 +189,7 @@ def _drawing(
     said: str,
 ) -> tuple[str, str, str]:
     """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
-    symbols = session.program.linker.symbols
+    symbols = session.core.program.linker.symbols
     near = links((arrow.start, arrow.stop) for arrow in arrows)
     # Those that call and are called by the same functions, in the same way, share a box.
     alike = _alike(shown, arrows, here) if len(near) > DRAWN else {}

@@ -45,14 +45,14 @@ def cfg(
     body or no such block.
     """
     cell, _ = find(session, target)
-    request = request_of(session, cell.number)
+    request = request_of(session.core, cell.number)
     if request is None:
         raise UsageError(f"cell {cell.number} has no IR of its own")
     if depth is not None and depth < 0:
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level, passes=""))
-    flows = session.engine.pool.flow(request, optimised=not raw)
+    flows = session.core.engine.pool.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"

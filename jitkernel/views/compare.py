@@ -109,7 +109,7 @@ def _at(request: Request, level: int) -> Request:
 
 
 def _request(session: Session, number: int) -> Request:
-    request = request_of(session, number)
+    request = request_of(session.core, number)
     if request is None:
         raise UsageError(f"cell {number} has no IR of its own")
     return request

@@ -247,7 +247,7 @@ def _symbols(session: Session, names: list[str]) -> View:
 def _symbol_rows(session: Session, names: list[str]) -> Iterator[tuple[object, ...]]:
     for name in names:
         symbol = session.symbols[name]
-        own = session.program.linker.symbols[name]
+        own = session.core.program.linker.symbols[name]
         users = []
         for image, packed in (own.users or {}).items():
             places = sum(1 for _ in sites(packed))

@@ -127,11 +127,11 @@ def code_for(
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
-    text = session.engine.pool.assembly(
+    text = session.core.engine.pool.assembly(
         request._replace(source=source), triple_of(target), cpu, syntax
     )
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
-        text = session.engine.pool.assembly(request, triple_of(target), cpu, syntax)
+        text = session.core.engine.pool.assembly(request, triple_of(target), cpu, syntax)
     return ForeignCode(text)
 
 
@@ -151,7 +151,7 @@ def foreign(
     from jitkernel.session.report.source_lines import request_of
 
     cell, _ = find(session, target)
-    request = request_of(session, cell.number)
+    request = request_of(session.core, cell.number)
     if request is None:
         raise UsageError(f"cell {cell.number} has no IR of its own")
     if level is not None:
@@ -183,11 +183,11 @@ def unplaced(
         raise UsageError("what is shown without running it are definitions only")
 
     def known(name: str) -> str | None:
-        symbol = session.program.symbol(name)
-        info = symbol.info if symbol is not None else session.program.declared.get(name)
+        symbol = session.core.program.symbol(name)
+        info = symbol.info if symbol is not None else session.core.program.declared.get(name)
         return declaration(name, info) if info is not None else None
 
-    made = assemble(plan, known, session.program.types, prelude=session.settings.prelude)
+    made = assemble(plan, known, session.core.program.types, prelude=session.settings.prelude)
     request = Request(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )

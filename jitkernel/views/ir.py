@@ -63,7 +63,7 @@ def _printed(session: Session, target: int | str | None, stage: str) -> View:
 
 def module_text(session: Session, number: int) -> str:
     """The text that a cell's module was compiled from.  Raises UsageError where it is gone."""
-    record = session.store.get(number)
+    record = session.core.store.get(number)
     if record is None or not record.module:
         raise UsageError(f"cell {number} has no IR of its own")
     return record.module.strip("\n")

@@ -105,7 +105,7 @@ def _cache(cache: dict[str, Any]) -> View:
 
 def residency(session: Session) -> View:
     """The budget, what is in memory and what is not, and the cells whose code cannot leave."""
-    state = session.residency
+    state = session.core.residency
     cells = [c for c in session.cells if c.image is not None]
     asleep = [c for c in cells if c.state is CellState.HIBERNATED]
     awake = [c for c in cells if c.state is not CellState.HIBERNATED]
@@ -131,7 +131,7 @@ def residency(session: Session) -> View:
 
 def threads(session: Session) -> str:
     """That threads of the program hold code in memory, where there are any."""
-    count = session.engine.executor.threads
+    count = session.core.engine.executor.threads
     if not count:
         return ""
     running, ended = ("s are", "they have") if count > 1 else (" is", "it has")
@@ -145,7 +145,7 @@ def last_use(session: Session, cell: Cell) -> str:
     """`now`, `3 runs ago`; empty where it was never called."""
     if not cell.used:
         return ""
-    ago = session.residency.clock - cell.used
+    ago = session.core.residency.clock - cell.used
     return "now" if ago <= 0 else f"{counted(ago, 'run')} ago"
 
 

@@ -48,10 +48,10 @@ def object(session: Session, target: int | str | None = None) -> View:
 
 
 def _read(session: Session, cell: Cell) -> tuple[ReadBack, int]:
-    record = session.store.get(cell.number)
+    record = session.core.store.get(cell.number)
     if cell.image is None or record is None or not record.object:
         raise UsageError(f"cell {cell.number} has no object in memory")
-    made = read_back(session.program.linker, cell.image, record.object)
+    made = read_back(session.core.program.linker, cell.image, record.object)
     return made, len(record.object)
 
 
@@ -156,9 +156,9 @@ def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]
     for start, size, name in own:
         if start <= address < start + max(size, 1):
             return name if address == start else f"{name}+{address - start}"
-    if address not in session.arena:
-        return session.places.name(address).replace("+0x0,", ",")
-    return session.places.data(address) or session.places.name(address)
+    if address not in session.core.arena:
+        return session.core.places.name(address).replace("+0x0,", ",")
+    return session.core.places.data(address) or session.core.places.name(address)
 
 
 def _entries(session: Session, made: ReadBack) -> View | None:
@@ -171,7 +171,9 @@ def _entries(session: Session, made: ReadBack) -> View | None:
         return None
 
     def held(address: int) -> str:
-        return f"{int.from_bytes(session.arena.read(address, 8), 'little'):#x}" if address else ""
+        return (
+            f"{int.from_bytes(session.core.arena.read(address, 8), 'little'):#x}" if address else ""
+        )
 
     def jump(symbol: Symbol) -> str:
         if not symbol.stub:

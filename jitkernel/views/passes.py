@@ -209,7 +209,7 @@ def untouched(seen: Inspection, symbol: str = "") -> str:
 
 def object_note(session: Session, number: int, seen: Inspection) -> str:
     """Whether what was watched is what was compiled, by the object's bytes."""
-    record = session.store.get(number)
+    record = session.core.store.get(number)
     same = record is not None and record.object == seen.object
     size = len(seen.object)
     if same:

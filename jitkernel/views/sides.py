@@ -57,8 +57,8 @@ class Side:
 def placed(session: Session, name: str, syntax: str) -> Side:
     """A function as it stands in memory."""
     cell, (code,) = code_of(session, name)
-    lines = lines_of(session, cell.number)
-    content = session.arena.read(code.address, code.size)
+    lines = lines_of(session.core, cell.number)
+    content = session.core.arena.read(code.address, code.size)
     rows: list[Row] = []
     for i in decode(content, code.address, describer(session, cell), syntax):
         if i.label:
@@ -72,7 +72,7 @@ def compiled(
     session: Session, request: Request, name: str, cell: int, title: str, syntax: str
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
-    data = session.engine.pool.compile(request).object
+    data = session.core.engine.pool.compile(request).object
     obj = read_object(data)
     found = [s for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name]
     if not found:
@@ -86,7 +86,7 @@ def compiled(
         for i, s in enumerate(obj.symbols)
         if s[3] == section and s[1] & 15 == 2
     }
-    table = [(at, line) for where, at, line in session.engine.pool.lines(request)
+    table = [(at, line) for where, at, line in session.core.engine.pool.lines(request)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
     rows: list[Row] = []
@@ -115,7 +115,9 @@ def elsewhere(
     size = 0
     try:
         obj = read_object(
-            session.engine.pool.foreign_object(request, triple_of(machine), cpu_of(machine, cpu))
+            session.core.engine.pool.foreign_object(
+                request, triple_of(machine), cpu_of(machine, cpu)
+            )
         )
         size = next(
             s[5] for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name
@@ -124,7 +126,7 @@ def elsewhere(
         pass  # an object of another kind than the reader knows: its size stays unknown
 
     def known(called: str) -> bool:
-        return called in code.functions or session.program.symbol(called) is not None
+        return called in code.functions or session.core.program.symbol(called) is not None
 
     rows = tuple((line, _named(text.split(), known), c) for line, text, c in code.functions[name])
     return Side(f"{written(name)} on {machine}", name, cell, rows, size, False)

@@ -18,7 +18,7 @@ __all__ = ["garbage", "undo"]
 
 def undo(session: Session) -> View:
     """The runs and evictions that `%undo` takes back, the latest first."""
-    history = session.history
+    history = session.core.history
     history.count()  # what changed since the last run belongs to it
     rows: list[tuple[object, ...]] = []
     for change in history:
@@ -31,7 +31,7 @@ def undo(session: Session) -> View:
                 change.title.removeprefix(f"cell {change.cell}: "),
                 cut_list([written(n) for n in change.moved], 4),
                 sum(map(len, change.pages.values())) or "",
-                lasting(session.program, change),
+                lasting(session.core.program, change),
             )
         )
     notes = []

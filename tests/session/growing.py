@@ -154,7 +154,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
             dict(s.types), dict(s.symbols), s.cells, s.source(s.symbols["f"].cell), s.find("f"),
         ),
         "describe memory memory_samples contexts": lambda i: (
-            s.describe(4096), s.memory(), s.memory_samples(), s.contexts(), s.release_contexts(),
+            s.describe(4096), s.memory(), s.memory_samples(), s.contexts(), s.core.release_contexts(),
         ),
         "use_context": lambda i: (s.use_context("shared"), s.use_context("throwaway")),
         "undo redo": undone,
@@ -168,7 +168,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "chdir setenv": lambda i: (s.chdir("/tmp"), s.setenv("GROWING", str(i))),
         "check": lambda i: s.check(),
         "idle output_fds drain interrupt": lambda i: (
-            s.idle(), s.output_fds(), s.drain(s.sink), s.interrupt(),
+            s.idle(), s.output_fds(), s.drain(s.core.sink), s.interrupt(),
         ),
         "failures": failed,
         "respawn": lambda i: s.respawn() if i % 10 == 0 else None,

@@ -55,7 +55,15 @@ def main(path: str, seed: int) -> None:
     chance, model = random.Random(seed), Model()
     with Session(capacity=16 << 20, spare=False, store_path=path, autosave=True) as s:
         s.run("@start = global i64 1")
-        _say({"pids": [os.getpid(), s.engine.executor.pid, s.engine.pool.processes()[0][0]]})
+        _say(
+            {
+                "pids": [
+                    os.getpid(),
+                    s.core.engine.executor.pid,
+                    s.core.engine.pool.processes()[0][0],
+                ]
+            }
+        )
         while True:
             cell, then = model.step(chance)
             _say({"begins": then})

@@ -371,7 +371,7 @@ def test_a_forked_child_never_answers_for_its_parent(s, what, status):
 
 def test_sigkill_to_the_executor(world):
     s = world
-    os.kill(s.engine.executor.pid, signal.SIGKILL)
+    os.kill(s.core.engine.executor.pid, signal.SIGKILL)
     time.sleep(0.02)
     began = time.perf_counter()
     r = s.run("@kept")
@@ -453,7 +453,7 @@ def test_lines_are_found_once_for_a_text(s):
     """Each fault names its line; the worker is asked once for each text, however often it comes."""
 
     def compiles():
-        return sum(count for _, _, count in s.engine.pool.processes())
+        return sum(count for _, _, count in s.core.engine.pool.processes())
 
     broken = "define i32 @down(ptr %p) {\n\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"
     other = "define i32 @down(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}"

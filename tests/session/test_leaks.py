@@ -27,10 +27,7 @@ BOUNDED = {
     "weakref.ReferenceType",
 }
 #: Parts of a session, which have operations of their own, or nothing that could be repeated.
-PARTS = {
-    "arena", "program", "history", "residency", "compaction", "places", "remains", "turn", "finish",
-    "release_contexts", "begin_operation", "end_operation", "restore_order",
-}  # fmt: skip
+PARTS = {"cell_options", "number", "restored", "results", "settings", "withheld"}
 
 
 def grown(folder: Path, before: int, steps: int, *names: str) -> dict[str, tuple[float, dict]]:

@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        os.kill(self.s.engine.executor.pid, signal.SIGKILL)
+        os.kill(self.s.core.engine.executor.pid, signal.SIGKILL)
 
     # -- taking away -----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def maps(pid) -> list[str]:
 
 
 def pids(s: Session) -> list[int]:
-    return [os.getpid(), s.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
+    return [os.getpid(), s.core.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
 
 
 def descendants(pid: int) -> set[int]:
@@ -130,7 +130,9 @@ def test_this_process_has_no_executable_view_of_the_slab(s):
     s.run(SQ + "\n@sq(3)")
     ours = [line for line in maps(os.getpid()) if "memfd:jitkernel" in line]
     assert ours and all(" rw-s " in line for line in ours)
-    theirs = [line.split()[1] for line in maps(s.engine.executor.pid) if "memfd:jitkernel" in line]
+    theirs = [
+        line.split()[1] for line in maps(s.core.engine.executor.pid) if "memfd:jitkernel" in line
+    ]
     assert sorted(set(theirs)) == ["r--s", "r-xs", "rw-s"]
 
 
@@ -142,7 +144,7 @@ def test_the_number_of_mappings_is_constant(s):
     def count(pid):
         return len([line for line in maps(pid) if "memfd:jitkernel" in line])
 
-    executor = s.engine.executor.pid
+    executor = s.core.engine.executor.pid
     before = count(os.getpid()), count(executor)
     s.run_many(
         [constant(f"m{n}", n) + f"\n@h{n} = global [100 x i32] zeroinitializer" for n in range(300)]
@@ -151,7 +153,7 @@ def test_the_number_of_mappings_is_constant(s):
     with pytest.raises(Fault):
         s.run("@strlen(null)")
     assert (count(os.getpid()), count(executor)) == before
-    assert s.engine.executor.pid == executor
+    assert s.core.engine.executor.pid == executor
 
 
 # -- threads ---------------------------------------------------------------------------------------
@@ -171,9 +173,9 @@ def test_a_session_made_by_a_short_lived_thread(fresh):
     time.sleep(0.2)
     s = made[0]
     assert s.call("sq", 3) == 9
-    pid = s.engine.executor.pid
+    pid = s.core.engine.executor.pid
     time.sleep(0.2)
-    assert s.call("sq", 4) == 16 and s.engine.executor.pid == pid, "nothing was started again"
+    assert s.call("sq", 4) == 16 and s.core.engine.executor.pid == pid, "nothing was started again"
     assert s.run(constant("f", 1) + "\n@f()").value == 1
 
 
@@ -209,7 +211,7 @@ def test_two_sessions_side_by_side(fresh):
     with pytest.raises(Fault):
         a.run("@strlen(null)")
     assert (a.call("f"), b.call("f")) == (1, 2)
-    assert a.arena.base != b.arena.base
+    assert a.core.arena.base != b.core.arena.base
 
 
 # -- what is left behind ---------------------------------------------------------------------------
@@ -287,7 +289,7 @@ if 'child' in sys.argv:
     s.run('@system("sleep 29998 &")')
 if 'shut' in sys.argv:
     s.run('@shut()')
-print(s.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
+print(s.core.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
 if 'spin' in sys.argv:
     s.run('@spin()')
 time.sleep(300)

@@ -57,14 +57,14 @@ class SavedMachine(Machine):
     @invariant()
     def what_is_written_is_all(self) -> None:
         s = self.session
-        if s.engine.running or not s.store.saved:
+        if s.core.engine.running or not s.core.store.saved:
             return
-        s.store.flush()
-        s._keeper.keep()
+        s.core.store.flush()
+        s.core._keeper.keep()
         whole = sqlite3.connect(":memory:", isolation_level=None)
         create(whole)
-        Writer(s, Tables(whole)).everything()
-        kept, wanted = contents(s.store.tables.db), contents(whole)
+        Writer(s.core, Tables(whole)).everything()
+        kept, wanted = contents(s.core.store.tables.db), contents(whole)
         whole.close()
         for part, rows in wanted.items():
             assert kept[part] == rows, part

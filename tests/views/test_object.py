@@ -32,8 +32,8 @@ NAMES = [n for n in IR if n not in ("constructors",)]
 @pytest.fixture
 def session() -> Iterator[Session]:
     with Session(capacity=64 << 20, object_cache=False) as running:
-        running.engine.ready()
-        running.arena.reserve("rodata", 48)  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
+        running.core.engine.ready()
+        running.core.arena.reserve("rodata", 48)  # where ld puts what _GLOBAL_OFFSET_TABLE_ is
         yield running
 
 
@@ -42,9 +42,9 @@ def placed(session: Session, name: str, level: int) -> tuple[ReadBack, Linked]:
     session.settings.opt_level = level
     cell = session.run(IR[name]).cell
     assert cell is not None and cell.image is not None
-    record = session.store.get(cell.number)
+    record = session.core.store.get(cell.number)
     assert record is not None
-    linker = session.program.linker
+    linker = session.core.program.linker
     return read_back(linker, cell.image, record.object), link_like(
         record.object, linker, cell.image
     )
@@ -93,7 +93,7 @@ def check_field(session, made: MadeRelocation, linked: Linked, sections, symbols
     if made.target is not None and made.target.state == SymbolState.NULL:
         where.append(0)
     if made.how == "relaxed":
-        opcodes = session.arena.read(made.at - 2, 2)
+        opcodes = session.core.arena.read(made.at - 2, 2)
         if made.form == "lea" and content[made.offset - 2] == 0xC7:  # ld: mov $address, %reg
             assert value == made.leads and opcodes[0] == 0x8D
         elif made.form == "jmp":
@@ -106,11 +106,11 @@ def check_field(session, made: MadeRelocation, linked: Linked, sections, symbols
         return True
     assert made.at == at
     if row.base == "G":
-        slot = value - made.addend + (at if row.relative else session.program.linker.bind.got)
+        slot = value - made.addend + (at if row.relative else session.core.program.linker.bind.got)
         first, slots = sections[".got"]
         held = struct.unpack_from("<Q", slots, slot - first)[0]
         assert made.how == "GOT slot"
-        assert made.then == held == struct.unpack("<Q", session.arena.read(made.leads, 8))[0]
+        assert made.then == held == struct.unpack("<Q", session.core.arena.read(made.leads, 8))[0]
         return True
     assert made.value == value, made
     if where:
@@ -131,7 +131,7 @@ def compare_code(session, folder: Path, made: ReadBack, linked: Linked, sections
         for function in functions:
             if not section.address <= function.address < section.address + section.size:
                 continue
-            content = session.arena.read(function.address, function.size)
+            content = session.core.arena.read(function.address, function.size)
             for ours in decode(content, function.address, lambda address: "x"):
                 assert ours.address in theirs, hex(ours.address)
                 raw, target = theirs[ours.address]
@@ -181,13 +181,15 @@ def test_operands_before_an_immediate(session: Session) -> None:
         "  store volatile i8 9, ptr @m\n  ret void\n}"
     )
     cell = session.cells[-1]
-    made = read_back(session.program.linker, cell.image, session.store.get(cell.number).object)
+    made = read_back(
+        session.core.program.linker, cell.image, session.core.store.get(cell.number).object
+    )
     names = {s.name: s.address for s in made.symbols}
     relocations = [r for r in made.relocations if ".text" in made.sections[r.section - 1].name]
     wanted = [names["n"] + 20, names["n"] + 20, names["m"]]
     assert [r.leads for r in relocations] == wanted, relocations
     targets = [i.target for i in decode(
-        session.arena.read(session.symbols["f"].address, session.symbols["f"].size),
+        session.core.arena.read(session.symbols["f"].address, session.symbols["f"].size),
         session.symbols["f"].address) if i.target]  # fmt: skip
     assert targets in (wanted, [])
 

@@ -26,6 +26,7 @@ from jitkernel.session.settings import stored_options
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.session import Session
 
 __all__ = ["inspect", "line_finder", "lines_of", "request_of", "stored_request"]
 
@@ -175,13 +176,13 @@ def stored_request(session: Core, number: int) -> Request:
 
 @operation()
 def inspect(
-    session: Core, number: int, only: str = "", tick: Callable[[], None] | None = None
+    session: Session, number: int, only: str = "", tick: Callable[[], None] | None = None
 ) -> Inspection:
     """What each pass did to a cell's module; `only` names a function to look at alone.
 
     `tick` is called twice a second while it lasts.  Raises UsageError where the cell has no IR, and
     what a compile raises.
     """
-    request = stored_request(session, number)
-    inspector = session.engine.pool.inspector
+    request = stored_request(session.core, number)
+    inspector = session.core.engine.pool.inspector
     return inspector.inspect(request, only, session.settings.timeout, tick)

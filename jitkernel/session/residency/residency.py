@@ -50,7 +50,6 @@ class Residency(Recorded):
         self._queue: list[Cell] = []  # who leaves next, the first last
         self._sorted = 0  # when it was made
         self._asleep: RecordedDict[int, tuple[int, str]] = RecordedDict()  # by stub: cell, function
-        engine.executor.on_wake = self._wake
 
     def remember(self, cells: Iterable[Cell]) -> None:
         """Cells of a session that was saved: some were hibernated then."""
@@ -214,7 +213,7 @@ class Residency(Recorded):
                 for at in stubs:
                     del self._asleep[at]
 
-    def _wake(self, stub: int, alone: bool) -> int:
+    def wake(self, stub: int, alone: bool) -> int:
         """Where a call through a stub goes on; called while a thread waits for that."""
         found = self._asleep.get(stub)
         cell = self._program.cells.get(found[0]) if found is not None else None

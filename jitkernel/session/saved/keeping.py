@@ -189,8 +189,8 @@ def open_rebuilt(
                 with contextlib.suppress(UsageError):
                     upgrade(db, copy)
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                    session.restored = rebuild(session, path, db, data)
-            session.restored.words.insert(0, why)
+                    restored = session.core.restored = rebuild(session.core, path, db, data)
+            restored.words.insert(0, why)
         except BaseException as error:
             session.close()
             if isinstance(error, UNREADABLE):
