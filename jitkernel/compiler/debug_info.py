@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.ir.names import SKIP
+
 __all__ = ["Origins", "has_locations", "without_locations", "without_metadata"]
 
 _OWN = re.compile(r"!llvm\.dbg\.cu\b|!DILocation\(")
@@ -17,7 +19,7 @@ _AT = re.compile(_ATTACHED)
 _ATTACHMENTS = re.compile(_ATTACHED + r"|,[ \t]*![A-Za-z_][\w.]*[ \t]+!\d+")
 # What is to be read over comes first: strings, comments, variables with their own kind of !dbg.
 _REMOVED = re.compile(
-    r'(?m)(?P<kept>^[ \t]*@[^\n]*|"[^"\n]*"|;[^\n]*)'
+    rf"(?m)(?P<kept>^[ \t]*@[^\n]*|{SKIP})"
     r"|^[ \t]*(?:#dbg_\w+|(?:tail[ \t]+)?call[ \t]+void[ \t]+@llvm\.dbg\.\w+)\([^\n]*"
     r"|" + _ATTACHED + r"|(?<==)(?P<node>[ \t]*(?:distinct[ \t]+)?!)DILocation\([^\n]*"
 )

@@ -15,7 +15,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.compiler.unchosen import drop_unchosen
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import leading_type, split_at_commas
 
 __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
@@ -28,7 +28,7 @@ _LINKAGE = re.compile(
     r"extern_weak|common|appending)\b"
 )
 _OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
-_DROPPED = re.compile(r'"[^"\n]*"|;[^\n]*|\boptnone\b|\bnoinline\b')
+_DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
 _SIMPLE = re.compile(r"ptr\s+@(" + NAME + r")\s*$")
 _VENDORS = frozenset({"pc", "unknown", "w64", "none", "redhat", "suse", "debian"})
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64h": "x86_64", "arm64": "aarch64"}

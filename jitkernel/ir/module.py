@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import closing, line_end, type_at
@@ -33,8 +35,7 @@ _LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
 _DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function that a text defines or declares.
 
     `start` is the offset of its keyword, `parameters` that of its `(`; `words` the text between
@@ -85,8 +86,7 @@ class Function:
         return self.source[self.start : self.end]
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalValue:
+class GlobalValue(NamedTuple):
     """A variable, an alias or an ifunc: `@name = words kind rest`, from offset `start` on."""
 
     source: str
@@ -148,13 +148,16 @@ class Names:
     declares: set[str] = field(default_factory=set)
     local: set[str] = field(default_factory=set)
 
-    def add(self, text: str) -> None:
-        """Add those of a text."""
-        if "define" in text or "declare" in text:
-            for function in functions(text):
-                self._add(function, function.keyword == "declare")
-        if "=" in text:
-            for value in global_values(text):
+    def add(self, statement: str) -> None:
+        """Add those of one statement: a function, or variables."""
+        if statement.startswith("define"):
+            for function in islice(functions(statement), 1):
+                self._add(function, False)
+        elif statement.startswith("declare"):
+            for function in functions(statement):
+                self._add(function, True)
+        elif statement.startswith("@"):
+            for value in global_values(statement):
                 self._add(value, _DECLARED.search(value.words) is not None)
 
     def _add(self, found: Function | GlobalValue, declared: bool) -> None:

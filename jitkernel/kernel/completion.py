@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import NAME, quote_name
 from jitkernel.kernel.arguments import (
     Match,
     argument_matches,
@@ -30,9 +31,9 @@ _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-
 _WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
 _MAGIC_LINE = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)(\s+)(.*)\Z", re.DOTALL)
 _MAGIC_HEAD = re.compile(r"[ \t]*(%{1,2})([A-Za-z_][\w.]*)?\Z")
-_LOCAL = re.compile(r'^\s*(%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*=', re.MULTILINE)
-_PARAMETER = re.compile(r'[\s(](%(?:"[^"\n]*"|[-a-zA-Z$._][-\w$.]*))\s*[,)]')
-_LABEL = re.compile(r"^\s*([-a-zA-Z$._][-\w$.]*):", re.MULTILINE)
+_LOCAL = re.compile(rf"^\s*(%(?!\d){NAME})\s*=", re.MULTILINE)
+_PARAMETER = re.compile(rf"[\s(](%(?!\d){NAME})\s*[,)]")
+_LABEL = re.compile(rf"^\s*((?!\d){NAME}):", re.MULTILINE)
 _UNFINISHED = re.compile(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
 
@@ -209,4 +210,4 @@ def _locals(context: MagicContext, code: str, before: str) -> Iterator[Match]:
     for name in _LABEL.findall(body):
         yield Match("%" + name, "label")
     for name, text in dict(context.session.core.program.types).items():
-        yield Match(f"%{name}", "type", text)
+        yield Match(f"%{quote_name(name)}", "type", text)

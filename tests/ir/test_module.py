@@ -99,9 +99,11 @@ def test_a_module_without_its_functions_is_what_llvm_leaves(names: list[str]) ->
 
 def test_names() -> None:
     names = Names()
-    names.add('define internal void @f() {\n call void @u()\n}\ndeclare i32 @"g h"(i32)')
+    names.add("define internal void @f() {\n call void @u()\n}")
+    names.add('declare i32 @"g h"(i32)')
     names.add("@v = external global i32\n@w = private constant i32 1\n@0 = global i32 2")
     names.add("@x = extern_weak global i32\n@y = alias i32, ptr @w ; @z = global i32 1")
+    names.add("target triple = '@t = global i32'")
     assert names.defines == {"f", "w", "y"}
     assert names.declares == {"g h", "v", "x"}
     assert names.local == {"f", "w"}
@@ -138,7 +140,7 @@ def test_reading_is_linear(unit: str) -> None:
         lambda text: list(global_values(text)),
         lambda text: list(type_definitions(text)),
         lambda text: next((function.body() for function in functions(text)), None),
-        lambda text: Names().add(text),
+        lambda text: Names().add("@" + text),
     ]
 
     def seconds(size: int) -> float:

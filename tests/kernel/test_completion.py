@@ -216,6 +216,8 @@ def test_names_of_this_cell(kernel: Kernel) -> None:
 
 def test_named_types(kernel: Kernel) -> None:
     assert "%pt" in complete(kernel, "%x = alloca %p")["matches"]
+    kernel.ok('%"a type" = type { i32 }')
+    assert '%"a type"' in complete(kernel, '%x = alloca %"a')["matches"]
 
 
 def test_line_and_cell_magics(kernel: Kernel) -> None:

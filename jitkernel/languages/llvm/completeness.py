@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm.plan import parse_cell
 from jitkernel.languages.llvm.statements import Kind, normalise, scan
 
@@ -77,7 +78,7 @@ def _indent(source: str) -> str:
     lines = source.rstrip().split("\n")
     last = lines[-1]
     own = last[: len(last) - len(last.lstrip())]
-    code = re.sub(r'"[^"]*"', "", last).partition(";")[0].rstrip()
+    code = without_comments(last).rstrip()
     if code.endswith(":"):
         return own or "  "
     return own + "  " if code.endswith(("{", "(", "[", "<")) else own or "  "

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
 
 __all__ = ["most_telling", "nearest_form", "repaired"]
@@ -66,7 +67,7 @@ class _Cell:
 
 def _code(line: str) -> str:
     """The line without its comment, blanks at its ends and what is attached to it."""
-    code = re.sub(r'("[^"]*")|;.*', lambda m: m[1] or "", line).strip()
+    code = without_comments(line).strip()
     return re.sub(r"(?:, (?:align \d+|![\w.]+ !\d+))+$", "", code)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.names import NAME
+from jitkernel.ir.names import NAME, SKIP
 from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
@@ -90,12 +90,12 @@ _BODY_FOLLOWS = re.compile(
 # NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
-_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[()\[\]{}<>@\n]')
+_TOKEN = re.compile(SKIP + r'|"|[()\[\]{}<>@\n]')
 # In call lines and assignments `"..."` has C's escapes: \" goes on, but not in names and c"...".
 _LINE_STRING_TOKEN = re.compile(
     r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]'
 )
-_BODY_TOKEN = re.compile(r'"[^"]*"|"|;[^\n]*|[{}]')
+_BODY_TOKEN = re.compile(SKIP + r'|"|[{}]')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MOST_PROBLEMS = 10
 
