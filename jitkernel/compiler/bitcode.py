@@ -7,8 +7,9 @@ Bitcode is what an exercise's reference is shipped as.  Start from `sealed` and 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any
+from typing import TypeVar
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import LLVMError, lib
@@ -19,6 +20,8 @@ from jitkernel.errors import CompileError
 from jitkernel.ir.names import written
 
 __all__ = ["optimised", "sealed", "unsealed"]
+
+T = TypeVar("T")
 
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
@@ -76,7 +79,7 @@ def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_li
     return printed[-1]
 
 
-def _with_module(source: str, options: Options, first_line: int, use: Any) -> Any:
+def _with_module(source: str, options: Options, first_line: int, use: Callable[[int], T]) -> T:
     """`use(module)` of a verified module in a context of its own."""
     target = pipeline.machine(options)
     ready = prepare(source, options, target.triple, pipeline.prefix(target), first_line)

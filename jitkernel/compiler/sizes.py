@@ -114,8 +114,8 @@ def _stride(data: int, kind: str, element: int) -> tuple[int, int]:
 def _count(data: int, type_: int, kind: str, stride: int) -> int:
     """The number of elements; the C interface cuts that of arrays to 32 bits."""
     if kind == "array" and stride:
-        return lib.ABISizeOfType(data, type_) // stride
-    return lib.GetTypeElementCount(type_)
+        return int(lib.ABISizeOfType(data, type_)) // stride
+    return int(lib.GetTypeElementCount(type_))
 
 
 def _flatten(data: int, type_: int, path: tuple[int, ...], offset: int, scalars: list[Any]) -> bool:

@@ -79,8 +79,8 @@ def symbol(name: str) -> int:
 def map_pages(
     address: int | None, size: int, prot: int, flags: int, fd: int = -1, offset: int = 0
 ) -> int:
-    at = libc.mmap(address, size, prot, flags, fd, offset)
-    if at in (None, 2**64 - 1) or (address and at != address):
+    at: int | None = libc.mmap(address, size, prot, flags, fd, offset)
+    if at is None or at == 2**64 - 1 or (address and at != address):
         raise OSError(ctypes.get_errno(), "mmap")
     return at
 
@@ -118,7 +118,7 @@ def limit(resource: int, value: int) -> None:
 
 def keep(fd: int, lowest: int) -> int:
     """A copy of a descriptor where programs do not look, not inherited by other programs."""
-    copy = libc.fcntl(fd, F_DUPFD_CLOEXEC, lowest)
+    copy: int = libc.fcntl(fd, F_DUPFD_CLOEXEC, lowest)
     if copy < 0:
         copy = libc.fcntl(fd, F_DUPFD_CLOEXEC, 3)
     if copy < 0:

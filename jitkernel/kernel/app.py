@@ -59,7 +59,7 @@ class SubscribedIOPubThread(IOPubThread):
         super().__init__(*args, **kwargs)
 
     def _handle_subscription(self, frames: Any) -> None:
-        super()._handle_subscription(frames)  # type: ignore[no-untyped-call]
+        super()._handle_subscription(frames)
         self.subscribed.set()
 
 
@@ -85,8 +85,8 @@ class JITKernelApp(IPKernelApp):
 
     kernel_class = Type(JITKernel, klass="ipykernel.kernelbase.Kernel")  # type: ignore[assignment]
     classes = [JITKernel, Arena, Session, Compiler, Executor, ObjectCache]  # type: ignore[assignment]
-    aliases = OWN_ALIASES  # type: ignore[assignment]
-    flags = {  # type: ignore[assignment]
+    aliases = OWN_ALIASES
+    flags = {
         **dict(Application.flags),
         **FLAGS,
         "quiet": ({"Application": {"log_level": logging.CRITICAL}}, "log nothing"),
@@ -196,11 +196,11 @@ class JITKernelApp(IPKernelApp):
 
     def init_iopub(self, context: Any) -> None:
         """IPKernelApp's, with our thread."""
-        ipykernel.kernelapp.IOPubThread = SubscribedIOPubThread  # type: ignore[misc]
+        ipykernel.kernelapp.IOPubThread = SubscribedIOPubThread  # type: ignore[attr-defined]
         try:
             super().init_iopub(context)
         finally:
-            ipykernel.kernelapp.IOPubThread = IOPubThread  # type: ignore[misc]
+            ipykernel.kernelapp.IOPubThread = IOPubThread  # type: ignore[attr-defined]
 
     # -- start -----------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class KaleidoscopeTranslator(Translator):
     def _refuse(cls, val: object) -> str:
         raise NotImplementedError("a parameter of a Kaleidoscope notebook is a number")
 
-    translate_str = translate_none = translate_list = translate_dict = _refuse  # type: ignore[assignment]
+    translate_str = translate_none = translate_list = translate_dict = _refuse
 
     @classmethod
     def comment(cls, cmt_str: str) -> str:

@@ -111,7 +111,8 @@ class Frontend:
         Raises what the session raises."""
         call = magics.cell_magic(source)
         if call is not None:
-            return magics.run_cell_magic(self, call, cell_id)
+            result: Result | None = magics.run_cell_magic(self, call, cell_id)
+            return result
         lone = magics.lone_magic(source)
         if lone is not None:
             magics.run_line_magic(self, *lone)

@@ -120,7 +120,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- every request ---------------------------------------------------------------------
 
-    async def should_handle(self, stream: Any, msg: Any, idents: Any) -> bool:  # type: ignore[override]
+    async def should_handle(self, stream: Any, msg: Any, idents: Any) -> bool:
         """Nothing is done before somebody listens to what it publishes.
 
         A client's channels connect one after the other.  One that sends a cell as soon as it can
@@ -150,7 +150,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- execute_request -------------------------------------------------------------------
 
-    async def do_execute(  # type: ignore[override]
+    async def do_execute(
         self,
         code: str,
         silent: bool,
@@ -264,7 +264,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- complete_request, inspect_request, is_complete_request ----------------------------
 
-    async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:  # type: ignore[override]
+    async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
         from jitkernel.kernel.completion import complete
 
         position = _within(code, cursor_pos)
@@ -280,7 +280,7 @@ class JITKernel(JITKernelSettings, Kernel):
                 "metadata": {},
             }
 
-    async def do_inspect(  # type: ignore[override]
+    async def do_inspect(
         self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
     ) -> dict[str, Any]:
         from jitkernel.kernel.inspection import inspect_at
@@ -296,7 +296,7 @@ class JITKernel(JITKernelSettings, Kernel):
         data = self.frontend.masked(view)._repr_mimebundle_()
         return {"status": "ok", "found": True, "data": data, "metadata": {}}
 
-    async def do_is_complete(self, code: str) -> dict[str, Any]:  # type: ignore[override]
+    async def do_is_complete(self, code: str) -> dict[str, Any]:
         from jitkernel.languages.llvm import is_complete
 
         # What begins with %% is read in one way whatever its language: a blank line ends it.
@@ -309,7 +309,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- history_request -------------------------------------------------------------------
 
-    async def do_history(  # type: ignore[override]
+    async def do_history(
         self,
         hist_access_type: str,
         output: bool,
@@ -374,7 +374,7 @@ class JITKernel(JITKernelSettings, Kernel):
 
     # -- shutdown_request ------------------------------------------------------------------
 
-    async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
         """End what runs, then every process of the session, before the reply."""
         self._closing.set()
         self.interrupt()

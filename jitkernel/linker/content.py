@@ -78,7 +78,7 @@ class Content:
         offset, info, addend = entry
         type = info & 0xFFFF_FFFF
         if target.__class__ is int and (type == PC32 or type == BRANCH) and buffer is not None:
-            value = target + addend - self._bind.base - at  # type: ignore[operator]
+            value = target + addend - self._bind.base - at
             if -0x8000_0000 <= value <= 0x7FFF_FFFF:  # most are of this kind
                 _I32.pack_into(buffer, where, value)
                 return
@@ -106,9 +106,9 @@ class Content:
         if target.__class__ is Symbol:
             uses, packed = self.uses, SITE.pack(at, type, opcode, modrm, rex, addend)
             if target in uses:
-                uses[target] += packed  # type: ignore[index]
+                uses[target] += packed
             else:
-                uses[target] = bytearray(packed)  # type: ignore[index]
+                uses[target] = bytearray(packed)
             if kept:
                 return
         elif kept:

@@ -52,7 +52,7 @@ def _atomic(step: Callable[Concatenate[Linker, P], R]) -> Callable[Concatenate[L
     """A step that either succeeds or changes nothing."""
 
     @wraps(step)
-    def run(linker: Linker, *arguments: P.args, **named: P.kwargs) -> R:
+    def run(linker: Linker, /, *arguments: P.args, **named: P.kwargs) -> R:
         with linker.arena.rollback.atomic():
             return step(linker, *arguments, **named)
 

@@ -98,7 +98,7 @@ class _NewSymbol:
         self.users = None
         self.info = None
         self.why = ""
-        self.__class__ = Symbol  # type: ignore[assignment]
+        self.__class__ = Symbol
 
 
 class Symbol(_NewSymbol, Recorded):
@@ -261,7 +261,7 @@ class _NewImage:
         self.groups = groups
         self.copies = copies
         self.rebase = None
-        self.__class__ = Image  # type: ignore[assignment]
+        self.__class__ = Image
 
 
 class Image(_NewImage, Recorded):

@@ -142,7 +142,7 @@ def operation(
                 return function(session, *arguments, **named)
 
         @wraps(function)
-        def run(session: S, *arguments: P.args, **named: P.kwargs) -> R:
+        def run(session: S, /, *arguments: P.args, **named: P.kwargs) -> R:
             core = session.core
             with core.lock:
                 if core.engine.closed:

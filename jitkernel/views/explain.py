@@ -60,7 +60,7 @@ def explain(
     number, symbol, seen = look(session, target, lambda: progress(first))
     machine = functions_of(seen, symbol)
     title = f"{written(only)}, cell {number}" if only else f"cell {number}"
-    parts_ = [
+    parts_: list[tuple[str, Callable[[], View]]] = [
         ("Source", lambda: _source(session, number, only)),
         ("IR as it was given to the compiler", lambda: _written(session, number, only)),
         ("What each pass changed", lambda: _passes(session, number, seen, symbol)),

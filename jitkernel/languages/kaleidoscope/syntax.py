@@ -74,7 +74,7 @@ def parse(source: str, precedence: Callable[[str], int]) -> list[Node]:
         operator, number = head.children[:2]
         known.setdefault(str(operator), _number(number))
     try:
-        return _Group(source, lambda o: known.get(o) or precedence(o)).transform(tree).children
+        return [*_Group(source, lambda o: known.get(o) or precedence(o)).transform(tree).children]
     except VisitError as error:
         raise error.orig_exc from None
 

@@ -59,7 +59,7 @@ def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatena
     """A method that writes text which is already known to others."""
 
     @wraps(method)
-    def run(self: Program, *arguments: P.args, **named: P.kwargs) -> R:
+    def run(self: Program, /, *arguments: P.args, **named: P.kwargs) -> R:
         with self.writing():
             return method(self, *arguments, **named)
 

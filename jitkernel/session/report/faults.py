@@ -75,10 +75,11 @@ def error_of(
     card = _card(message, where, instruction, frames, kept, lost)
     if kind is TypeMismatch:
         return TypeMismatch(card)  # type: ignore[return-value]
-    return kind(
+    fault: Fault = kind(
         card, signal=record.signal, address=record.address, pc=record.pc, where=where,
         instruction=instruction, frames=frames, kept=kept, lost=lost, **more,
     )  # fmt: skip
+    return fault
 
 
 def _culprit(

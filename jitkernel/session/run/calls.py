@@ -221,7 +221,7 @@ def _loop(
     if signature is None or symbol is None:
         raise UsageError(f"{written(name)} is no function that this session knows")
     values: list[TypedValue] = []
-    evaluate(expr, None, _Arguments(host, name, values), source)  # type: ignore[arg-type]
+    evaluate(expr, None, _Arguments(host, name, values), source)
     types = tuple(host.layout.text(v.type) for v in values)
     target = engine.target(signature, types, timer=True)
     code = entry or host.entry(symbol)
