@@ -67,9 +67,8 @@ def peak(pid: int | str = "self") -> int:
 def pids(session: Session) -> Iterator[tuple[str, int]]:
     """The session's processes by role: kernel, executor, worker."""
     yield "kernel", os.getpid()
-    yield "executor", session.core.engine.executor.pid
-    for worker in session.core.engine.pool.memory():
-        yield worker.role, worker.pid
+    yield "executor", session.inspect.executor[0]
+    yield from session.inspect.workers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def account(session: Session) -> Account:
     found = {"kernel": 0, "executor": 0, "worker": 0, "spare": 0}
     for role, pid in pids(session):
         found[role] = found.get(role, 0) + uss(pid)
-    slab = os.fstat(session.core.arena.fd).st_blocks * 512
+    slab = os.fstat(session.inspect.slab_fd).st_blocks * 512
     return Account(found["kernel"], found["executor"], found["worker"] + found["spare"], slab)
 
 

@@ -47,23 +47,23 @@ def named_types(scale: Scale) -> Iterator[Figure]:
             s.contexts()
             for k in range(10):
                 s.run(_cell(k))
-            (worker,) = s.core.engine.pool.memory()
-            marks, times = [uss(worker.pid)], []
+            ((_, worker),) = s.inspect.workers()
+            marks, times = [uss(worker)], []
             for k in range(10, 10 + cells):
                 result = s.run(_cell(k))
                 assert result.cell is not None
                 times.append(sum(result.cell.times[:4]))
                 if (k - 9) % (cells // 4) == 0:
-                    marks.append(uss(worker.pid))
+                    marks.append(uss(worker))
             account = s.contexts()
             costs = account.costs[-cells:]
-            assert (worker.pid,) == tuple(m.pid for m in s.core.engine.pool.memory())
+            assert [worker] == [pid for _, pid in s.inspect.workers()]
             for k in range(0, cells, 2):
                 s.evict(f"f{k}")
-            before, left = uss(worker.pid), s.contexts().live
+            before, left = uss(worker), s.contexts().live
             for k in range(10 + cells, 10 + cells + cells // 2):
                 s.run(_cell(k))
-            again = (uss(worker.pid) - before) / (cells // 2)
+            again = (uss(worker) - before) / (cells // 2)
             quarters = ", ".join(f"{(b - a) / 2**20:.1f}" for a, b in pairwise(marks))
             yield Figure(
                 f"{policy}: {cells} cells of {_TYPES} types, worker's own memory, per cell",

@@ -61,12 +61,12 @@ def padding(scale: Scale) -> Iterator[Figure]:
     count = scale.pick(200, 2_000)
     with Session(opt_level=0, spare=False) as s:
         s.run_many([_mixed(i) for i in range(count)])
-        zones = s.core.arena.usage()
+        zones = s.inspect.zones()
     for name, zone in zones.items():
-        if zone["extents"]:
+        if zone.extents:
             yield Figure(
-                f"padding per cell in zone {name}, cells of mixed sizes", zone["padding"] / count, "bytes",
-                16, note=f"{zone['used'] / count:.0f} bytes used per cell",
+                f"padding per cell in zone {name}, cells of mixed sizes", zone.padding / count, "bytes",
+                16, note=f"{zone.used / count:.0f} bytes used per cell",
             )  # fmt: skip
 
 

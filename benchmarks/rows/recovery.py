@@ -191,7 +191,7 @@ def _recovery(s: Session, name: str, function: str, times: int, bar: float) -> F
 def _killed(s: Session, times: int) -> Figure:
     took = []
     for _ in range(times):
-        pid = s.core.engine.executor.pid
+        pid, _ = s.inspect.executor
         os.kill(pid, signal.SIGKILL)
         start = time.perf_counter_ns()
         assert s.call("works", 3) == 9

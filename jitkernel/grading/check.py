@@ -6,7 +6,6 @@ as simple as possible and told with both answers; faults and loops without end a
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import time
@@ -15,23 +14,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
-from jitkernel.grading.exercise import Exercise, find_exercise
+from jitkernel.grading.exercise import REFERENCE, Exercise, find_exercise
 from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
 from jitkernel.grading.memory import capacity, decode, encode
-from jitkernel.grading.reference import linked
 from jitkernel.grading.rules import Finding, apply_rule, in_words
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
-from jitkernel.languages.llvm import TypedValue, from_python
+from jitkernel.languages.llvm import TypedValue
 from jitkernel.languages.llvm.values import Pointer
-from jitkernel.linker import Block
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
-from jitkernel.session.run.calls import Caller
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
+    from jitkernel.session.run.scratch import Scratch
 
 __all__ = ["Report", "check"]
 
@@ -82,13 +79,13 @@ def check(
 def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[Finding]]:
     """How many inputs gave the right answer, and what the rules found."""
     _check_type(session, exercise, name)
-    with linked(session, exercise) as address, _limited(session) as limit:
-        trial = _Trial(session, exercise, name, address, limit)
-        close = session.core.cleanups.add(trial.close)
-        try:
-            inputs = _check_inputs(trial, exercise, name)
-        finally:
-            session.core.cleanups.done(close)
+    with (
+        session.scratch("the check") as scratch,
+        scratch.function(exercise.reference, REFERENCE) as address,
+        scratch.limited(PATIENCE) as limit,
+    ):
+        trial = _Trial(session, scratch, exercise, name, address, limit)
+        inputs = _check_inputs(trial, exercise, name)
     return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
 
 
@@ -102,24 +99,10 @@ def _check_type(session: Session, exercise: Exercise, name: str) -> None:
     asked = f"the exercise {exercise.name} asks for {written(name)}: {wanted}"
     if symbol is None or not symbol.defined:
         raise CheckFailed(f"{written(name)} is not defined; {asked}")
-    known = session.core.program.symbol(name)
-    info = known.info if known is not None else None
+    info = session.inspect.signature(name)
     # The convention and how small integers are extended are the student's own affair.
     if not isinstance(info, Signature) or info.type != str(wanted):
         raise CheckFailed(f"{written(name)} is {symbol.type}, but {asked}")
-
-
-@contextlib.contextmanager
-def _limited(session: Session) -> Iterator[float]:
-    """The seconds that a call may take; the executor keeps to them meanwhile."""
-    executor = session.core.engine.executor
-    before = executor.settings
-    limit = before.cell_timeout or PATIENCE
-    executor.settings = before._replace(cell_timeout=limit)
-    try:
-        yield limit
-    finally:
-        executor.settings = before
 
 
 def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
@@ -202,34 +185,34 @@ class _Trial:
     """Runs one input through both functions.  `slow` says that the last call took too long."""
 
     def __init__(
-        self, session: Session, exercise: Exercise, name: str, reference: int, limit: float
+        self,
+        session: Session,
+        scratch: Scratch,
+        exercise: Exercise,
+        name: str,
+        reference: int,
+        limit: float,
     ):
-        self._session, self._exercise, self._name = session, exercise, name
+        self._session, self._scratch, self._exercise, self._name = session, scratch, exercise, name
         self._reference, self.limit = reference, limit
         self._free = [kind for kind in exercise.kinds if kind.name != "length"]
-        self._blocks = [
-            Block(session.core.arena.reserve("data", capacity(kind) + 2 * len(_GUARD), 16))
+        self._arrays = [
+            scratch.reserve(capacity(kind) + 2 * len(_GUARD))
             for kind in self._free
             if kind.in_memory
         ]
         self._type = Signature(exercise.type, "", "", "", exercise.type)
         self.slow = False
 
-    def close(self) -> None:
-        """Give the arrays' memory back."""
-        for block in self._blocks:
-            self._session.core.program.linker.release_block(block)
-
     def complaint(self, values: tuple[Any, ...]) -> str:
         """What is wrong about the student's answer; empty where nothing is."""
         exercise, printed = self._exercise, _Printed()
-        caller = Caller(self._session.core, printed)
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
         began = time.monotonic()
         try:
-            value = caller.call(self._name, arguments)
+            value = self._scratch.call_cell(self._name, arguments, printed)
         except Interrupted as error:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
@@ -256,19 +239,11 @@ class _Trial:
         return "\n".join([words, *_said(printed)])
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
-        session = self._session
-        caller = Caller(session.core, _Printed())
-        host, types = caller.host(), self._exercise.signature.parameters
         arguments = self._arguments(values)
-        packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
-        target = session.core.engine.target(self._type, tuple(map(str, types)))
-        outcome, data = host.run(target, self._reference, packed)
-        if outcome.kind != "ok":
+        result = self._scratch.call(self._reference, self._type, arguments, _Printed())
+        if result is None:
             call = written_call(self._name, self._exercise.kinds, values)
-            if session.core.engine.stopping or (outcome.record and outcome.record.cause == ""):
-                raise Interrupted("the check was interrupted")
             raise JitError(f"the reference of {self._exercise.name} was stopped at {call}")
-        result = TypedValue(self._exercise.signature.result, data, host.layout)
         answer = self._answer(result, values)
         if answer.text == _NOWHERE:
             raise UsageError(
@@ -301,10 +276,10 @@ class _Trial:
         """Where a pointer leads, in the argument that it leads into: `#1 + 8 bytes`."""
         if not pointer:
             return "null"
-        blocks = iter(self._blocks)
+        arrays = iter(self._arrays)
         for number, kind in enumerate(self._exercise.kinds, 1):
             if kind.in_memory:
-                start = next(blocks).extent.start + len(_GUARD)
+                start = next(arrays) + len(_GUARD)
                 if start <= pointer <= start + capacity(kind):
                     return f"argument #{number} + {pointer - start} bytes"
         return _NOWHERE
@@ -314,7 +289,7 @@ class _Trial:
     def _arguments(self, values: tuple[Any, ...]) -> list[Any]:
         """The arguments of a call: arrays written afresh, lengths filled in."""
         arguments: list[Any] = []
-        free, blocks = iter(values), iter(self._blocks)
+        free, arrays = iter(values), iter(self._arrays)
         last: Any = ()
         for kind in self._exercise.kinds:
             if kind.name == "length":
@@ -322,11 +297,11 @@ class _Trial:
                 continue
             last = next(free)
             if kind.in_memory:
-                start = next(blocks).extent.start
+                start = next(arrays)
                 size = capacity(kind) + len(_GUARD)
                 data = encode(kind, last)
                 fill = _GUARD * (size // len(_GUARD) + 1)
-                self._session.core.arena.write(start, _GUARD + data + fill[: size - len(data)])
+                self._scratch.write(start, _GUARD + data + fill[: size - len(data)])
                 arguments.append(start + len(_GUARD))
             else:
                 arguments.append(last)
@@ -334,12 +309,11 @@ class _Trial:
 
     def _pointed(self, values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any, bytes, bytes, bytes]]:
         """Kind and value of each array, and the bytes before, in and behind it, as they are."""
-        blocks = iter(self._blocks)
+        arrays = iter(self._arrays)
         for kind, value in zip(self._free, values, strict=True):
             if kind.in_memory:
-                extent = next(blocks).extent
                 size = capacity(kind) + 2 * len(_GUARD)
-                data = self._session.core.arena.read(extent.start, size)
+                data = self._session.inspect.read(next(arrays), size)
                 stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 

@@ -128,13 +128,10 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
     plan = parse_cell(source)
     if plan.actions:
         raise UsageError("an exercise only defines: it has no calls and no instructions outside")
-    with session.core.lock:
-        assembled = assemble(
-            plan, lambda name: None, {}, block_name="", prelude=True, part="entities"
-        )
-        request = Request(assembled.source, label=name, first_line=assembled.first_line)
-        bitcode = session.core.engine.pool.sealed(request, function, REFERENCE)
-        summary = session.core.engine.pool.compile(request).summary
+    assembled = assemble(plan, lambda name: None, {}, block_name="", prelude=True, part="entities")
+    request = Request(assembled.source, label=name, first_line=assembled.first_line)
+    bitcode = session.inspect.internalised(request, function, REFERENCE)
+    summary = session.inspect.compile(request).summary
     type = next(info.type for info in summary.functions if info.name == function)
     made = Exercise(
         name, function, type, head.get("task", ""), head.get("hint", ""), head.get("inputs", ""),

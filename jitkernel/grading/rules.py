@@ -11,13 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler import Request
-from jitkernel.errors import UsageError, present
+from jitkernel.errors import UsageError
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm.instructions import read_instruction
-from jitkernel.session.settings import stored_options
-from jitkernel.views.ir import module_text
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -85,12 +82,9 @@ def apply_rule(session: Session, text: str, name: str) -> Finding:
 def _lines(session: Session, name: str, raw: bool) -> list[str]:
     """The instructions of a function, one a line, without comments."""
     cell = session.symbols[name].cell
-    module = module_text(session, cell)
+    module = session.inspect.module(cell)
     if not raw:
-        record = present(session.core.store.get(cell), f"the record of cell {cell}")
-        options, names = stored_options(record), frozenset(record.nobuiltin)
-        request = Request(record.module, options, f"cell {cell}", names, record.first_line)
-        module = session.core.engine.pool.optimised(request)
+        module = session.inspect.optimised(session.inspect.request(cell))
     begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
     lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
     return [line for line in lines if line and not line.endswith(":")]
@@ -111,7 +105,7 @@ def _machine_code(session: Session, name: str) -> list[tuple[int, int, str, str]
     from capstone import CS_ARCH_X86, CS_MODE_64, Cs
 
     symbol = session.symbols[name]
-    code = session.core.arena.read(symbol.address, symbol.size)
+    code = session.inspect.read(symbol.address, symbol.size)
     rows = Cs(CS_ARCH_X86, CS_MODE_64).disasm_lite(code, symbol.address)
     return [row for row in rows if row[2] not in ("nop", "int3")]
 
@@ -160,7 +154,7 @@ def _direct_calls(session: Session, name: str) -> Finding:
 def _named(session: Session, operands: str) -> str:
     if not _is_number(operands):
         return operands
-    return session.core.places.name(int(operands, 16)) or operands
+    return session.inspect.name_of(int(operands, 16)) or operands
 
 
 def _is_number(operands: str) -> bool:

@@ -209,5 +209,5 @@ def _locals(context: MagicContext, code: str, before: str) -> Iterator[Match]:
         yield Match(name, "local")
     for name in _LABEL.findall(body):
         yield Match("%" + name, "label")
-    for name, text in dict(context.session.core.program.types).items():
+    for name, text in dict(context.session.types).items():
         yield Match(f"%{quote_name(name)}", "type", text)

@@ -92,7 +92,7 @@ class EarlySession:
             self._error = error
             return
         with contextlib.suppress(Exception):  # met again, and told, by the first cell
-            self._session.core.engine.ready()
+            self._session.start()
 
 
 def find_language(name: str) -> Language:

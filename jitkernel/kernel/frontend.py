@@ -135,27 +135,17 @@ class Frontend:
     def aside(self, source: str, language: str = "") -> Result | None:
         """Run what is no prompt of the client's: unless it defined something, it leaves no number
         behind, so that `_5` stays the result of `[5]`."""
-        session = self.session
-        number, last = session.number, session.results.last
-        try:
+        with self.session.aside():
             return self.execute(source, language=language)
-        finally:
-            if (
-                session is self.session
-                and session.number != number
-                and session.number not in session.core.program.cells
-            ):
-                session.results.pop(session.number, None)
-                session.core.number, session.results.last = number, last
 
     def configure(self, name: str, value: Any) -> None:
         """Change the setting `Section.trait`, for the session too.  Raises TraitError."""
-        from jitkernel.kernel.settings import SESSION_NAMES, apply
+        from jitkernel.kernel.settings import SESSION_NAMES
 
         section, _, trait = name.partition(".")
         self.settings[section].set_trait(trait, value)
         if name in SESSION_NAMES:
-            apply(self.session, SESSION_NAMES[name], self.setting(name))
+            self.session.configure(SESSION_NAMES[name], self.setting(name))
 
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""

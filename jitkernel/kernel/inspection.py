@@ -81,7 +81,7 @@ def inspect_name(context: MagicContext, name: str, level: int) -> View | None:
         magic = known.get_cell(name[2:]) if name.startswith("%%") else known.get(name[1:])
         if magic is not None:
             return listing("", help_text(magic))
-        text = context.session.core.program.types.get(bare(name[1:]))
+        text = context.session.types.get(bare(name[1:]))
         return listing("", f"{name} = type {text}") if text is not None else None
     symbol = context.session.symbols.get(bare(name))
     if symbol is not None:
@@ -131,14 +131,14 @@ def _symbol(context: MagicContext, symbol: Symbol, level: int) -> View:
 
 def _source(context: MagicContext, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
-    from jitkernel.views.ir import entity, ir, module_text
+    from jitkernel.views.ir import entity, ir
 
     if not symbol.cell:
         return []
     name = written(symbol.name)
     try:
         if level < 1:
-            text = entity(module_text(context.session, symbol.cell), symbol.name)
+            text = entity(context.session.inspect.module(symbol.cell), symbol.name)
             return [listing("source", text)] if text else []
         parts = [ir(context.session, name)]
         if symbol.kind == "function":

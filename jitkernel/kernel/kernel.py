@@ -243,7 +243,7 @@ class JITKernel(JITKernelSettings, Kernel):
         session = self.frontend.session
         session.begin()
         if session.restored is not None:
-            self.frontend.note(f"{session.core.store.name} goes on: {session.restored}")
+            self.frontend.note(f"{session.inspect.file} goes on: {session.restored}")
         elif session.settings.autosave and (words := offer()):
             self.frontend.note(words)
 

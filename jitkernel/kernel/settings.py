@@ -320,25 +320,6 @@ SESSION_NAMES = {
 }
 
 
-def apply(session: Any, name: str, value: Any) -> None:
-    """Change a setting of a session that runs."""
-    if name == "context":
-        session.use_context(value)
-        return
-    if name == "budget":
-        session.budget = value
-        return
-    setattr(session.settings, name, value)
-    engine = session.core.engine
-    if name == "worker_memory_limit":
-        engine.pool.memory_limit = value
-    elif name == "undo_depth":
-        session.core.history.depth = value
-        session.core.history.trim()
-    elif name in ("interrupt_grace", "cell_timeout"):
-        engine.executor.settings = engine.executor.settings._replace(**{name: value})
-
-
 def session_settings(config: Config) -> dict[str, Any]:
     """What `jitkernel.Session` is started with, by the names of its own settings."""
     arena, session = Arena(config=config), Session(config=only_ours(config, Session))

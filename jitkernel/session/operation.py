@@ -18,18 +18,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from jitkernel.errors import JitError
 
 if TYPE_CHECKING:
-    from jitkernel.session.session import Session
+    from jitkernel.session.core import Core
 
 __all__ = ["Cleanups", "Signals", "operation", "without_collections"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound="Session")
+S = TypeVar("S", bound="HasCore")
 
 #: Signals whose Python handlers programs use to get out of a call.
 _HELD = tuple(
@@ -40,6 +40,14 @@ _HELD = tuple(
     )
 )  # fmt: skip
 _main = threading.main_thread().ident
+
+
+class HasCore(Protocol):
+    """A session, or what looks at one."""
+
+    @property
+    def core(self) -> Core:
+        """What the session has."""
 
 
 class Signals:

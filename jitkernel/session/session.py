@@ -6,6 +6,7 @@ milliseconds, and making a session starts the compiler's process before all else
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm import TypedValue
     from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
+    from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.report.faults import Stopped
     from jitkernel.session.report.memory import Sample
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
     from jitkernel.session.run.results import Result, Results, Sink
+    from jitkernel.session.run.scratch import Scratch
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
     from jitkernel.session.settings import CellOptions, SessionSettings
@@ -103,6 +106,10 @@ class Session:
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""
         self.core.close()
+
+    def start(self) -> None:
+        """Start what the first cell would have to wait for."""
+        self.core.engine.ready()
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -191,7 +198,32 @@ class Session:
         definer = Definer(self.core, options=compiled.options, cell_id=cell_id)
         return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
+    def scratch(self, what: str) -> Scratch:
+        """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
+        from jitkernel.session.run.scratch import Scratch
+
+        return Scratch(self.core, what)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What runs within leaves no number and no result behind, unless it defines something."""
+        core = self.core
+        number, last = core.number, core.results.last
+        try:
+            yield
+        finally:
+            if core.number != number and core.number not in core.program.cells:
+                core.results.pop(core.number, None)
+                core.number, core.results.last = number, last
+
     # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def inspect(self) -> Inspect:
+        """All that views and tools may look at, read only."""
+        from jitkernel.session.inspect import Inspect
+
+        return Inspect(self.core)
 
     @property
     def cells(self) -> list[Cell]:
@@ -312,6 +344,24 @@ class Session:
         """What `watch` watches, as it is now."""
         with self.core.lock:
             return self.core.onlookers.watched()
+
+    def configure(self, name: str, value: Any) -> None:
+        """Change a setting of `SessionSettings` that may change while the session lasts.  Raises
+        UsageError for a context that there is not."""
+        if name == "context":
+            self.use_context(value)
+        elif name == "budget":
+            self.budget = value
+        else:
+            setattr(self.settings, name, value)
+        if name == "worker_memory_limit":
+            self.core.engine.pool.memory_limit = value
+        elif name == "undo_depth":
+            self.core.history.depth = value
+            self.core.history.trim()
+        elif name in ("interrupt_grace", "cell_timeout"):
+            executor = self.core.engine.executor
+            executor.settings = executor.settings._replace(**{name: value})
 
     # -- changing --------------------------------------------------------------------------------
 

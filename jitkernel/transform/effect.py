@@ -12,14 +12,12 @@ from operator import attrgetter
 from jitkernel.compiler import Options
 from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import stages
-from jitkernel.errors import CompileError, present
+from jitkernel.errors import CompileError
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
-from jitkernel.session.report.source_lines import inspect, stored_request
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
-from jitkernel.views.target import find
 
 __all__ = ["Effect", "Figure", "apply_pass"]
 
@@ -74,9 +72,9 @@ def apply_pass(
     back, for the same call from the same start.  With `keep` the new code stays in the end.
     Raises CompileError where the pass fails, UsageError, and what the call raises.
     """
-    cell, _ = find(session, target)
-    request = stored_request(session.core, cell.number)
-    old = inspect(session, cell.number)
+    cell, _ = session.inspect.cell_of(target)
+    request = session.inspect.request(cell.number)
+    old = session.inspect.passes(cell.number)
     text = _strong(old.after, request.source) if last else request.source
     made = _transformed(session, code, name, text, timeout)
     options = _options(request.options, last)
@@ -84,15 +82,15 @@ def apply_pass(
         compiled = session.compile(made.after, options)
     except CompileError as error:
         return Effect(name, cell.number, last, made, str(error))
-    new = session.core.engine.pool.inspector.inspect(compiled.request, "", session.settings.timeout)
-    record = present(session.core.store.get(cell.number), f"the record of cell {cell.number}")
-    sizes = session.core.program.linker.sizes(record.object)
+    new = session.inspect.passes_of(compiled.request)
+    data = session.inspect.object(cell.number)
+    sizes = session.inspect.placed_sizes(data)
     figures = [
         Figure("IR, as the pass sees it", _count(made.before), _count(made.after), "instructions"),
         Figure("IR, as it is emitted", _count(old.after), _count(new.after), "instructions"),
         Figure("machine code", _machine(old), _machine(new), "instructions"),
         Figure("machine code", sizes["text"], compiled.sizes["text"], "bytes"),
-        Figure("object", len(record.object), len(compiled.object), "bytes"),
+        Figure("object", len(data), len(compiled.object), "bytes"),
     ]
     if call:
         session.place(compiled)
@@ -111,7 +109,7 @@ def apply_pass(
 
 @operation()
 def _transformed(session: Session, code: str, name: str, text: str, timeout: float) -> Transformed:
-    return transform(code, name, text, timeout, lambda: session.core.engine.stopping)
+    return transform(code, name, text, timeout, lambda: session.inspect.stopping)
 
 
 def _options(options: Options, last: bool) -> CellOptions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
-from jitkernel.session.report.memory import STATES, Tenant, tenants
+from jitkernel.session.report.memory import STATES, Tenant
 from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
 from jitkernel.views.view import View, join, prose, table
 from jitkernel.wording import counted, cut_list
@@ -28,13 +28,13 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     the number of such a part: what lies in it, extent by extent.  Raises UsageError where the zone
     has no such part.
     """
-    zones = session.core.arena.zones
-    found = {n: rows for n, rows in tenants(session.core).items() if zone is None or n == zone}
+    zones = session.inspect.zones()
+    found = {n: rows for n, rows in session.inspect.tenants().items() if zone is None or n == zone}
     if part is not None:
         if zone is None:
             raise UsageError("a part of which zone? For example: %arena text 3")
         return _one_part(session, zone, found[zone], part)
-    strips = {n: parts(rows, zones[n].list.granule) for n, rows in found.items()}
+    strips = {n: parts(rows, zones[n].granule) for n, rows in found.items()}
     many = [n for n, rows in found.items() if len(rows) > SINGLY]
     lists = {
         n: _parts(n, strips[n]) if n in many else _extents(session, n, rows)
@@ -58,7 +58,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
 
 def _one_part(session: Session, zone: str, rows: list[Tenant], number: int) -> View:
     """What overlaps a part of a zone."""
-    granule = session.core.arena.zones[zone].list.granule
+    granule = session.inspect.zones()[zone].granule
     strip = parts(rows, granule)
     if not 0 < number <= len(strip):
         have = f"it has {len(strip)}" if strip else "nothing was ever placed there"
@@ -81,7 +81,7 @@ def _picture(found: dict[str, list[Tenant]], drawn: dict[str, list[Tenant] | lis
 
 def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
     """Bytes by state and zone; every column adds up to the zone's capacity."""
-    usage = session.core.arena.usage()
+    zones = session.inspect.zones()
     columns = {name: dict.fromkeys((*STATES, "padding"), 0) for name in found}
     for name, rows in found.items():
         held = columns[name]
@@ -96,11 +96,11 @@ def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
         if any(sizes) or state == "live":
             lines.append((state, sizes))
     lines.append(("free, poisoned", [columns[name]["free"] for name in found]))
-    high = [usage[name]["high"] for name in found]
-    never = [usage[name]["capacity"] - mark for name, mark in zip(found, high, strict=True)]
+    high = [zones[name].high - zones[name].start for name in found]
+    never = [zones[name].capacity - mark for name, mark in zip(found, high, strict=True)]
     lines.append(("= up to high water", high))
     lines.append(("never used", never))
-    lines.append(("= capacity", [usage[name]["capacity"] for name in found]))
+    lines.append(("= capacity", [zones[name].capacity for name in found]))
     whole = len(found) > 1
     rows_ = [(words, *map(_digits, s), *([_digits(sum(s))] if whole else [])) for words, s in lines]
     names = [f"#{name}" for name in found]
@@ -110,14 +110,13 @@ def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
 
 
 def _places(session: Session, found: dict[str, list[Tenant]]) -> View:
-    usage = session.core.arena.usage()
-    zones = session.core.arena.zones
+    zones = session.inspect.zones()
     rows = [
         (
             name,
             f"{zones[name].start:#x}",
             f"{zones[name].high:#x}",
-            usage[name]["extents"],
+            zones[name].extents,
             sum(t.state == "free" for t in held),
             _digits(max((t.size for t in held if t.state == "free"), default=0)),
         )
@@ -168,7 +167,7 @@ def _parts(name: str, row: Sequence[Part]) -> View:
 
 
 def _names(session: Session, number: int) -> str:
-    cell = session.core.program.cells.get(number)
+    cell = session.inspect.cell(number)
     if cell is None:
         return ""
     return cut_list([written(n) for n in cell.names], 4, " ")

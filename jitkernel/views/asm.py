@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.debug_info import Origins
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.linker.linkmap import MadeSymbol, read_back
+from jitkernel.linker.linkmap import MadeSymbol
 from jitkernel.session.program.cell import CellState
-from jitkernel.session.report.source_lines import lines_of
 from jitkernel.views.disassembly import disassemble
-from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def asm(
     Raises UsageError where there is no machine code.
     """
     cell, functions = code_of(session, target, traps=True)
-    rows = lines_of(session.core, cell.number) if lines else []
+    rows = session.inspect.lines(cell.number) if lines else []
     describe = describer(session, cell)
     views = [_function(session, code, syntax, rows, describe) for code in functions]
     if any(line for _, line in rows):
@@ -79,7 +77,7 @@ def code_of(
     `traps`: also those of which nothing is left, where a trap stands in their place.
     Raises UsageError where there is no machine code.
     """
-    cell, names = find(session, target)
+    cell, names = session.inspect.cell_of(target)
     wake(session, cell)
     found = [
         Code(s.name, s.type, s.address, s.size, s.cell)
@@ -109,7 +107,7 @@ def _trap(session: Session, image: Image, address: int) -> int:
     """How many bytes at an address of an image's text do nothing but trap."""
     if image.text is None or not image.text.start <= address < image.text.stop:
         return 0
-    content = session.core.arena.read(address, min(image.text.stop - address, _MOST_TRAPS))
+    content = session.inspect.read(address, min(image.text.stop - address, _MOST_TRAPS))
     return len(content) - len(content.lstrip(_INT3))
 
 
@@ -125,13 +123,10 @@ def wake(session: Session, cell: Cell) -> None:
 
 def _own(session: Session, cell: Cell) -> list[MadeSymbol]:
     """What only the cell itself knows by name."""
-    record = session.core.store.get(cell.number)
-    if cell.image is None or record is None or not record.object:
-        return []
-    made = read_back(session.core.program.linker, cell.image, record.object)
+    made = session.inspect.link_map(cell.number)
     return [
         s
-        for s in made.symbols
+        for s in (made.symbols if made is not None else ())
         if s.binding == "local" and s.address and s.kind not in ("section", "file")
     ]
 
@@ -158,7 +153,7 @@ def _function(
     mine = [*before, *(row for row in rows if start < row[0] < stop)]
     markers = [(at, str(line) if line else "") for at, line in mine]
     shown = markers if any(text for _, text in markers) else None
-    content = session.core.arena.read(start, code.size)
+    content = session.inspect.read(start, code.size)
     size = "0 bytes, and a trap in their place," if code.trap else f"{code.size} bytes"
     title = f"{written(code.name)}: {code.type or 'known to its cell only'}, {size}"
     title += f" at {start:#x}" + (f", cell {code.cell}" if code.cell else "")
@@ -167,9 +162,9 @@ def _function(
 
 def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str]:
     """Names for addresses in the arena, those that only `cell` knows too; others get none."""
-    arena, places = session.core.arena, session.core.places
+    look = session.inspect
     known: dict[int, str] = {}
-    for symbol in session.core.program.linker.symbols.values():
+    for symbol in look.linked.values():
         if symbol.slot:
             known[symbol.slot] = f"{written(symbol.name)} in its GOT slot"
         if symbol.far_slot:
@@ -177,7 +172,7 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
     own = _own(session, cell) if cell is not None else []
 
     def describe(address: int) -> str:
-        if address not in arena:
+        if not look.in_arena(address):
             return ""
         if address in known:
             return known[address]
@@ -185,6 +180,6 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
             if symbol.address <= address < symbol.address + max(symbol.size, 1):
                 offset = address - symbol.address
                 return written(symbol.name) + (f"+{offset}" if offset else "")
-        return places.data(address) or places.name(address)
+        return look.name_of(address)
 
     return describe

@@ -19,7 +19,6 @@ from jitkernel.views.asm import Code, code_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.disassembly import decode
 from jitkernel.views.graph import links, nearest, within
-from jitkernel.views.target import find
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted
 
@@ -59,7 +58,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
         raise UsageError("no function is defined yet")
     here: set[str] = set()
     if target is not None:
-        cell, names = find(session, target)
+        cell, names = session.inspect.cell_of(target)
         here = {n for n in names if n in functions}
         if not here:
             what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
@@ -79,7 +78,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
 
 def _functions(session: Session) -> dict[str, _Function]:
     """Every function that has code in memory, by name; local ones are called `name, cell 3`."""
-    linker = session.core.program.linker
+    linked = session.inspect.linked
     starts: dict[int, str] = {}
     codes: list[tuple[str, Code]] = []
     for cell in session.cells[-_CELLS:]:
@@ -93,15 +92,15 @@ def _functions(session: Session) -> dict[str, _Function]:
             key = code.name if code.type else f"{code.name}, cell {code.cell}"
             starts[code.address] = key
             codes.append((key, code))
-    for symbol in linker.symbols.values():
+    for symbol in linked.values():
         if symbol.is_function and symbol.state is SymbolState.DEFINED:
             starts.setdefault(symbol.address, symbol.name)
-    entries = {s.stub: s.name for s in linker.symbols.values() if s.stub}
-    slots = {s.slot: s.name for s in linker.symbols.values() if s.slot and s.is_function}
+    entries = {s.stub: s.name for s in linked.values() if s.stub}
+    slots = {s.slot: s.name for s in linked.values() if s.slot and s.is_function}
     functions: dict[str, _Function] = {}
     for key, code in codes:
         made = functions[key] = _Function(key, f"cell {code.cell}")
-        content = session.core.arena.read(code.address, code.size)
+        content = session.inspect.read(code.address, code.size)
         for i in decode(content, code.address, lambda address: "?"):
             inside = code.address < i.target < code.address + code.size
             branch = i.mnemonic.startswith(("call", "j"))
@@ -149,7 +148,7 @@ def _rows(
     users: dict[str, set[str]],
     shown: list[str],
 ) -> list[tuple[str, str, str, str, str]]:
-    symbols = session.core.program.linker.symbols
+    symbols = session.inspect.linked
     rows = []
     for name in shown:
         function = functions.get(name)
@@ -189,7 +188,7 @@ def _drawing(
     said: str,
 ) -> tuple[str, str, str]:
     """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
-    symbols = session.core.program.linker.symbols
+    symbols = session.inspect.linked
     near = links((arrow.start, arrow.stop) for arrow in arrows)
     # Those that call and are called by the same functions, in the same way, share a box.
     alike = _alike(shown, arrows, here) if len(near) > DRAWN else {}

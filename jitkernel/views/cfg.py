@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
-from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing, prose, table
 from jitkernel.wording import counted, did_you_mean
 
@@ -44,15 +42,13 @@ def cfg(
     without it), or at most `depth` edges away from it.  Raises UsageError where there is no IR, no
     body or no such block.
     """
-    cell, _ = find(session, target)
-    request = request_of(session.core, cell.number)
-    if request is None:
-        raise UsageError(f"cell {cell.number} has no IR of its own")
+    cell, _ = session.inspect.cell_of(target)
+    request = session.inspect.request(cell.number)
     if depth is not None and depth < 0:
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level, passes=""))
-    flows = session.core.engine.pool.flow(request, optimised=not raw)
+    flows = session.inspect.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.session.report.source_lines import request_of
 from jitkernel.views.asm import source_lines
 from jitkernel.views.sides import Row, Side, compiled, elsewhere, placed
-from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, join, preformatted, prose, table, time_text
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ def compare(
 
 
 def _only_function(session: Session, number: int) -> str:
-    cell, names = find(session, number)
+    cell, names = session.inspect.cell_of(number)
     functions = [n for n in names if session.symbols[n].kind == "function"]
     if len(functions) != 1:
         raise UsageError(f"cell {cell.number} has {len(functions)} functions: name the one meant")
@@ -92,8 +90,8 @@ def _sides(
     if cells:
         found = [_version(session, name, cell, syntax) for cell in cells]
         return found if len(found) == 2 else [*found, placed(session, name, syntax)]
-    cell = find(session, name)[0].number
-    request = _request(session, cell)
+    cell = session.inspect.cell_of(name)[0].number
+    request = session.inspect.request(cell)
     if levels:
         found = [
             compiled(session, _at(request, n), name, cell, f"{written(name)} at -O{n}", syntax)
@@ -108,17 +106,10 @@ def _at(request: Request, level: int) -> Request:
     return request._replace(options=request.options._replace(opt_level=level, passes=""))
 
 
-def _request(session: Session, number: int) -> Request:
-    request = request_of(session.core, number)
-    if request is None:
-        raise UsageError(f"cell {number} has no IR of its own")
-    return request
-
-
 def _version(session: Session, name: str, cell: int, syntax: str) -> Side:
     """The function that a cell defines, or did until another took its place."""
     title = f"{written(name)} of cell {cell}"
-    return compiled(session, _request(session, cell), name, cell, title, syntax)
+    return compiled(session, session.inspect.request(cell), name, cell, title, syntax)
 
 
 def _view(

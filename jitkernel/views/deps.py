@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from jitkernel.ir.names import written
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import within
-from jitkernel.views.target import find
 from jitkernel.views.view import View, prose, table
 from jitkernel.wording import cut_list
 
@@ -47,7 +46,7 @@ def deps(session: Session, target: int | str | None = None) -> View:
         numbers, here, breaks = sorted(links.names), 0, set[int]()
         title = "Dependencies between cells"
     else:
-        here = find(session, target)[0].number
+        here = session.inspect.cell_of(target)[0].number
         breaks = within([here], links.users) - {here}
         numbers = sorted(breaks | within([here], links.used))
         title = f"Dependencies of cell {here}"

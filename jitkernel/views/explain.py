@@ -16,12 +16,11 @@ from jitkernel.ir.names import bare, written
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, details, difference_html, fold
-from jitkernel.views.ir import entity, module_text
+from jitkernel.views.ir import entity
 from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.object import object as object_view
 from jitkernel.views.parts import parts
 from jitkernel.views.passes import changed_steps, look, object_note, spent_text, untouched
-from jitkernel.views.target import find
 from jitkernel.views.timeline import timeline
 from jitkernel.views.view import View, listing, paragraph, prose, table
 from jitkernel.wording import counted
@@ -53,7 +52,7 @@ def explain(
     `progress` is told what is going on, before each part and twice a second.  Raises UsageError
     where there is no such cell or no code; what a part alone cannot show is said in its place.
     """
-    cell, names = find(session, target)
+    cell, names = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) else ""
     first = "compiling it again, watched"
     progress(first)
@@ -145,7 +144,7 @@ def _source(session: Session, number: int, only: str) -> View:
 
 
 def _written(session: Session, number: int, only: str) -> View:
-    module = module_text(session, number)
+    module = session.inspect.module(number)
     if module.strip() == session.source(number).strip():
         words = "Just what is above: nothing was added to it."
         return paragraph(words)
@@ -247,7 +246,7 @@ def _symbols(session: Session, names: list[str]) -> View:
 def _symbol_rows(session: Session, names: list[str]) -> Iterator[tuple[object, ...]]:
     for name in names:
         symbol = session.symbols[name]
-        own = session.core.program.linker.symbols[name]
+        own = session.inspect.linked[name]
         users = []
         for image, packed in (own.users or {}).items():
             places = sum(1 for _ in sites(packed))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import source_lines
-from jitkernel.views.target import find
 from jitkernel.views.view import View, join, listing
 
 if TYPE_CHECKING:
@@ -127,11 +126,9 @@ def code_for(
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
-    text = session.core.engine.pool.assembly(
-        request._replace(source=source), triple_of(target), cpu, syntax
-    )
+    text = session.inspect.assembly(request._replace(source=source), triple_of(target), cpu, syntax)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
-        text = session.core.engine.pool.assembly(request, triple_of(target), cpu, syntax)
+        text = session.inspect.assembly(request, triple_of(target), cpu, syntax)
     return ForeignCode(text)
 
 
@@ -148,12 +145,8 @@ def foreign(
     `syntax` is `intel` or `att`, and of x86 alone.  Raises UsageError for a cell without IR,
     CompileError for a machine that LLVM has not.
     """
-    from jitkernel.session.report.source_lines import request_of
-
-    cell, _ = find(session, target)
-    request = request_of(session.core, cell.number)
-    if request is None:
-        raise UsageError(f"cell {cell.number} has no IR of its own")
+    cell, _ = session.inspect.cell_of(target)
+    request = session.inspect.request(cell.number)
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level))
     code = code_for(session, request, machine, cpu, syntax)
@@ -176,18 +169,14 @@ def unplaced(
     from jitkernel.compiler import Options, Request
     from jitkernel.languages.llvm import parse_cell
     from jitkernel.languages.llvm.assemble import assemble
-    from jitkernel.session.program.signatures import declaration
 
     plan = parse_cell(source)
     if not plan.entities or plan.actions:
         raise UsageError("what is shown without running it are definitions only")
 
-    def known(name: str) -> str | None:
-        symbol = session.core.program.symbol(name)
-        info = symbol.info if symbol is not None else session.core.program.declared.get(name)
-        return declaration(name, info) if info is not None else None
-
-    made = assemble(plan, known, session.core.program.types, prelude=session.settings.prelude)
+    made = assemble(
+        plan, session.inspect.declaration, session.types, prelude=session.settings.prelude
+    )
     request = Request(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )

@@ -9,13 +9,12 @@ from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import counts, difference_html, fold
 from jitkernel.views.parts import difference, parts
-from jitkernel.views.target import find
 from jitkernel.views.view import View, listing, prose
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["STAGES", "entity", "ir", "module_text"]
+__all__ = ["STAGES", "entity", "ir"]
 
 STAGES = {"raw": "before the first pass", "opt": "after the last pass", "diff": "what changed"}
 
@@ -26,10 +25,10 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
     As it was written; or, with a `stage`, as LLVM printed it: `raw` before the first pass, `opt`
     after the last, `diff` what the passes changed between.  Raises UsageError.
     """
-    cell, _ = find(session, target)
+    cell, _ = session.inspect.cell_of(target)
     if stage:
         return _printed(session, target, stage)
-    module = module_text(session, cell.number)
+    module = session.inspect.module(cell.number)
     if isinstance(target, str):
         name = bare(target)
         return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
@@ -59,14 +58,6 @@ def _printed(session: Session, target: int | str | None, stage: str) -> View:
     if name and not body:
         raise UsageError(f"{name} is not there any more {STAGES[stage]}: it was inlined or unused")
     return listing(f"{where}, {STAGES[stage]}", body)
-
-
-def module_text(session: Session, number: int) -> str:
-    """The text that a cell's module was compiled from.  Raises UsageError where it is gone."""
-    record = session.core.store.get(number)
-    if record is None or not record.module:
-        raise UsageError(f"cell {number} has no IR of its own")
-    return record.module.strip("\n")
 
 
 def entity(module: str, name: str) -> str:

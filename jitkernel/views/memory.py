@@ -105,19 +105,23 @@ def _cache(cache: dict[str, Any]) -> View:
 
 def residency(session: Session) -> View:
     """The budget, what is in memory and what is not, and the cells whose code cannot leave."""
-    state = session.core.residency
+    look = session.inspect
     cells = [c for c in session.cells if c.image is not None]
     asleep = [c for c in cells if c.state is CellState.HIBERNATED]
     awake = [c for c in cells if c.state is not CellState.HIBERNATED]
     budget = session.budget
     rows = [
         ("budget", f"{budget:,}" if budget else "none", size_text(budget) if budget else ""),
-        ("code in memory", f"{state.code:,}", cells_words([c.number for c in awake])),
+        (
+            "code in memory",
+            f"{look.code_bytes:,}",
+            cells_words([c.number for c in awake]),
+        ),
         ("hibernated cells", len(asleep), cells_words([c.number for c in asleep])),
-        ("calls that brought code back", state.woken, ""),
+        ("calls that brought code back", look.woken, ""),
     ]
     view = table("Code in memory (bytes)", ("what", "#how much", "which"), rows, threads(session))
-    staying = [(c, why) for c in awake if (why := state.why_not(c)) and c.sizes.get("text")]
+    staying = [(c, why) for c in awake if (why := look.why_resident(c)) and c.sizes.get("text")]
     if not staying:
         return view
     listed = [
@@ -131,7 +135,7 @@ def residency(session: Session) -> View:
 
 def threads(session: Session) -> str:
     """That threads of the program hold code in memory, where there are any."""
-    count = session.core.engine.executor.threads
+    count = session.inspect.threads
     if not count:
         return ""
     running, ended = ("s are", "they have") if count > 1 else (" is", "it has")
@@ -145,7 +149,7 @@ def last_use(session: Session, cell: Cell) -> str:
     """`now`, `3 runs ago`; empty where it was never called."""
     if not cell.used:
         return ""
-    ago = session.core.residency.clock - cell.used
+    ago = session.inspect.runs_since(cell)
     return "now" if ago <= 0 else f"{counted(ago, 'run')} ago"
 
 

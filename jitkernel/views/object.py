@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.linker.linkmap import MadeRelocation, MadeSymbol, ReadBack, read_back
+from jitkernel.linker.linkmap import MadeRelocation, MadeSymbol, ReadBack
 from jitkernel.views.asm import wake
-from jitkernel.views.target import find
 from jitkernel.views.view import View, join, table
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def object(session: Session, target: int | str | None = None) -> View:
 
     A name stands for the cell that defines it.  Raises UsageError where a cell has no object.
     """
-    cell, _ = find(session, target)
+    cell, _ = session.inspect.cell_of(target)
     wake(session, cell)
     made, size = _read(session, cell)
     parts = [_sections(made, cell, size), _symbols(session, made, cell)]
@@ -48,11 +47,10 @@ def object(session: Session, target: int | str | None = None) -> View:
 
 
 def _read(session: Session, cell: Cell) -> tuple[ReadBack, int]:
-    record = session.core.store.get(cell.number)
-    if cell.image is None or record is None or not record.object:
+    made = session.inspect.link_map(cell.number)
+    if made is None:
         raise UsageError(f"cell {cell.number} has no object in memory")
-    made = read_back(session.core.program.linker, cell.image, record.object)
-    return made, len(record.object)
+    return made, len(session.inspect.object(cell.number))
 
 
 def _address(value: int) -> str:
@@ -156,9 +154,9 @@ def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]
     for start, size, name in own:
         if start <= address < start + max(size, 1):
             return name if address == start else f"{name}+{address - start}"
-    if address not in session.core.arena:
-        return session.core.places.name(address).replace("+0x0,", ",")
-    return session.core.places.data(address) or session.core.places.name(address)
+    if not session.inspect.in_arena(address):
+        return session.inspect.name_of(address).replace("+0x0,", ",")
+    return session.inspect.name_of(address)
 
 
 def _entries(session: Session, made: ReadBack) -> View | None:
@@ -171,9 +169,7 @@ def _entries(session: Session, made: ReadBack) -> View | None:
         return None
 
     def held(address: int) -> str:
-        return (
-            f"{int.from_bytes(session.core.arena.read(address, 8), 'little'):#x}" if address else ""
-        )
+        return f"{int.from_bytes(session.inspect.read(address, 8), 'little'):#x}" if address else ""
 
     def jump(symbol: Symbol) -> str:
         if not symbol.stub:

@@ -15,10 +15,8 @@ from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.inspection import Inspection, Step
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.session.report.source_lines import inspect
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
-from jitkernel.views.target import find
 from jitkernel.views.view import View, escape, preformatted, prose, table, time_text
 from jitkernel.wording import did_you_mean
 
@@ -70,11 +68,11 @@ def look(
     session: Session, target: int | str | None, tick: Callable[[], None] | None = None
 ) -> tuple[int, str, Inspection]:
     """The cell that is meant, the function in it that is asked for ("": all), what was seen."""
-    cell, _ = find(session, target)
+    cell, _ = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":
         only = ""
-    return cell.number, only, inspect(session, cell.number, only, tick)
+    return cell.number, only, session.inspect.passes(cell.number, only, tick)
 
 
 def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:
@@ -209,9 +207,7 @@ def untouched(seen: Inspection, symbol: str = "") -> str:
 
 def object_note(session: Session, number: int, seen: Inspection) -> str:
     """Whether what was watched is what was compiled, by the object's bytes."""
-    record = session.core.store.get(number)
-    same = record is not None and record.object == seen.object
     size = len(seen.object)
-    if same:
+    if session.inspect.object(number) == seen.object:
         return f"The last step is what was compiled: its object has the same {size} bytes."
     return "This is not what was compiled: the object differs. The compiler has changed since."

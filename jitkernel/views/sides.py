@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import written
-from jitkernel.session.report.source_lines import lines_of
 from jitkernel.views.asm import code_of, describer
 from jitkernel.views.disassembly import decode
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
@@ -57,8 +56,8 @@ class Side:
 def placed(session: Session, name: str, syntax: str) -> Side:
     """A function as it stands in memory."""
     cell, (code,) = code_of(session, name)
-    lines = lines_of(session.core, cell.number)
-    content = session.core.arena.read(code.address, code.size)
+    lines = session.inspect.lines(cell.number)
+    content = session.inspect.read(code.address, code.size)
     rows: list[Row] = []
     for i in decode(content, code.address, describer(session, cell), syntax):
         if i.label:
@@ -72,7 +71,7 @@ def compiled(
     session: Session, request: Request, name: str, cell: int, title: str, syntax: str
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
-    data = session.core.engine.pool.compile(request).object
+    data = session.inspect.compile(request).object
     obj = read_object(data)
     found = [s for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name]
     if not found:
@@ -86,7 +85,7 @@ def compiled(
         for i, s in enumerate(obj.symbols)
         if s[3] == section and s[1] & 15 == 2
     }
-    table = [(at, line) for where, at, line in session.core.engine.pool.lines(request)
+    table = [(at, line) for where, at, line in session.inspect.line_table(request)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
     rows: list[Row] = []
@@ -115,9 +114,7 @@ def elsewhere(
     size = 0
     try:
         obj = read_object(
-            session.core.engine.pool.foreign_object(
-                request, triple_of(machine), cpu_of(machine, cpu)
-            )
+            session.inspect.foreign_object(request, triple_of(machine), cpu_of(machine, cpu))
         )
         size = next(
             s[5] for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name
@@ -126,7 +123,7 @@ def elsewhere(
         pass  # an object of another kind than the reader knows: its size stays unknown
 
     def known(called: str) -> bool:
-        return called in code.functions or session.core.program.symbol(called) is not None
+        return called in code.functions or called in session.inspect.linked
 
     rows = tuple((line, _named(text.split(), known), c) for line, text, c in code.functions[name])
     return Side(f"{written(name)} on {machine}", name, cell, rows, size, False)

@@ -14,7 +14,6 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.faults import in_file
-from jitkernel.session.report.source_lines import line_finder
 from jitkernel.views.asm import describer
 from jitkernel.views.view import View, join, paragraph, size_text, table
 from jitkernel.wording import counted
@@ -40,7 +39,7 @@ def stack(session: Session) -> View:
 
     Raises UsageError where none was.
     """
-    stopped = session.core.onlookers.stopped
+    stopped = session.inspect.stopped
     if stopped is None:
         raise UsageError(
             "no cell has been stopped yet: a fault or an interrupt leaves its stack to look at, "
@@ -64,7 +63,7 @@ def _distinct(frames: Sequence[NamedFrame]) -> list[NamedFrame]:
 
 
 def _frames(session: Session, stopped: Stopped) -> View:
-    line_of = line_finder(session.core)
+    line_of = session.inspect.line_finder()
     rows: list[tuple[object, ...]] = []
     number, live = 0, stopped.kind == "running"
     for _, run in groupby(stopped.frames, key=lambda f: f.where):
@@ -136,13 +135,13 @@ def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> V
 def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
     """What a word may be: code, a variable, the stack, the heap, a library, a small number."""
     record = stopped.record
-    here = record.generation == session.core.engine.executor.generation
-    maps = regions(session.core.engine.executor.pid) if here else []
+    pid, generation = session.inspect.executor
+    maps = regions(pid) if record.generation == generation else []
     lows = [region.start for region in maps]
     describe = describer(session)
     starts = [named.frame.start for named in stopped.frames]
     codes = {named.frame.pc: named.where for named in stopped.frames if named.cell}
-    entries = {s.stub: s.name for s in session.core.program.linker.symbols.values() if s.stub}
+    entries = {s.stub: s.name for s in session.inspect.linked.values() if s.stub}
 
     def mapping(value: int) -> Region | None:
         at = bisect_right(lows, value) - 1
@@ -153,8 +152,8 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
             return f"{written(entries[value])}, its entry"
         if value in codes:
             return codes[value]
-        if value in session.core.arena:
-            return "what calls cells" if session.core.places.is_thunk(value) else describe(value)
+        if session.inspect.in_arena(value):
+            return "what calls cells" if session.inspect.is_thunk(value) else describe(value)
         if record.sp <= value < record.stack_top:
             at = bisect_right(starts, value) - 1
             return f"stack: #{at}+{value - starts[at]:#x}" if at >= 0 else "stack"
@@ -166,7 +165,7 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
         if region.name.startswith("/"):
             if stopped.kind == "running":  # the process has no time for questions
                 return in_file(maps, value)
-            return session.core.engine.executor.locate([value], record.generation)[0] or region.name
+            return session.inspect.locate(value, record.generation) or region.name
         if region.name == "[stack]":
             return "the process's own stack"
         if "w" in region.access and (not region.name or region.name == "[heap]"):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.views.svg import INK, Fill, image, label, rectangle
-from jitkernel.views.target import find
 from jitkernel.views.view import View, table, time_text
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
 
     `picture` false leaves the picture out, where displays must not depend on times.
     """
-    cell, _ = find(session, target)
+    cell, _ = session.inspect.cell_of(target)
     times = [*cell.times, cell.ran] if cell.times else []
     if not any(times):
         raise UsageError(f"no times are known of cell {cell.number}: it was not compiled here")

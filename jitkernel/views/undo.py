@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import written
-from jitkernel.session.history.snapshot import lasting
 from jitkernel.views.view import View, paragraph, size_text, table
 from jitkernel.wording import counted, cut_list
 
@@ -18,33 +17,29 @@ __all__ = ["garbage", "undo"]
 
 def undo(session: Session) -> View:
     """The runs and evictions that `%undo` takes back, the latest first."""
-    history = session.core.history
-    history.count()  # what changed since the last run belongs to it
-    rows: list[tuple[object, ...]] = []
-    for change in history:
-        if change.is_empty:
-            continue
-        rows.append(
-            (
-                len(rows) + 1,
-                change.cell or "",
-                change.title.removeprefix(f"cell {change.cell}: "),
-                cut_list([written(n) for n in change.moved], 4),
-                sum(map(len, change.pages.values())) or "",
-                lasting(session.core.program, change),
-            )
+    rows = [
+        (
+            number,
+            step.cell or "",
+            step.title.removeprefix(f"cell {step.cell}: "),
+            cut_list([written(n) for n in step.names], 4),
+            step.old_data or "",
+            step.lasting,
         )
+        for number, step in enumerate(session.inspect.undo_steps(), 1)
+    ]
     notes = []
     if not rows:
         notes.append("There is nothing to undo.")
-    held = {zone: history.held(zone) for zone in ("rodata", "data")}
-    if any(held.values()) or history.bytes:
+    held = session.inspect.kept_for_undo
+    if any(held.values()):
+        values = size_text(held.pop("old values"))
         notes.append(
-            f"Kept for undo and redo: {_zones(held)} of what is gone, {size_text(history.bytes)} "
-            "of old values. %gc --undo forgets it."
+            f"Kept for undo and redo: {_zones(held)} of what is gone, {values} of old values. "
+            "%gc --undo forgets it."
         )
-    if history.undone:
-        notes.append("%redo brings back, in this order: " + "; ".join(history.undone))
+    if undone := session.inspect.redo_steps:
+        notes.append("%redo brings back, in this order: " + "; ".join(undone))
     columns = ("#%undo", "#cell", "what ran", "names", "#old data", "what stays")
     return table("What can be undone", columns, rows, "\n".join(notes))
 

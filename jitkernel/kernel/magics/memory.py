@@ -61,7 +61,7 @@ def budget(context: MagicContext, arguments: Any) -> None:
     except ValueError as error:
         raise UsageError(f"%budget: {error}") from None
     context.configure("Session.budget", size)
-    code = context.session.core.residency.code
+    code = context.session.inspect.code_bytes
     words = f"at most {size_text(size)}" if size else "no limit"
     context.print(f"code in memory between runs: {words}; now {size_text(code)}")
     if size and code > size:
@@ -89,9 +89,9 @@ def hibernate(context: MagicContext, arguments: Any) -> None:
 
     if not arguments.target:
         raise UsageError("%hibernate needs a cell or a name: %hibernate 3, %hibernate @sq")
-    before = context.session.core.residency.code
+    before = context.session.inspect.code_bytes
     cells = context.session.hibernate(*targets(arguments.target))
-    freed = before - context.session.core.residency.code
+    freed = before - context.session.inspect.code_bytes
     which = cells_words([c.number for c in cells])
     size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
     context.print(f"the code of {which} left memory ({size}); a call brings it back")

@@ -1,0 +1,344 @@
+"""`Session.inspect`: all that views and tools may look at.  Start from `Inspect`.
+
+Nothing here changes the program.  Asking for a cell's code does not bring it back into memory
+(`Session.wake` does); asking the compiler places nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.ir.names import bare, written
+from jitkernel.session.operation import operation
+from jitkernel.session.report import memory, source_lines
+from jitkernel.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from jitkernel.compiler import Compiled, Flow, LineTable, Request
+    from jitkernel.compiler.inspection import Inspection
+    from jitkernel.linker import Symbol
+    from jitkernel.linker.linkmap import ReadBack
+    from jitkernel.session.core import Core
+    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.signatures import Signature, Variable
+    from jitkernel.session.report.faults import Stopped
+
+__all__ = ["Inspect", "UndoStep", "ZoneUse"]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneUse:
+    """A zone of the arena: the addresses where it starts and up to which anything was ever placed
+    (`high`), its capacity, granule, and what is used and padding in bytes, its extents' number."""
+
+    start: int
+    high: int
+    capacity: int
+    granule: int
+    used: int
+    padding: int
+    extents: int
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """A run or an eviction that can be undone: the names that it defined or moved, the bytes of
+    old data that are kept, and in words what of it an undo does not take back."""
+
+    cell: int
+    title: str
+    names: tuple[str, ...]
+    old_data: int
+    lasting: str
+
+
+class Inspect:
+    """A session, read only."""
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: Core):
+        self.core = core
+
+    # -- cells and symbols -----------------------------------------------------------------------
+
+    def cell(self, number: int) -> Cell | None:
+        """A cell that is in memory."""
+        return self.core.program.cells.get(number)
+
+    def cell_of(self, target: int | str | None) -> tuple[Cell, list[str]]:
+        """The cell that a number or a name (`sq`, `@sq`) stands for, and the names in it that are
+        meant; for None the last cell that defines anything.  Raises UsageError."""
+        session = self.core
+        cells = session.program.cells
+        if target is None:
+            defining = [number for number, cell in cells.items() if cell.names]
+            if not defining:
+                raise UsageError("no cell defines anything yet")
+            target = max(defining)
+        if isinstance(target, int):
+            if target not in cells:
+                known = 0 < target <= session.number
+                what = "was replaced, evicted, failed or had no code" if known else "never ran"
+                raise UsageError(
+                    f"there is no cell {target} in memory: it {what}; %cells lists those there are"
+                )
+            return cells[target], cells[target].names
+        name = bare(target)
+        symbol = session.program.symbol(name)
+        owner = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+        if owner not in cells:
+            from jitkernel.session.handles import SymbolTable
+
+            table = SymbolTable(session.program.linker)
+            words = did_you_mean(name, table, written, "; %symbols lists what there is")
+            raise UsageError(f"nothing of the session is called {written(name)}{words}")
+        return cells[owner], [name]
+
+    @property
+    def linked(self) -> Mapping[str, Symbol]:
+        """The linker's record of every name: address, entry, GOT slots, state, users."""
+        return self.core.program.linker.symbols
+
+    def signature(self, name: str) -> Signature | Variable | None:
+        """What is known of a name's type, by its definition or by a declaration."""
+        symbol = self.core.program.symbol(name)
+        return symbol.info if symbol is not None else self.core.program.declared.get(name)
+
+    def declaration(self, name: str) -> str | None:
+        """How IR declares a name that the session knows."""
+        from jitkernel.session.program.signatures import declaration
+
+        info = self.signature(name)
+        return declaration(name, info) if info is not None else None
+
+    def was_local(self, name: str) -> bool:
+        """Whether `%name` was a value of an instruction block, with which it ended."""
+        return name in self.core.hidden.locals
+
+    # -- what cells were made of -----------------------------------------------------------------
+
+    @property
+    def file(self) -> str:
+        """What the session's file is called."""
+        return self.core.store.name
+
+    def module(self, number: int) -> str:
+        """The IR that a cell's module was compiled from.  Raises UsageError where it is gone."""
+        record = self.core.store.get(number)
+        if record is None or not record.module:
+            raise UsageError(f"cell {number} has no IR of its own")
+        return record.module.strip("\n")
+
+    def object(self, number: int) -> bytes:
+        """The relocatable object of a cell; empty where there is none."""
+        record = self.core.store.get(number)
+        return record.object if record is not None else b""
+
+    def request(self, number: int) -> Request:
+        """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
+        return source_lines.stored_request(self.core, number)
+
+    def lines(self, number: int) -> list[tuple[int, int]]:
+        """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
+        Empty where the lines cannot be told."""
+        return source_lines.lines_of(self.core, number)
+
+    def line_finder(self) -> Callable[[int], tuple[int, str]]:
+        """From an address of code to its line's number and text; `(0, "")` where unknown."""
+        return source_lines.line_finder(self.core)
+
+    def link_map(self, number: int) -> ReadBack | None:
+        """What became of each section, symbol and relocation of a cell's object; None where it is
+        not in memory."""
+        from jitkernel.linker.linkmap import read_back
+
+        cell, data = self.cell(number), self.object(number)
+        if cell is None or cell.image is None or not data:
+            return None
+        return read_back(self.core.program.linker, cell.image, data)
+
+    def placed_sizes(self, data: bytes) -> dict[str, int]:
+        """Bytes of each zone that an object takes when it is placed."""
+        return self.core.program.linker.sizes(data)
+
+    # -- the compiler ----------------------------------------------------------------------------
+
+    @operation()
+    def passes(
+        self, number: int, only: str = "", tick: Callable[[], None] | None = None
+    ) -> Inspection:
+        """What each pass does to a cell's module, compiled again; `only` names one function.
+
+        `tick` is called twice a second meanwhile.  Raises UsageError where the cell has no IR, and
+        what a compile raises.
+        """
+        return self._passes(self.request(number), only, tick)
+
+    @operation()
+    def passes_of(self, request: Request) -> Inspection:
+        """The same for a module that is no cell's."""
+        return self._passes(request, "", None)
+
+    def _passes(self, request: Request, only: str, tick: Callable[[], None] | None) -> Inspection:
+        inspector = self.core.engine.pool.inspector
+        return inspector.inspect(request, only, self.core.settings.timeout, tick)
+
+    def compile(self, request: Request) -> Compiled:
+        """A module's object and summary.  Raises CompileError."""
+        with self.core.lock:
+            return self.core.engine.pool.compile(request)
+
+    def optimised(self, request: Request) -> str:
+        """A module's IR after its last pass.  Raises CompileError."""
+        return self.core.engine.pool.optimised(request)
+
+    def internalised(self, request: Request, keep: str, called: str) -> bytes:
+        """Bitcode of a module in which only the function `keep` is visible, as `called`."""
+        with self.core.lock:
+            return self.core.engine.pool.sealed(request, keep, called)
+
+    def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
+        """The control flow of each function of a module, before the passes or after."""
+        return self.core.engine.pool.flow(request, optimised=optimised)
+
+    def line_table(self, request: Request) -> LineTable:
+        """Section, offset and line of each stretch of a module's code."""
+        return self.core.engine.pool.lines(request)
+
+    def assembly(self, request: Request, triple: str, cpu: str = "", syntax: str = "intel") -> str:
+        """A module's assembly for any machine.  Raises CompileError where LLVM has no such one."""
+        return self.core.engine.pool.assembly(request, triple, cpu, syntax)
+
+    def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
+        """A module's object for any machine.  Raises CompileError."""
+        return self.core.engine.pool.foreign_object(request, triple, cpu)
+
+    # -- the arena -------------------------------------------------------------------------------
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the arena as they are now: relocated code, the values of variables."""
+        return self.core.arena.read(address, size)
+
+    def in_arena(self, address: int) -> bool:
+        """Whether an address is the arena's."""
+        return address in self.core.arena
+
+    def zones(self) -> dict[str, ZoneUse]:
+        """The zones of the arena, by name."""
+        return {
+            name: ZoneUse(
+                z.start,
+                z.high,
+                z.stop - z.start,
+                z.list.granule,
+                z.list.used,
+                z.list.padding,
+                len(z.list.live),
+            )
+            for name, z in self.core.arena.zones.items()
+        }
+
+    def tenants(self) -> dict[str, list[memory.Tenant]]:
+        """Who has which bytes, by zone in the order of addresses; free ranges included."""
+        return memory.tenants(self.core)
+
+    @property
+    def slab_fd(self) -> int:
+        """The descriptor of the file that the arena is."""
+        return self.core.arena.fd
+
+    # -- what addresses are ----------------------------------------------------------------------
+
+    def name_of(self, address: int) -> str:
+        """What stands at an address: `@sq+4`, `@g+8`; empty where nothing is known of it."""
+        places = self.core.places
+        return (places.data(address) if self.in_arena(address) else "") or places.name(address)
+
+    def is_thunk(self, address: int) -> bool:
+        """Whether an address is in the code through which functions are called."""
+        return self.core.places.is_thunk(address)
+
+    def locate(self, address: int, generation: int) -> str:
+        """What the dynamic linker of an executor knows of an address: `puts+0x10, libc.so.6`."""
+        return self.core.engine.executor.locate([address], generation)[0]
+
+    # -- processes -------------------------------------------------------------------------------
+
+    @property
+    def executor(self) -> tuple[int, int]:
+        """The executor's process, and which in the row of executors it is."""
+        executor = self.core.engine.executor
+        return executor.pid, executor.generation
+
+    @property
+    def threads(self) -> int:
+        """How many threads of the program's own are running."""
+        return self.core.engine.executor.threads
+
+    def workers(self) -> Iterator[tuple[str, int]]:
+        """Role and process of each compiler worker."""
+        return ((worker.role, worker.pid) for worker in self.core.engine.pool.memory())
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Where code was stopped last, by a fault or by the user, or was looked at while it ran."""
+        return self.core.onlookers.stopped
+
+    @property
+    def stopping(self) -> bool:
+        """Whether what runs now was interrupted and is to end."""
+        return self.core.engine.stopping
+
+    # -- what stays in memory, and what can be undone --------------------------------------------
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of code in memory."""
+        return self.core.residency.code
+
+    @property
+    def woken(self) -> int:
+        """How many calls have brought hibernated code back."""
+        return self.core.residency.woken
+
+    def why_resident(self, cell: Cell) -> str:
+        """Why a cell's code cannot leave memory; empty where it can."""
+        return self.core.residency.why_not(cell)
+
+    def runs_since(self, cell: Cell) -> int:
+        """How many runs ago a cell was last called."""
+        return self.core.residency.clock - cell.used
+
+    def undo_steps(self) -> list[UndoStep]:
+        """What can be undone, the latest first."""
+        from jitkernel.session.history.snapshot import lasting
+
+        session = self.core
+        session.history.count()  # what changed since the last run belongs to it
+        return [
+            UndoStep(
+                change.cell,
+                change.title,
+                tuple(change.moved),
+                sum(map(len, change.pages.values())),
+                lasting(session.program, change),
+            )
+            for change in session.history
+            if not change.is_empty
+        ]
+
+    @property
+    def redo_steps(self) -> Sequence[str]:
+        """What can be done again, in that order."""
+        return self.core.history.undone
+
+    @property
+    def kept_for_undo(self) -> dict[str, int]:
+        """Bytes of each zone that are held for undo and redo, and of `old values`."""
+        history = self.core.history
+        held = {zone: history.held(zone) for zone in ("rodata", "data")}
+        return {**held, "old values": history.bytes}
