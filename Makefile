@@ -18,7 +18,7 @@ help:
 	@echo 'make bench   print the benchmark'
 	@echo 'make soak    run the long benchmarks and tests'
 	@echo 'make docs    build the documentation into docs/_build'
-	@echo 'make lint    ruff and mypy'
+	@echo 'make lint    ruff, mypy and the floors of imports'
 	@echo 'make clean   remove .venv and the caches'
 
 tour: $(VENV)/.base
@@ -46,6 +46,7 @@ lint: $(VENV)/.test
 	@tools/step 'ruff check' $(PY) -m ruff check .
 	@tools/step 'ruff format --check' $(PY) -m ruff format --check .
 	@tools/step 'mypy' $(PY) -m mypy
+	@tools/step 'floors' $(VENV)/bin/lint-imports --no-cache
 
 format: $(VENV)/.test
 	@$(PY) -m ruff check --fix .

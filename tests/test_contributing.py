@@ -130,7 +130,10 @@ def test_a_commit_is_checked_as_make_lint_does() -> None:
     subprocess.run(command, check=True, cwd=ROOT, timeout=60)
     entries = re.findall(r"entry: (.*)", Path(config).read_text(encoding="utf-8"))
     hooks = [
-        e.replace(".venv/bin/python", "$(PY)").replace(" --force-exclude", "") for e in entries
+        e.replace(".venv/bin/python", "$(PY)")
+        .replace(".venv", "$(VENV)")
+        .replace(" --force-exclude", "")
+        for e in entries
     ]
     lint = (
         (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2].partition("\n\n")[0]
