@@ -18,7 +18,7 @@ __all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"
 
 _HEAD = re.compile(
     rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
-    rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>.+?)"
+    rb"(?:Dump|Deleted) After (?P<title>.+?) on (?P<unit>(?s:.+?))"
     rb"(?P<same> omitted because no change)?(?P<out> filtered out)?|"
     rb"Pass (?P<gone>.+?) invalidated|Pass .* ignored) \*\*\*\n",
     re.M,
@@ -26,7 +26,7 @@ _HEAD = re.compile(
 _RUNNING = re.compile(r" Running pass \d+ (.+?) on ")
 _EXECUTING = re.compile(
     r"^\[(?P<time>[-\d]+ [\d:.]+)\] 0x[0-9a-f]+ +"
-    r"(?:(?P<what>Executing Pass) '(?P<title>.+?)' on Function '(?P<unit>.*?)'|)",
+    r"(?:(?P<what>Executing Pass) '(?P<title>.+?)' on Function '(?P<unit>(?s:.*?))'\.\.\.|)",
     re.M,
 )
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jitkernel import Session, views
 from jitkernel.errors import TypeMismatch
+from jitkernel.ir.names import decode_name
 
 SPELLED = [
     "a b", r"a\\b", r"a\5Cb", r"a\22b", r"\\", "a@b", "a;b", "a(b", "a)b", "a{b", "a%b", "a,b", "a=b",
-    "é", r"\C3\A9\FF", "1x", "12", "a\nb", r"a\0Ab", r"a\zb", "-a", "a:b", "a!b", "define", "call",
+    "é", r"\C3\A9\FF", "1x", "12", "a$b", "a\nb", r"a\0Ab", r"a\zb", "-a", "a:b", "a!b", "define", "call",
     "define i32 @q(", " = global i32 1", "x" * 100_000,
 ]  # fmt: skip
 
@@ -44,6 +46,27 @@ def test_every_kind_of_symbol(session: Session, name: str) -> None:
     with pytest.raises(TypeMismatch):
         run(f'define i32 @wrong() {{\n  %r = call i32 @"f{name}"(i64 4)\n  ret i32 %r\n}}')
     if len(name) < 1000:
-        assert "ret" in views.ir(session, f'@"m{name}"', stage="opt").text
-        assert "ret" in views.ir(session, f'@"m{name}"').text
-        assert "ret" in views.asm(session, f'@"m{name}"').text
+        shown = [
+            views.ir(session, f'@"m{name}"', stage="opt"),
+            views.ir(session, f'@"m{name}"'),
+            views.asm(session, f'@"m{name}"'),
+            views.cfg(session, f'@"m{name}"'),
+            views.mir(session, f'@"m{name}"'),
+        ]
+        assert all("ret" in view.text or "instructions" in view.text for view in shown)
+
+
+def test_a_session_file_keeps_them(tmp_path: Path) -> None:
+    path = str(tmp_path / "names.jks")
+    different = {decode_name(f'"{name}"'): name for name in SPELLED}.values()
+    with Session(spare=False) as session:
+        for number, name in enumerate(different):
+            session.run(
+                f'%"t{name}" = type {{ i32 }}\n@"g{name}" = global %"t{name}" {{ i32 {number} }}\n'
+                f'define i32 @"f{name}"() {{\n  %r = load i32, ptr @"g{name}"\n  ret i32 %r\n}}'
+            )
+        session.save(path)
+    with Session.restore(path, spare=False) as session:
+        for number, name in enumerate(different):
+            assert session.run(f'@"f{name}"()').value == number
+            assert session.run(f'@"g{name}"').value == (number,)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.files import create_private
+from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.rollback import RecordedDict, later, recording
 from jitkernel.session.saved.tables import (
     PARTS,
@@ -269,14 +270,14 @@ class Store:
 def read_record(row: tuple[Any, ...]) -> Record:
     """A record from its row."""
     source, module = (zlib.decompress(c).decode("utf-8", "surrogateescape") for c in row[1:3])
-    names = tuple(row[6].split("\0")) if row[6] else ()
+    names = tuple(map(decode_name, row[6].split("\0"))) if row[6] else ()
     return Record(row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names)
 
 
 def _row(r: Record) -> tuple[int | str | bytes, ...]:
     source = r.source.encode("utf-8", "surrogateescape")
     module = b"" if r.module == r.source else r.module.encode("utf-8", "surrogateescape")
-    names = "\0".join(r.nobuiltin)
+    names = "\0".join(map(quote_name, r.nobuiltin))  # some are no UTF-8
     source, module, object = (zlib.compress(c, 1) for c in (source, module, r.object))
     return r.number, source, module, r.first_line, r.options, object, names
 
