@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitkernel.compiler.inspection import Step
+from jitkernel.compiler.pass_trace import Step
 
 __all__ = ["LEFT_OUT", "STAGES", "Stage", "stages"]
 

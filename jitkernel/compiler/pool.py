@@ -21,8 +21,8 @@ from jitkernel.compiler.answers import (
     timed_out,
 )
 from jitkernel.compiler.batch import compile_batch
-from jitkernel.compiler.inspection import Inspector
 from jitkernel.compiler.layout import Layout
+from jitkernel.compiler.pass_trace import PassTracer
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
     Compiled,
@@ -73,7 +73,7 @@ class CompilerPool:
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
         self._workers = Workers(spare, memory_limit, first)
-        self.inspector = Inspector(lambda: self._workers.make("inspector"))
+        self.tracer = PassTracer(lambda: self._workers.make("tracer"))
         self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
@@ -88,7 +88,7 @@ class CompilerPool:
     def close(self) -> None:
         """End all workers.  May be called again."""
         self._workers.close()
-        self.inspector.close()
+        self.tracer.close()
         if self.cache:
             self.cache.close()
 
@@ -105,7 +105,7 @@ class CompilerPool:
         Callable from any thread and from a signal handler.
         """
         busy = self._workers.interrupt()
-        return self.inspector.interrupt() or busy
+        return self.tracer.interrupt() or busy
 
     @property
     def memory_limit(self) -> int:
@@ -412,5 +412,5 @@ class CompilerPool:
         return [memory_of(worker) for worker in self._living()]
 
     def _living(self) -> list[WorkerProcess | Zygote]:
-        inspector = self.inspector.worker
-        return [*self._workers.living, *([inspector] if inspector else [])]
+        tracer = self.tracer.worker
+        return [*self._workers.living, *([tracer] if tracer else [])]

@@ -84,7 +84,7 @@ def start_worker(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
 class WorkerProcess:
     """A started worker: a `zygote` forks it, or (without one) it is a program of its own.
 
-    `role` is "worker" or "inspector"; `condemned` says why it must not be used.
+    `role` is "worker" or "tracer"; `condemned` says why it must not be used.
     Not thread-safe, but for `kill`.
     """
 

@@ -184,10 +184,10 @@ def _layouts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
     return answer, b""
 
 
-def _inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    from jitkernel.compiler.inspector import inspect
+def _trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    from jitkernel.compiler.tracing import trace
 
-    return inspect(header, blob)
+    return trace(header, blob)
 
 
 def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -226,7 +226,7 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "contexts": _contexts,
     "release": _release,
     "layouts": _layouts,
-    "inspect": _inspect,
+    "trace": _trace,
     "intrinsic": _intrinsic,
     "assembly": _assembly,
     "sealed": _sealed,

@@ -14,7 +14,7 @@ from jitkernel.views.passes import STEP_COLUMNS, changed_steps
 from jitkernel.views.view import View, join, listing, prose, table, time_text
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.inspection import Inspection
+    from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.grading import Report
     from jitkernel.transform import Effect
 
@@ -84,7 +84,7 @@ def _unit(unit: str) -> str:
     return "a call" if unit == "ns" else unit
 
 
-def _pipeline(effect: Effect, seen: Inspection, changed: tuple[int, int]) -> View:
+def _pipeline(effect: Effect, seen: PassTrace, changed: tuple[int, int]) -> View:
     """The pass among LLVM's own that changed something."""
     own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
     rows = [step.row[1:] for step in changed_steps(seen)]

@@ -18,7 +18,7 @@ from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Compiled, Flow, LineTable, Request
-    from jitkernel.compiler.inspection import Inspection
+    from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.linker import Symbol
     from jitkernel.linker.linkmap import ReadBack
     from jitkernel.session.core import Core
@@ -170,7 +170,7 @@ class Inspect:
     @operation()
     def passes(
         self, number: int, only: str = "", tick: Callable[[], None] | None = None
-    ) -> Inspection:
+    ) -> PassTrace:
         """What each pass does to a cell's module, compiled again; `only` names one function.
 
         `tick` is called twice a second meanwhile.  Raises UsageError where the cell has no IR, and
@@ -179,13 +179,13 @@ class Inspect:
         return self._passes(self.request(number), only, tick)
 
     @operation()
-    def passes_of(self, request: Request) -> Inspection:
+    def passes_of(self, request: Request) -> PassTrace:
         """The same for a module that is no cell's."""
         return self._passes(request, "", None)
 
-    def _passes(self, request: Request, only: str, tick: Callable[[], None] | None) -> Inspection:
-        inspector = self.core.engine.pool.inspector
-        return inspector.inspect(request, only, self.core.settings.timeout, tick)
+    def _passes(self, request: Request, only: str, tick: Callable[[], None] | None) -> PassTrace:
+        tracer = self.core.engine.pool.tracer
+        return tracer.trace(request, only, self.core.settings.timeout, tick)
 
     def compile(self, request: Request) -> Compiled:
         """A module's object and summary.  Raises CompileError."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from jitkernel.compiler import Options
-from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import stages
+from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.session import CellOptions, Session
@@ -50,7 +50,7 @@ class Effect:
     made: Transformed
     complaint: str
     figures: tuple[Figure, ...] = ()
-    seen: Inspection | None = None
+    seen: PassTrace | None = None
     kept: int = 0
 
 
@@ -147,7 +147,7 @@ def _count(text: str) -> int:
     return sum(len(function.instructions) for function in Module(text).functions.values())
 
 
-def _machine(seen: Inspection) -> int:
+def _machine(seen: PassTrace) -> int:
     names = dict.fromkeys(step.unit for step in seen.machine)
     found = [stages([s for s in seen.machine if s.unit == name]) for name in names]
     return sum(each[-1].instructions for each in found if each)

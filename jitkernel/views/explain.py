@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
+from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.linker.records import sites
@@ -91,7 +91,7 @@ def _glance(
     target: int | str | None,
     number: int,
     only: str,
-    seen: Inspection,
+    seen: PassTrace,
     machine: dict[str, list[Stage]],
 ) -> View:
     """The way down in numbers."""
@@ -156,7 +156,7 @@ def _written(session: Session, number: int, only: str) -> View:
     )
 
 
-def _passes(session: Session, number: int, seen: Inspection, symbol: str) -> View:
+def _passes(session: Session, number: int, seen: PassTrace, symbol: str) -> View:
     steps = [s for s in changed_steps(seen, symbol) if s.lines]
     head = (
         f"{len(steps)} of {seen.ran} passes changed it; {spent_text(seen)}. Each step was verified."

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.inspection import Inspection
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
+from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.views.diff import details, fold
@@ -51,7 +51,7 @@ def mir(
     return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{prose(note)}</p>")
 
 
-def functions_of(seen: Inspection, symbol: str = "") -> dict[str, list[Stage]]:
+def functions_of(seen: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
     """The stages of each function that reached code generation, or of one."""
     names = dict.fromkeys(step.unit for step in seen.machine)
     return {

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.debug_info import has_locations, without_metadata
-from jitkernel.compiler.inspection import Inspection, Step
+from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import clip, counts, details, difference_html, fold
@@ -66,7 +66,7 @@ class Changed:
 
 def look(
     session: Session, target: int | str | None, tick: Callable[[], None] | None = None
-) -> tuple[int, str, Inspection]:
+) -> tuple[int, str, PassTrace]:
     """The cell that is meant, the function in it that is asked for ("": all), what was seen."""
     cell, _ = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
@@ -75,7 +75,7 @@ def look(
     return cell.number, only, session.inspect.passes(cell.number, only, tick)
 
 
-def changed_steps(inspection: Inspection, only: str = "") -> Iterator[Changed]:
+def changed_steps(inspection: PassTrace, only: str = "") -> Iterator[Changed]:
     """The steps over IR, numbered from 1, with their diffs; `only` is a function's bare name.
 
     Where there is debug information, the texts are those without it.
@@ -172,21 +172,21 @@ def _until(steps: list[Changed], which: str) -> Changed:
     return found[-1]
 
 
-def _no_such(only: str, seen: Inspection) -> str:
+def _no_such(only: str, seen: PassTrace) -> str:
     names = list(dict.fromkeys(step.name for step in seen.ir))
     words = did_you_mean(only, names)
     listed = f": those were {', '.join(names)}" if names else ""
     return f"no pass called {only} changed anything{words}{listed}"
 
 
-def spent_text(seen: Inspection) -> str:
+def spent_text(seen: PassTrace) -> str:
     """How long all passes took, where the system told."""
     if seen.spent < 0 and seen.ran:
         return "their times could not be measured"
     return f"all passes took {time_text(max(seen.spent, 0))}"
 
 
-def untouched(seen: Inspection, symbol: str = "") -> str:
+def untouched(seen: PassTrace, symbol: str = "") -> str:
     """Why nothing happens where nothing does; empty where something may."""
     frozen = optnone(seen.before)
     if symbol and written(symbol) in frozen:
@@ -205,7 +205,7 @@ def untouched(seen: Inspection, symbol: str = "") -> str:
     return ""
 
 
-def object_note(session: Session, number: int, seen: Inspection) -> str:
+def object_note(session: Session, number: int, seen: PassTrace) -> str:
     """Whether what was watched is what was compiled, by the object's bytes."""
     size = len(seen.object)
     if session.inspect.object(number) == seen.object:

@@ -12,7 +12,6 @@ from stripped import assert_complete
 from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.session import CellOptions
-from jitkernel.session.report.source_lines import inspect
 from jitkernel.views import explain, ir, mir, passes
 from jitkernel.views.diff import counts, diff
 from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
@@ -128,7 +127,7 @@ def test_passes_of_a_function(session: Session) -> None:
 
 def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
     """The whole of what the steps add and take away leads from the first text to the last."""
-    seen = inspect(session, 1, "sq")
+    seen = session.inspect.passes(1, "sq")
     text = parts(seen.before)["@sq"].splitlines()
     total = 0
     for step in seen.ir:
@@ -291,15 +290,15 @@ def test_a_pipeline_of_ones_own() -> None:
         assert s.call("sq", 7) == 49
         s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
         assert "alloca" not in ir(s, "sq", "opt").text
-        assert {step.name for step in inspect(s, s.cells[-1].number).ir} <= {
+        assert {step.name for step in s.inspect.passes(s.cells[-1].number).ir} <= {
             "mem2reg", "instcombine",
         }  # fmt: skip
         assert "The last step is what was compiled" in passes(s, "sq").text
         s.settings.passes = "sroa"
         s.run(ALLOCA)
-        assert [step.name for step in inspect(s, s.cells[-1].number).ir] == ["sroa"]
+        assert [step.name for step in s.inspect.passes(s.cells[-1].number).ir] == ["sroa"]
         s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
-        assert len(inspect(s, s.cells[-1].number).ir) > 1
+        assert len(s.inspect.passes(s.cells[-1].number).ir) > 1
         with pytest.raises(CompileError, match="did you mean sroa"):
             s.run(ALLOCA, options=CellOptions(passes="sora"))
         assert s.call("sq", 8) == 64

@@ -3,8 +3,6 @@
 Nothing is kept for this while cells run: the worker compiles the cell again with line numbers,
 which do not change code, and the tables asked for last are remembered.  A table belongs to a text,
 not to a cell: a cell that is run again, or stumbles again in the same way, finds it there.
-
-`inspect` compiles a stored cell again under the eyes of an inspector.
 """
 
 from __future__ import annotations
@@ -15,20 +13,17 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
 from jitkernel.compiler.debug_info import Origins
-from jitkernel.compiler.inspection import Inspection
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, UsageError, present
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
-from jitkernel.session.operation import operation
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import stored_options
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
-    from jitkernel.session.session import Session
 
-__all__ = ["inspect", "line_finder", "lines_of", "request_of", "stored_request"]
+__all__ = ["line_finder", "lines_of", "stored_request"]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _KEPT, _ROWS_KEPT = 256, 20_000
@@ -69,7 +64,7 @@ def _find(
         if cell is None or cell.image is None or found is None:
             return 0, ""
         record = found
-        rows = _rows(session, cell.image, _request(session, record), record)
+        rows = _rows(session, cell.image, _request(record), record)
     line = 0
     for at, number in rows:
         if at > address:
@@ -77,12 +72,6 @@ def _find(
         line = number
     text = Origins(record.source).line(line)
     return (line, text) if text else (0, "")
-
-
-def request_of(session: Core, number: int) -> Request | None:
-    """What the compiler was asked for a cell; None where the cell has no IR of its own."""
-    record = session.store.get(number)
-    return _request(session, record) if record is not None and record.module else None
 
 
 def lines_of(session: Core, number: int) -> list[tuple[int, int]]:
@@ -94,12 +83,12 @@ def lines_of(session: Core, number: int) -> list[tuple[int, int]]:
     if cell is None or cell.image is None or cell.image.text is None or record is None:
         return []
     try:
-        return _rows(session, cell.image, _request(session, record), record)
+        return _rows(session, cell.image, _request(record), record)
     except JitError:
         return []
 
 
-def _request(session: Core, record: Record) -> Request:
+def _request(record: Record) -> Request:
     return Request(
         record.module, stored_options(record), f"cell {record.number}",
         frozenset(record.nobuiltin), record.first_line,
@@ -165,24 +154,4 @@ def stored_request(session: Core, number: int) -> Request:
         raise UsageError(f"cell {number} has no IR of its own")
     if record.source.startswith("; %link "):
         raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
-    return Request(
-        record.module,
-        stored_options(record),
-        f"cell {number}",
-        frozenset(record.nobuiltin),
-        record.first_line,
-    )
-
-
-@operation()
-def inspect(
-    session: Session, number: int, only: str = "", tick: Callable[[], None] | None = None
-) -> Inspection:
-    """What each pass did to a cell's module; `only` names a function to look at alone.
-
-    `tick` is called twice a second while it lasts.  Raises UsageError where the cell has no IR, and
-    what a compile raises.
-    """
-    request = stored_request(session.core, number)
-    inspector = session.core.engine.pool.inspector
-    return inspector.inspect(request, only, session.settings.timeout, tick)
+    return _request(record)

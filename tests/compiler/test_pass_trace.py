@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from jitkernel.compiler import CompilerPool, Options, Request
-from jitkernel.compiler.inspection import Inspector
+from jitkernel.compiler.pass_trace import PassTracer
 from jitkernel.compiler.passes import CLASSES, IN_DEFAULT, KNOWN, SINGLE, parse_passes
 from jitkernel.errors import CompileError, Interrupted
 
@@ -71,8 +71,8 @@ define i32 @slow(i32 %x) noinline optnone {
 
 
 @pytest.fixture(scope="module")
-def inspector() -> Iterator[Inspector]:
-    made = Inspector()
+def tracer() -> Iterator[PassTracer]:
+    made = PassTracer()
     yield made
     made.close()
 
@@ -91,10 +91,10 @@ def inspector() -> Iterator[Inspector]:
     ids=str,
 )
 def test_what_is_told_is_what_was_compiled(
-    pool: CompilerPool, inspector: Inspector, source: str, options: Options
+    pool: CompilerPool, tracer: PassTracer, source: str, options: Options
 ) -> None:
     request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
-    seen = inspector.inspect(request)
+    seen = tracer.trace(request)
     assert seen.object == pool.compile(request).object
     assert seen.whole
     assert all(step.verified for step in seen.ir)
@@ -102,8 +102,8 @@ def test_what_is_told_is_what_was_compiled(
     assert seen.ran >= len(seen.ir)
 
 
-def test_the_last_step_leaves_what_is_emitted(inspector: Inspector) -> None:
-    seen = inspector.inspect(Request(LOOP))
+def test_the_last_step_leaves_what_is_emitted(tracer: PassTracer) -> None:
+    seen = tracer.trace(Request(LOOP))
     assert seen.ir[-1].text == seen.after
     names = [step.name for step in seen.ir]
     assert names[0] == "sroa"
@@ -112,8 +112,8 @@ def test_the_last_step_leaves_what_is_emitted(inspector: Inspector) -> None:
     assert machine.index("x86-isel") < machine.index("greedy") < machine.index("virtregrewriter")
 
 
-def test_times_are_told_for_every_step(inspector: Inspector) -> None:
-    seen = inspector.inspect(Request(LOOP))
+def test_times_are_told_for_every_step(tracer: PassTracer) -> None:
+    seen = tracer.trace(Request(LOOP))
     assert all(step.nanoseconds >= 0 for step in seen.steps)
     assert 0 < sum(step.nanoseconds for step in seen.ir) <= seen.spent
 
@@ -135,27 +135,27 @@ done:
 
 def test_times_where_a_pass_removes_a_loop() -> None:
     """LLVM logs no text for it, and its pass managers end with it."""
-    inspector = Inspector()
+    tracer = PassTracer()
     try:
-        seen = inspector.inspect(Request(RECURSION))
+        seen = tracer.trace(Request(RECURSION))
     finally:
-        inspector.close()
+        tracer.close()
     assert "br " not in seen.after.partition("@depth(")[2].partition("}")[0]
     assert all(step.nanoseconds >= 0 for step in seen.ir) and seen.spent > 0
     assert not any("invalidated" in step.text for step in seen.steps)
 
 
-def test_one_function_among_many(inspector: Inspector, pool: CompilerPool) -> None:
+def test_one_function_among_many(tracer: PassTracer, pool: CompilerPool) -> None:
     """Of a large module one function's steps alone, still with the whole module verified."""
     many = "".join(
         f"define i32 @f{k}(i32 %x) {{\n  %a = alloca i32\n  store i32 %x, ptr %a\n"
         f"  %v = load i32, ptr %a\n  ret i32 %v\n}}\n"
         for k in range(30)
     )
-    every = inspector.inspect(Request(many))
+    every = tracer.trace(Request(many))
     assert not every.whole
     assert {step.unit for step in every.ir} >= {f"f{k}" for k in range(30)}
-    one = inspector.inspect(Request(many), only="f7")
+    one = tracer.trace(Request(many), only="f7")
     assert one.whole
     assert all(step.verified for step in one.ir)
     assert {step.unit for step in one.ir} <= {"f7", "(f7)", "[module]"}
@@ -230,7 +230,7 @@ define internal i32 @inner(i32 %x, ptr noalias %a, ptr noalias %b) {
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_each_step_over_one_function_of_many_is_verified(inspector: Inspector, level: int) -> None:
+def test_each_step_over_one_function_of_many_is_verified(tracer: PassTracer, level: int) -> None:
     many = "".join(
         f"define i64 @f{k}(i64 %n, ptr %p) {{\n  %a = alloca i64\n  store i64 %n, ptr %a\n"
         f"  br label %l\nl:\n  %i = phi i64 [ 0, %0 ], [ %j, %l ]\n  %v = load i64, ptr %a\n"
@@ -239,7 +239,7 @@ def test_each_step_over_one_function_of_many_is_verified(inspector: Inspector, l
         f"  %r = call i64 @f{(k + 1) % 14}(i64 %w, ptr %p)\n  ret i64 %r\n}}\n"
         for k in range(14)
     )
-    seen = inspector.inspect(Request(many + NEIGHBOURS, Options(opt_level=level)))
+    seen = tracer.trace(Request(many + NEIGHBOURS, Options(opt_level=level)))
     assert not seen.whole
     assert {step.unit for step in seen.ir} >= {"w0", "w1", "loop %l in function f3"}
     assert [(s.title, s.unit) for s in seen.ir if not s.verified] == []
@@ -267,14 +267,14 @@ def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
     assert told.stdout.strip() == verdict
 
 
-def test_optnone_is_left_alone(inspector: Inspector) -> None:
-    seen = inspector.inspect(Request(FROZEN))
+def test_optnone_is_left_alone(tracer: PassTracer) -> None:
+    seen = tracer.trace(Request(FROZEN))
     assert "slow" not in {step.unit for step in seen.ir}
 
 
-def test_a_text_that_does_not_compile_is_refused(inspector: Inspector) -> None:
+def test_a_text_that_does_not_compile_is_refused(tracer: PassTracer) -> None:
     with pytest.raises(CompileError, match="use of undefined value"):
-        inspector.inspect(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
+        tracer.trace(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
 
 
 def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
@@ -283,29 +283,29 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
         for k in range(20000)
     )
     big += "  ret i64 %v19999\n}\n"
-    inspector = Inspector()
+    tracer = PassTracer()
 
     def stop() -> None:
-        while not inspector.interrupt():
+        while not tracer.interrupt():
             time.sleep(0.01)
 
     thread = threading.Thread(target=stop)
     try:
         thread.start()
         with pytest.raises(Interrupted):
-            inspector.inspect(Request(big))
+            tracer.trace(Request(big))
         thread.join()
-        assert inspector.inspect(Request(LOOP)).ir
+        assert tracer.trace(Request(LOOP)).ir
     finally:
-        inspector.close()
+        tracer.close()
 
 
-def test_options_of_llvm_stay_in_the_children(inspector: Inspector) -> None:
+def test_options_of_llvm_stay_in_the_children(tracer: PassTracer) -> None:
     """The process that forks compiles undisturbed ever after, and no child is left."""
-    inspector.inspect(Request(LOOP))
-    inspector.inspect(Request(CALLS, Options(passes="licm")))
-    assert inspector.worker is not None
-    pid = inspector.worker.pid
+    tracer.trace(Request(LOOP))
+    tracer.trace(Request(CALLS, Options(passes="licm")))
+    assert tracer.worker is not None
+    pid = tracer.worker.pid
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         assert file.read().split() == []
 
@@ -318,9 +318,9 @@ def test_every_known_pass_runs_alone(pool: CompilerPool, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["licm", "gvn", "early-cse", "mem2reg", "loop-vectorize"])
 def test_a_pass_of_the_default_pipeline_runs_without_the_others(
-    inspector: Inspector, name: str
+    tracer: PassTracer, name: str
 ) -> None:
-    seen = inspector.inspect(Request(LOOP, Options(passes=name)))
+    seen = tracer.trace(Request(LOOP, Options(passes=name)))
     assert {step.name for step in seen.ir} <= {name, "loop-simplify", "lcssa"}
     if name == "mem2reg":
         assert name in {step.name for step in seen.ir}
@@ -349,9 +349,9 @@ def test_a_pipeline_is_part_of_the_key_of_what_was_compiled(pool: CompilerPool) 
 
 
 def test_closing_ends_the_process() -> None:
-    inspector = Inspector()
-    inspector.inspect(Request(FROZEN))
-    assert inspector.worker is not None
-    pid = inspector.worker.pid
-    inspector.close()
+    tracer = PassTracer()
+    tracer.trace(Request(FROZEN))
+    assert tracer.worker is not None
+    pid = tracer.worker.pid
+    tracer.close()
     assert not os.path.exists(f"/proc/{pid}")

@@ -1,6 +1,6 @@
 """What LLVM did to a module, pass by pass, from a worker started for the purpose.
 
-Start from `Inspector.inspect`.  Runs in the kernel process; `inspector` is the other side.
+Start from `PassTracer.trace`.  Runs in the kernel process; `tracing` is the other side.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jitkernel.compiler.passes import name_of
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Request
 
-__all__ = ["Inspection", "Inspector", "Step"]
+__all__ = ["PassTrace", "PassTracer", "Step"]
 
 _KEPT = 4  # inspections; a view is often followed by another one of the same cell
 _KEPT_BYTES = 32 << 20
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     nanoseconds: int
 
 
-class Inspection(NamedTuple):
+class PassTrace(NamedTuple):
     """One compile, watched.
 
     `before` and `after` are the whole module, before the first pass and after the last; `object` is
@@ -71,10 +71,10 @@ class Inspection(NamedTuple):
 
 
 def _by_itself() -> WorkerProcess:
-    return WorkerProcess("inspector")
+    return WorkerProcess("tracer")
 
 
-class Inspector:
+class PassTracer:
     """A worker that watches LLVM; `start` makes it when it is asked, it ends when it was idle for a
     while.
 
@@ -87,20 +87,20 @@ class Inspector:
         self._worker: WorkerProcess | None = None
         self._busy = False
         self._timer: threading.Timer | None = None
-        self._known: dict[tuple[Request, str], Inspection] = {}
+        self._known: dict[tuple[Request, str], PassTrace] = {}
 
     @property
     def worker(self) -> WorkerProcess | None:
         """The process, while there is one."""
         return self._worker
 
-    def inspect(
+    def trace(
         self,
         request: Request,
         only: str = "",
         timeout: float = 60.0,
         tick: Callable[[], None] | None = None,
-    ) -> Inspection:
+    ) -> PassTrace:
         """Compile `request` again and tell what each pass did; `only` names a function.
 
         `tick` is called twice a second while it lasts.  Raises CompileError, WorkerDied or
@@ -136,10 +136,10 @@ class Inspector:
         only: str,
         timeout: float,
         tick: Callable[[], None] | None,
-    ) -> Inspection:
+    ) -> PassTrace:
         self._busy = True
         try:
-            worker.send(question("inspect", request, only=only), timeout)
+            worker.send(question("trace", request, only=only), timeout)
             worker.wait_ready(timeout)
             left = timeout
             while tick and left > 0 and not select.select([worker], [], [], _TICK)[0]:
@@ -172,7 +172,7 @@ class Inspector:
                 name = _machine_name(title) if machine else name_of(title)
                 steps.append(Step(name, title, unit, machine, text, verified, nanoseconds))
         before, after = answer["texts"]
-        return Inspection(
+        return PassTrace(
             tuple(steps), before, after, bytes.fromhex(answer["object"]), answer["ran"],
             answer["spent"], answer["whole"],
         )  # fmt: skip
@@ -215,5 +215,5 @@ def _machine_name(title: str) -> str:
     return name.rstrip(")") or words
 
 
-def _size(inspection: Inspection) -> int:
+def _size(inspection: PassTrace) -> int:
     return sum(len(step.text) for step in inspection.steps)

@@ -1,4 +1,4 @@
-"""LLVM watched at work on a module.  Worker only.  Start from `inspect`.
+"""LLVM watched at work on a module.  Worker only.  Start from `trace`.
 
 LLVM can log what each pass does, but its options are the whole process's and stay, and it writes to
 standard error.  So every request forks twice: in one child LLVM logs each change, in the other (at
@@ -32,7 +32,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.compiler.verifying import surroundings, verified, verified_alone
 from jitkernel.errors import CompileError
 
-__all__ = ["inspect"]
+__all__ = ["trace"]
 
 _STDERR = 2
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
@@ -43,7 +43,7 @@ _FEW = 12
 Compile = Callable[[Callable[[str, int], None]], bytes]
 
 
-def inspect(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     """The answer to one request: rows of steps, and the text that they are slices of.
 
     A row is title, unit, start, size, verdict (1 verified, 0 refused, -1 not tried), nanoseconds.
