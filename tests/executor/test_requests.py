@@ -135,6 +135,7 @@ def test_whoever_looks_does_not_take_the_status(monkeypatch: pytest.MonkeyPatch)
         assert process.wait() == -signal.SIGKILL
     finally:
         process.kill()
+        process.wait()
 
 
 PRINTS_AND_WAITS = program(

@@ -309,8 +309,8 @@ def test_nothing_outlives_a_killed_kernel_process(how):
         assert len(sleepers("29998")) == (how == "child")
         assert len(below) >= 2
     finally:
-        kernel.send_signal(signal.SIGKILL)
-        kernel.wait()
+        kernel.kill()
+        kernel.communicate()
     assert gone(below), [_stat(p) for p in below]
 
 
