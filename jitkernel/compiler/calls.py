@@ -114,8 +114,7 @@ def suspects(
         expected, agreed = known
         result = expected[: opening(expected)].rstrip()
         actual = call.type(result)
-        if actual != expected and squeeze(actual) != squeeze(expected):
-            found.append((call, actual))
-        elif call.convention != agreed:
+        other = actual != expected and squeeze(actual) != squeeze(expected)
+        if other or call.convention != agreed:
             found.append((call, actual))
     return found

@@ -179,7 +179,7 @@ def _own_transport(arguments: list[str]) -> list[str]:
 
 
 def console(arguments: list[str]) -> int:
-    """Replace this process by `jupyter console` with our kernel."""
+    """Replace this process by `jupyter console` with our kernel; 1 where it cannot be."""
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
     from jitkernel.kernel.install import NAME

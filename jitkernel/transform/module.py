@@ -82,7 +82,7 @@ def _blocks(body: str) -> list[Block]:
         quiet = _QUIET.sub("", line)
         if depth == 0:
             label = _LABEL.match(line)
-            if label and not quiet[label.end() : label.end() + 1] == ":":
+            if label and quiet[label.end() : label.end() + 1] != ":":
                 blocks.append(Block(label["label"]))
                 words = line[label.end() :].strip()
             if not words or words.startswith(";"):

@@ -1,0 +1,1 @@
+"""Tests of the executor, which its other processes import too."""

@@ -122,12 +122,12 @@ def shared() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def lab(shared: Lab) -> Iterator[Lab]:
+def lab(shared: Lab) -> Lab:
     """The file's laboratory with a known heap and globals."""
     shared.lines, shared.prompts = [], []
     shared.executor.settings = ExecutorSettings()
     assert shared.run(programs.KEEP).kind == "ok"
-    yield shared
+    return shared
 
 
 @pytest.fixture

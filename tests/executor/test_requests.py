@@ -52,7 +52,7 @@ def test_paths_that_cannot_be(lab: Lab) -> None:
     pid = lab.executor.pid
     for ask in (lab.executor.chdir, lab.executor.library):
         for path in ("/tmp\0/x", "/" + "x" * 300_000):
-            with pytest.raises(OSError):
+            with pytest.raises(OSError, match=r"there is a NUL|bytes are too many"):
                 ask(path)
     assert lab.square(3) == 9 and lab.executor.pid == pid
 

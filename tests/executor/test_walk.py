@@ -48,7 +48,6 @@ def test_walk(fresh: Lab) -> None:
     lab.run(p.KEEP)
     descriptors = len(os.listdir("/proc/self/fd"))
     heap = {0: True}  # generation -> the kept block is there
-    count = 0
 
     def interrupt() -> None:
         time.sleep(random_.random() * 0.02)
@@ -62,7 +61,7 @@ def test_walk(fresh: Lab) -> None:
         assert lab.executor.call(at, 0).kind == "interrupted"
         thread.join()
 
-    for _ in range(250):
+    for count in range(1, 251):
         match random_.randrange(9):
             case 0:
                 assert lab.run(FAULTS[random_.choice(FAST)][0]).kind == "fault"
@@ -89,7 +88,6 @@ def test_walk(fresh: Lab) -> None:
             case _:
                 assert lab.square(9) == 81
         outcome = lab.run(COUNT, ret_size=8)
-        count += 1
         assert outcome.kind == "ok" and struct.unpack("<q", outcome.result)[0] == count
         if heap.get(lab.executor.generation):
             assert lab.run(HEAP, ret_size=8).result == struct.pack("<q", 4711)

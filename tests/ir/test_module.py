@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import llvmlite.binding as binding
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import binding
 
 from jitkernel.ir.module import Names, functions, global_values, type_definitions
 from jitkernel.ir.names import quote_name

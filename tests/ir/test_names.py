@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import llvmlite.binding as binding
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import binding
 
 from jitkernel.ir.names import NAME, bare, decode_name, locals_in, quote_name, symbols_in, written
 

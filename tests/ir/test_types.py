@@ -1,9 +1,9 @@
 """Types: what is read is written as LLVM writes it."""
 
-import llvmlite.binding as binding
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import binding
 
 from jitkernel.ir.types import (
     PTR,

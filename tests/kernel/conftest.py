@@ -103,7 +103,7 @@ class Kernel:
         return told.decode(errors="replace")
 
     def __init__(self, *arguments: str, cwd: str | None = None) -> None:
-        log = tempfile.TemporaryFile()
+        log = tempfile.TemporaryFile()  # noqa: SIM115 (read for as long as there are tests)
         Kernel.logs[log] = 0
         specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
         self.manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)

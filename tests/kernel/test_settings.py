@@ -37,7 +37,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "M", "64X", "-1", "many"])
 def test_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is no size"):
         parse_size(text)
 
 

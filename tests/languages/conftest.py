@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import llvmlite.binding as binding
 import pytest
 from elftools.elf.elffile import ELFFile
+from llvmlite import binding
 
 from jitkernel.compiler import CompilerPool, Layout
 from jitkernel.ir.types import FunctionType, Type, parse_type

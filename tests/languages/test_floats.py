@@ -27,6 +27,11 @@ def pack(code: str, value: float) -> int:
     return int.from_bytes(struct.pack("<" + code, value), "little")
 
 
+REFUSED = (
+    r"is no (number|double|half)|holds its sign|has more than|is beyond|is not exactly|not exact"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "form", "bits"),
     [
@@ -68,7 +73,7 @@ def pack(code: str, value: float) -> int:
 )
 def test_bits(text, form, bits):
     if bits is None:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=REFUSED):
             bits_of(text, form)
     else:
         assert bits_of(text, form) == bits
@@ -135,7 +140,7 @@ def test_decimals_round_as_pythons(number):
     text = str(number)
     value = float(text)
     if math.isinf(value):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="is beyond the largest double"):
             bits_of(text, DOUBLE)
     else:
         assert bits_of(text, DOUBLE) == pack("d", value)
@@ -189,7 +194,7 @@ def test_conversion():
     assert convert(0x7FC00000, FLOAT, DOUBLE) == 0x7FF8000000000000
     assert from_number(float("nan"), HALF) == 0x7E00
     assert from_number(-(2**70), DOUBLE) == pack("d", -(2.0**70))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is beyond the largest double"):
         from_number(10**400, DOUBLE)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is beyond the largest float"):
         from_number(1e300, FLOAT)

@@ -288,9 +288,9 @@ def test_a_file_belongs_to_one_session(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="in use by another session"):
             Session(capacity=SIZE, spare=False, store_path=path, autosave=True)
         refused(Path(path), "in use by another session")
-        with Session(capacity=SIZE, spare=False) as other:
-            with pytest.raises(UsageError, match="in use by another session"):
-                other.save(path)
+        in_use = pytest.raises(UsageError, match="in use by another session")
+        with Session(capacity=SIZE, spare=False) as other, in_use:
+            other.save(path)
         s.save(str(tmp_path / "copy.jks"))
         s.run(constant("b", 7))
     with Session(store_path=path, autosave=True, spare=False) as s:

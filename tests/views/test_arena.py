@@ -45,7 +45,7 @@ def session():
 @pytest.fixture
 def s(session):
     session.reset()
-    yield session
+    return session
 
 
 def few(s: Session) -> None:

@@ -240,8 +240,7 @@ class _Parser:
             if bracket:
                 return None
             raise self.fail(str(error), at=min(error.position, self.stop)) from None
-        if self.at > self.stop:
-            self.at = self.stop
+        self.at = min(self.at, self.stop)
         self.space()
         if bracket and (self.at >= self.stop or self.source[self.at] in ",)]}>"):
             self.at = start
