@@ -19,14 +19,15 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from jitkernel.arena import Extent
+from jitkernel.elf import ElfObject
 from jitkernel.errors import LinkError, present
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.linker import Linker
-from jitkernel.linker.rebasing import FIELD, IMMOVABLE
+from jitkernel.linker.rebasing import FIELD, IMMOVABLE, base_relocations
 from jitkernel.linker.records import SITE, BaseRelocations, Image, Symbol, SymbolState
 from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
 
-__all__ = ["hibernate", "reclaimable", "rewrite_stubs", "wake"]
+__all__ = ["hibernate", "prepare", "reclaimable", "rewrite_stubs", "wake"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +47,11 @@ def reclaimable(image: Image) -> int:
         return 0
     inside = sum(text.start <= at < text.start + text.size for _, at, _ in image.exports)
     return text.size - STUB_SIZE * inside
+
+
+def prepare(image: Image, obj: ElfObject) -> None:
+    """Find out from an image's object what moving its code takes: before it hibernates."""
+    image.rebase = base_relocations(obj, dict(image.pins))
 
 
 def _atomic(step: Callable[Concatenate[Linker, P], R]) -> Callable[Concatenate[Linker, P], R]:

@@ -17,7 +17,8 @@ from itertools import count
 from jitkernel.arena import Arena, Extent
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
-from jitkernel.errors import LinkError
+from jitkernel.errors import LinkError, present
+from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.layout import Names, arrange, initialisers, read_names
@@ -207,6 +208,30 @@ class Linker(Recorded):
             own = {symbol.stub: address for symbol, address, _ in image.exports if symbol.stub}
             image.init, image.fini = (tuple(own.get(a, a) for a in array) for array in arrays)
 
+    def place_unnamed(
+        self, data: bytes, name: str, cell: int = 0, *, weak: frozenset[str] = frozenset(),
+        kinds: Mapping[str, str] | None = None, missing: bool = False,
+    ) -> tuple[Image, int]:  # fmt: skip
+        """Link an object whose function `name` is reached by its address alone; that, too.
+
+        Nobody else sees the name, whatever the session has under it.  Otherwise as `place`; raises
+        LinkError where the object does not define the name.
+        """
+        obj = read_object(data)
+        names = read_names(obj)
+        own = next((e for e in names.exports if e.name == name), None)
+        if own is None:
+            raise LinkError(f"{written(name)} is not defined in the object")
+        places = arrange(obj).places
+        place = places[own.section] if own.section < len(places) else None
+        if place is None or place[0] != "text":
+            raise LinkError(f"{written(name)} is no function")
+        hidden = names._replace(
+            exports=[e for e in names.exports if e is not own], private=[*names.private, own.number]
+        )
+        image = self.place(obj, cell, names=hidden, weak=weak, kinds=kinds, missing=missing)
+        return image, present(image.text, f"the code of {image}").start + place[1] + own.value
+
     def sizes(self, data: bytes) -> dict[str, int]:
         """The exact bytes per zone that an object takes when it is placed, before it is.
 
@@ -302,6 +327,10 @@ class Linker(Recorded):
         image.text = text
         if text is not None and image.cell:
             self.code += text.size
+
+    def hold_block(self, block: Block) -> None:
+        """One holder more, until `release_block`."""
+        block.holders += 1
 
     def release_block(self, block: Block) -> None:
         """One holder less; the extent goes back with the last."""

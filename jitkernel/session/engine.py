@@ -381,15 +381,11 @@ class Engine:
         """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
         arguments = self.layout(arguments_type(types)) if types else None
         compiled = self.pool.compile(Request(source, _INTERNAL, label="a thunk"))
-        symbols, thunks = self.linker.symbols, self._thunks
+        thunks = self._thunks
         with self.arena.rollback.atomic():
-            image = self.linker.place(
-                compiled.object, 0, weak=frozenset(), kinds={"clock_gettime": "function"}
+            image, address = self.linker.place_unnamed(
+                compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
             )
-            # A thunk is reached by its address only.
-            address = image.exports[0][1]
-            symbols.pop("jk_thunk", None)
-            image.exports = ()
             found = CallTarget(address, image, arguments, result)
             note(thunks.pop, key, None)
             thunks[key] = found

@@ -520,3 +520,44 @@ def test_personality_pointers_are_not_shared(linker):
     assert linker.dependents(images[0]) == {}
     linker.unlink(images[0])
     linker.check()
+
+
+# -- places without a name -------------------------------------------------------------------------
+
+
+def test_a_function_without_a_name_leaves_the_name_alone(linker):
+    """What the session has under it, and who uses that, is as before; the object calls its own."""
+    own = linker.place(compile_ir("define i64 @f(i64 %x) { ret i64 1 }"), 1)
+    linker.place(compile_ir("declare i64 @f(i64) define i64 @g() { %r = call i64 @f(i64 0) "
+                            "ret i64 %r }"), 2)  # fmt: skip
+    before = state(linker)
+    source = """
+        declare i64 @f(i64)
+        define i64 @other(i64 %x) noinline { %r = call i64 @f2(i64 %x) ret i64 %r }
+        define i64 @f2(i64 %x) { %c = icmp slt i64 %x, 5
+          br i1 %c, label %a, label %b
+        a:
+          ret i64 2
+        b:
+          %y = call i64 @other(i64 0)
+          %z = add i64 %y, 40
+          ret i64 %z }
+    """
+    data = compile_ir(source).replace(b"\0f2\0", b"\0f\0\0")
+    image, address = linker.place_unnamed(data, "f")
+    assert [symbol.name for symbol, _, _ in image.exports] == ["other"]
+    assert linker.symbols["f"].image is own
+    with mapped(linker.arena):
+        assert _call(linker, "g") == 1
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(9) == 42
+    linker.check()
+    linker.unlink(image)
+    assert state(linker) == before
+
+
+def test_a_place_without_a_name_needs_a_function_of_that_name(linker):
+    before = state(linker)
+    for source in ("define void @g() { ret void }", "@f = global i32 1"):
+        with pytest.raises(LinkError, match=r"@?f is n"):
+            linker.place_unnamed(compile_ir(source), "f")
+        assert state(linker) == before

@@ -134,11 +134,11 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
     after = types.after(other)
     lost = {n for n, (owner, _) in other.moved.items() if owner and n not in after}
     for removed in first.removed:
-        number, ghosts = removed.cell.number, {g.name for g in removed.ghosts}
-        for name in sorted((_uses(program, removed.cell) & lost) - ghosts):
+        number, stale = removed.cell.number, {s.name for s in removed.stale}
+        for name in sorted((_uses(program, removed.cell) & lost) - stale):
             return f"took @{quote_name(name)} away, which cell {number} uses: that would come back"
         for name, info in removed.infos.items():
-            if name not in ghosts and name in after and not _agree(info, after[name]):
+            if name not in stale and name in after and not _agree(info, after[name]):
                 return (
                     f"defines @{quote_name(name)} as {after[name]}; cell {number}, which would "
                     f"come back, uses it as {info}"
@@ -148,9 +148,9 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
         name: info
         for r in first.removed
         for name, info in r.infos.items()
-        if name not in {g.name for g in r.ghosts}
+        if name not in {s.name for s in r.stale}
     }
-    back |= {g.name: g.info for g in first.ghosts}
+    back |= {s.name: s.info for s in first.stale}
     for cell in other.arrived:
         for name, info in types.taken(cell).items():
             if name in back and not _agree(info, back[name]):

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import LinkError
 from jitkernel.linker import Image, Symbol, SymbolState
+from jitkernel.linker.editing import adopt, describe, restore_exports, set_reason
+from jitkernel.linker.retargeting import Retargeting, keep_stale
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Removed
-from jitkernel.session.program.relinking import Exchange, bind_ghosts, haunt, lay, place_again
+from jitkernel.session.program.relinking import place_again
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -41,8 +43,7 @@ def revert(program: Program, change: Change) -> Change:
         for name, why in change.whys.items():
             symbol = program.symbol(name)
             if symbol is not None and symbol.state is SymbolState.MISSING:
-                symbol.why = why
-                program.linker.bind.note(symbol)
+                set_reason(program.linker, symbol, why)
     for cell_id, number in change.ids.items():
         program.name(cell_id, number if number in program.cells else 0)
     forget(program, change)
@@ -72,7 +73,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
     for removed in reversed(gone):
         cell = removed.cell
         for block in cell.strings:
-            block.holders += 1
+            program.linker.hold_block(block)
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
         program.note(cell)
@@ -90,16 +91,14 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
             program, cell, record.object, cell.number, removed.names, removed.owned, removed.pins,
             at, text_was=removed.text[0],
         )  # fmt: skip
-        for block in removed.adopted:  # where its variables are, whoever had them meanwhile
-            if block not in image.blocks:
-                block.holders += 1
-                image.adopted += (block,)
-        haunted = {g.name for g in removed.ghosts}
+        adopt(program.linker, image, removed.adopted)  # its variables, whoever had them meanwhile
+        stale = {symbol.name for symbol in removed.stale}
         for name, info in removed.infos.items():
-            symbol = program.symbol(name) if name not in haunted else None
+            symbol = program.symbol(name) if name not in stale else None
             if symbol is not None and info is not None and symbol.state in _NOWHERE:
-                symbol.info = info  # as for its other users: see `dependence`
-        bind_ghosts(program.linker, image, removed.ghosts)
+                # as for its other users: see `dependence`
+                describe(program.linker, symbol, info)
+        keep_stale(program.linker, image, removed.stale)
     if gone:
         program.cells = RecordedDict(sorted(program.cells.items()))
 
@@ -114,27 +113,29 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
         if symbol is None:
             continue
         linker.bind.note(symbol)
-        # Nobody will define it: then who was there and uses it takes it for what it is now.
+        # Where nobody defines it afterwards, it keeps its type for the users that stay.
         if owner or (info is not None and moving.issuperset(symbol.users or ())):
-            symbol.info = info
+            describe(linker, symbol, info)
         if owner:
             holder = program.cells.get(owner)
             owned = holder.image if holder is not None else None
             if owned is not None and symbol.image is not owned:
                 returned.setdefault(owned, []).append(symbol)
     for image, given in returned.items():
-        _give_back(program, image, given)
-    with Exchange(linker) as exchange:
-        for ghost in change.ghosts:
-            users = tuple(i.cell for i in ghost.users or ())
-            _keep(program, ghost, inverse)
-            inverse.haunts.append((ghost, users, lay(exchange, ghost)))
-    with Exchange(linker) as exchange:
-        for ghost, users, swapped in change.haunts:
-            inverse.ghosts.append(ghost)
-            _keep(program, ghost, inverse)
+        if restore_exports(linker, image, given):
+            program.note(program.cells[image.cell])
+    with Retargeting(linker) as retargeting:
+        for stale in change.stale:
+            users = tuple(i.cell for i in stale.users or ())
+            _keep(program, stale, inverse)
+            inverse.restored.append((stale, users, retargeting.restore(stale)))
+    with Retargeting(linker) as retargeting:
+        for stale, users, swapped in change.restored:
+            inverse.stale.append(stale)
+            _keep(program, stale, inverse)
             cells = [program.cells[n] for n in users if n in program.cells]
-            haunt(exchange, ghost, [c.image for c in cells if c.image is not None], swapped)
+            images = [c.image for c in cells if c.image is not None]
+            retargeting.withdraw(stale, images, swapped)
     for name, body in change.types.items():
         if body is None:
             program.types.pop(name, None)
@@ -145,26 +146,9 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             program.type_uses.move(name, before, inverse.owners)
 
 
-def _give_back(program: Program, image: Image, symbols: Sequence[Symbol]) -> None:
-    """An image defines symbols again."""
-    exports = list(image.exports)
-    where = {symbol.name: at for at, (symbol, _, _) in enumerate(exports)}
-    for symbol in symbols:
-        at = where.get(symbol.name)
-        if at is None:
-            continue
-        other, address, size = exports[at]
-        if other is not symbol:  # it was forgotten meanwhile
-            exports[at] = symbol, address, size
-            program.note(program.cells[image.cell])
-        definition = (SymbolState.DEFINED, address, size, image, other.kind, "")
-        program.linker.redefine(symbol, definition)
-    image.exports = tuple(exports)
-
-
-def _keep(program: Program, ghost: Symbol, inverse: Change) -> None:
-    program.linker.hold(ghost)
-    inverse.symbols.append(ghost)
+def _keep(program: Program, symbol: Symbol, inverse: Change) -> None:
+    program.linker.hold(symbol)
+    inverse.symbols.append(symbol)
 
 
 def forget(program: Program, change: Change) -> None:

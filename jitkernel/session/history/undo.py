@@ -194,7 +194,7 @@ class UndoHistory(Recorded):
             for other in later:
                 patch(other, change.pages)
                 for removed in other.removed:  # they come back for the type that there was
-                    removed.ghosts = tuple(g for g in removed.ghosts if g not in change.ghosts)
+                    removed.stale = tuple(s for s in removed.stale if s not in change.stale)
         self._done.remove(change)
         return self._take_back(change, self._undone)
 

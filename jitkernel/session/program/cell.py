@@ -180,7 +180,7 @@ class Removed(Recorded):
     held: tuple[Block, ...]
     text: tuple[int, int, int, list[str]]
     linked: bool
-    ghosts: tuple[Symbol, ...] = ()
+    stale: tuple[Symbol, ...] = ()
     exports: tuple[tuple[int, int, str], ...] = ()
     infos: dict[str, Any] = field(default_factory=dict)
 
@@ -215,8 +215,8 @@ class Change(Recorded):
     the last result before, `values` are those of cells that left.  `effects` say what the run did
     that is no part of the program.
 
-    `ghosts` stand for symbols of another type, see `ghosts.retype`; `haunts` are ghosts that get
-    back the cells of those numbers, and the symbol's entry where that is so.
+    `stale` are versions of symbols that were split off (see `linker.retargeting`); `restored` those
+    whose users, the cells of these numbers, and perhaps canonical entry went back to the symbol.
     """
 
     title: str
@@ -238,8 +238,8 @@ class Change(Recorded):
     lost: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     left: RecordedList[tuple[int, int]] = field(default_factory=RecordedList)
     symbols: RecordedList[Symbol] = field(default_factory=RecordedList)
-    ghosts: list[Symbol] = field(default_factory=list)
-    haunts: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
+    stale: list[Symbol] = field(default_factory=list)
+    restored: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Image
+from jitkernel.linker.editing import set_reason
 from jitkernel.linker.layout import group_members
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
@@ -124,7 +125,8 @@ def evict(
         for cell in going:
             owned = frozenset(cell.names)
             for symbol in cell.exports:
-                symbol.why = f"cell {cell.number}, which defined it, was evicted"
+                why = f"cell {cell.number}, which defined it, was evicted"
+                set_reason(program.linker, symbol, why)
             program.remove(cell, CellState.EVICTED, owned, change)
     program.forget_types(going, change)
     return going

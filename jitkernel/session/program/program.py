@@ -16,13 +16,14 @@ from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.elf import read_object
 from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
+from jitkernel.linker.editing import describe
 from jitkernel.linker.layout import read_names
+from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words, names_of
 from jitkernel.session.program.names import LibraryNames, TypeUses
-from jitkernel.session.program.relinking import Exchange, ghosts_of
-from jitkernel.session.program.relinking import retype as give_ghost
+from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,
     TypeLayouts,
@@ -168,10 +169,10 @@ class Program(Recorded):
         cell.types = tuple(map(intern, summary.types))
         cell.defines = tuple([intern(n) for n in summary.types if n in types])
         self.type_uses.add(cell)
-        with Exchange(linker) as exchange:
+        with Retargeting(linker) as retargeting:
             for name in retype:
                 if name in before:
-                    give_ghost(exchange, symbols[name], image, before[name], change)
+                    split_off(retargeting, symbols[name], image, before[name][1], change)
         self._learn(image, known, kinds, before, change)
         self._learn_types(summary.types, cell, change)
         numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
@@ -223,15 +224,14 @@ class Program(Recorded):
                     self.declared[name] = info
             elif name in exported:
                 change.moved[name] = before.get(name, (0, None))
-                symbol.info = info
+                describe(self.linker, symbol, info)
             elif symbol.info is None or (
                 # Who took it for something else leaves now, or has left.
                 symbol.state in (SymbolState.MISSING, SymbolState.NULL)
                 and not same_type(symbol.info, info)
             ):
                 change.infos[name] = symbol.info
-                symbol.info = info
-                self.linker.bind.note(symbol)
+                describe(self.linker, symbol, info)
         for name in exported.difference(change.moved):
             change.moved[name] = before.get(name, (0, None))
 
@@ -288,8 +288,7 @@ class Program(Recorded):
 
     def learn(self, symbol: Symbol, info: FunctionInfo, types: Mapping[str, str]) -> None:
         """Remember the type that a function was declared with."""
-        self.linker.bind.note(symbol)
-        symbol.info = signature_of(info, types)
+        describe(self.linker, symbol, signature_of(info, types))
 
     def _retire(
         self, other: Cell, cell: Cell, old: Cell | None, owned: frozenset[str], change: Change
@@ -376,20 +375,20 @@ class Program(Recorded):
             change.effects.destroyed += (cell.number,)
         held = (image.blocks if image is not None else ()) + cell.strings
         for block in held:
-            block.holders += 1
+            self.linker.hold_block(block)
         change.removed.append(
             Removed(
                 cell, owned, names_of(image), image.rodata if image else None,
                 image.data if image else None, image.adopted if image else (),
                 image.pins if image else (), held, _text(cell), image is not None,
-                ghosts_of(self.linker, image),
+                stale_symbols(self.linker, image),
                 tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
                 {s.name: self._taken_for(s, change) for s in image.refs if s.name} if image else {},
             )
         )  # fmt: skip
-        for ghost in change.removed[-1].ghosts:
-            self.linker.hold(ghost)
-            change.symbols.append(ghost)
+        for stale in change.removed[-1].stale:
+            self.linker.hold(stale)
+            change.symbols.append(stale)
         if image is not None:
             self.linker.unlink(image)
         for block in cell.strings:
@@ -409,7 +408,7 @@ class Program(Recorded):
     def _taken_for(self, symbol: Symbol, change: Change) -> Any:
         """What a cell that a change removes takes a symbol for: the type before the change."""
         if self.linker.symbols.get(symbol.name) is not symbol:
-            return symbol.info  # a ghost's is its own
+            return symbol.info  # a stale version has its own
         _, before = change.moved.get(symbol.name, (0, None))
         return before or change.infos.get(symbol.name) or symbol.info
 

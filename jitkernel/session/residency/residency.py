@@ -15,8 +15,8 @@ from jitkernel.compiler import Options
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, JitError, LinkError, present
 from jitkernel.ir.names import written
-from jitkernel.linker.hibernation import hibernate, reclaimable, rewrite_stubs, wake
-from jitkernel.linker.rebasing import base_relocations, pin_reason
+from jitkernel.linker.hibernation import hibernate, prepare, reclaimable, rewrite_stubs, wake
+from jitkernel.linker.rebasing import pin_reason
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.relinking import relink
@@ -153,7 +153,7 @@ class Residency(Recorded):
         if "blockaddress" in record.module:
             return "it takes the address of a label"
         obj = read_object(record.object)
-        image.rebase = base_relocations(obj, dict(image.pins))
+        prepare(image, obj)
         if Options.of(json.loads(record.options)).reloc != "static" and any(
             info >> 4 == 0 and info & 15 == 2 for _, info, _, _, _, _ in obj.symbols
         ):

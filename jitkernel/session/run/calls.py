@@ -116,7 +116,6 @@ class Caller(Definer):
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
 _WANTED, _TRUSTED = 50_000_000, 5_000_000
-_HIDDEN = "jk_timed"  # what a function is called that is placed for its time only
 
 
 def time_beside(
@@ -190,20 +189,11 @@ def _called(expression: str) -> str:
 
 def _place(engine: Engine, code: bytes, name: str) -> tuple[Image, int]:
     """An object whose function `name` nobody but we can see; the function's address."""
-    obj = read_object(code)
-    names = read_names(obj)
-    hidden = names._replace(
-        exports=[e._replace(name=_HIDDEN) if e.name == name else e for e in names.exports]
-    )
-    others = frozenset(e.name for e in names.exports if e.name != name)
-    image = engine.linker.place(obj, 0, names=hidden, weak=others, missing=True)
-    for symbol, address, _ in image.exports:
-        if symbol.name == _HIDDEN:
-            engine.linker.symbols.pop(_HIDDEN, None)
-            image.exports = tuple(e for e in image.exports if e[0] is not symbol)
-            return image, address
-    engine.linker.unlink(image)
-    raise UsageError(f"{written(name)} is not defined there")
+    exports = [export.name for export in read_names(read_object(code)).exports]
+    if name not in exports:
+        raise UsageError(f"{written(name)} is not defined there")
+    others = frozenset(exports) - {name}
+    return engine.linker.place_unnamed(code, name, weak=others, missing=True)
 
 
 def _loop(

@@ -27,6 +27,7 @@ from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble, parse_cell
 from jitkernel.linker import Block, Image, SymbolState
+from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.rollback import Atomic
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change, title
@@ -260,17 +261,14 @@ class Definer(Relay):
         """Its constructors do not run, now or later, nor what would take them back."""
         image = self.cell.image
         if image is not None and image.init:
-            image.init = image.fini = ()
+            drop_initialisers(image)
             self.unconstructed = True
 
     def _hide_block(self, image: Image) -> None:
         """The function of the cell's instructions is reached by its address, not by name."""
-        block = self.program.linker.symbols.get(ENTRY)
-        if block is not None and block.image is image:
-            self._block_at = block.address - image.text.start if image.text is not None else 0
-            del self.program.linker.symbols[ENTRY]
+        if at := unname(self.program.linker, image, ENTRY):
+            self._block_at = at - image.text.start if image.text is not None else 0
             self.change.moved.pop(ENTRY, None)
-            image.exports = tuple([e for e in image.exports if e[0] is not block])
 
     @property
     def entry(self) -> int:

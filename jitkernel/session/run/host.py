@@ -14,6 +14,7 @@ from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
 from jitkernel.languages.llvm.words import nearest
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.editing import describe
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class SessionHost:
             with self._engine.arena.rollback.atomic():
                 symbol = self._engine.linker.known(name, SymbolKind.DATA)
                 if symbol is not None:
-                    symbol.info = declared
+                    describe(self._engine.linker, symbol, declared)
         if symbol is None or not isinstance(symbol.info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
@@ -95,7 +96,7 @@ class SessionHost:
             with self._engine.arena.rollback.atomic():
                 symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
                 if symbol is not None:
-                    symbol.info = signature
+                    describe(self._engine.linker, symbol, signature)
         return symbol
 
     def nearest(self, name: str) -> str | None:

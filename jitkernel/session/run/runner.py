@@ -281,12 +281,9 @@ class Runner(Definer):
         self.session.cleanups.add(self._drop_block)
         try:
             with self.engine.arena.rollback.atomic():
-                image = linker.place(
-                    compiled.object, self.cell.number, kinds=kinds, weak=frozenset()
+                image, entry = linker.place_unnamed(
+                    compiled.object, ENTRY, self.cell.number, kinds=kinds
                 )
-                linker.symbols.pop(ENTRY, None)
-                entry = image.exports[0][1]
-                image.exports = ()
                 for info in compiled.summary.functions:
                     symbol = linker.symbols.get(info.name)
                     if symbol is not None and symbol.info is None:
@@ -305,7 +302,7 @@ class Runner(Definer):
             self.session.graves.bury(image)
             with self.engine.arena.rollback.atomic():
                 for held in image.blocks:  # the program may have pointers to them
-                    held.holders += 1
+                    self.program.linker.hold_block(held)
                     self.own(held)
                 self.program.linker.unlink(image)
                 self.program.running = None

@@ -94,10 +94,7 @@ class Scratch:
         self._core.cleanups.add(drop)
         try:
             with engine.writing(), engine.arena.rollback.atomic():
-                image = linker.place(compiled.object, 0, weak=frozenset(), kinds=kinds)
-                address = next(at for symbol, at, _ in image.exports if symbol.name == name)
-                linker.symbols.pop(name, None)
-                image.exports = ()
+                image, address = linker.place_unnamed(compiled.object, name, kinds=kinds)
                 note(placed.clear)
                 placed.append(image)
             yield address

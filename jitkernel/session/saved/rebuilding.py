@@ -25,6 +25,7 @@ from jitkernel.compiler import Options, Request
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
+from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer, place_only
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
@@ -202,11 +203,8 @@ def recompile(session: Core, head: Mapping[str, Any], restored: Restored) -> Non
 
 def _hide_block(session: Core, number: int) -> None:
     """The function of a cell's instructions has no name in the session."""
-    symbols, image = session.program.linker.symbols, session.program.cells[number].image
-    block = symbols.get(ENTRY)
-    if block is not None and image is not None and block.image is image:
-        del symbols[ENTRY]
-        image.exports = tuple([e for e in image.exports if e[0] is not block])
+    if (image := session.program.cells[number].image) is not None:
+        unname(session.program.linker, image, ENTRY)
 
 
 def _request(record: Record, options: Options) -> Request:

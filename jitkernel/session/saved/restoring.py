@@ -19,7 +19,8 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm import TypedValue
-from jitkernel.linker import Linker, Symbol, SymbolState
+from jitkernel.linker import Symbol
+from jitkernel.linker.restoring import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
@@ -110,22 +111,22 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
     head = header(rows, path)
     if (arena.base, arena.capacity) != (head["settings"]["base"], head["settings"]["capacity"]):
         raise Damaged(f"{path} was saved at another base")
-    blocks = Blocks()
+    blocks = Blocks(linker)
     symbols: dict[int, Symbol] = {}
     owners: list[tuple[Symbol, int]] = []
     for key, body, _ in rows["symbols"]:
-        symbol, cell, ghost = read_symbol(_loads(body), blocks.extents)
+        symbol, cell, is_stale = read_symbol(_loads(body), blocks.extents)
         number = _number(key, path)
         symbols[number] = symbol
         numbers.give(symbol, number)
         if cell:
             owners.append((symbol, cell))
-        if not ghost:
-            linker.symbols[symbol.name] = symbol
+        if not is_stale:
+            file(linker, symbol)
     for key, body, content in rows["cells"]:
         read_cell(program, arena, _number(key, path), _loads(body), content, symbols, blocks)
     for symbol, cell in owners:
-        symbol.image = program.cells[cell].image
+        set_image(symbol, program.cells[cell].image)
     _lay_out(arena, blocks.extents, rows["pages"])
     words = find_libraries(session, named_libraries(head))
     shared: dict[bytes, int] = {}
@@ -138,7 +139,7 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
         elif kind == "unwind":
             shared = {bytes.fromhex(content): at for content, at in _loads(body)}
     linker.unwind.restore(shared)
-    lost = _bind(linker, symbols.values())
+    lost = rebind_all(linker, symbols.values())
     if session.engine.executor.libraries:
         linker.retry_missing()  # a library may have been missing when the file was written
     if lost:
@@ -163,24 +164,6 @@ def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str
             ends[zone] = start + size
     put_back(arena, [(int(number), content) for number, _, content in pages], ends)
     arena.reserve_all(extents)
-
-
-def _bind(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
-    """Write what leads to every symbol, wherever that is now; names that no library has any more.
-
-    The code of a cell is in the file as it was when the cell was placed; symbols that it uses may
-    have moved since, and their stubs are in no row.
-    """
-    bind, fixed = linker.bind, linker.resolver.fixed
-    for symbol in symbols:
-        was = bind.former_value(symbol.definition, symbol.stub)
-        if symbol.state is SymbolState.FIXED and symbol.image is None:
-            symbol.address = fixed(symbol.name) or symbol.address
-        if symbol.far_slot:
-            bind.write_far_slot(symbol)
-        if symbol.users or symbol.stub or symbol.slot:
-            bind.rebind(symbol, was)
-    return linker.renew_far()
 
 
 def _number(key: object, path: str) -> int:

@@ -2,7 +2,7 @@
 
 Bodies are JSON lists, in the order of the fields of the records that they become; bytes stand
 beside them.  Symbols refer to images by the number of their cell; cells name the symbols that they
-define and number those that they use, which may be ghosts; both refer to blocks by address.
+define and number those that they use, which may be stale versions; both refer to blocks by address.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
-from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState, new_image, new_symbol
-from jitkernel.rollback import RecordedDict
+from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
+from jitkernel.linker.restoring import restore_image, restore_symbol, restore_uses
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
     Signature,
@@ -45,7 +45,7 @@ Info = Signature | Variable | None
 
 
 class SymbolNumbers:
-    """The number that each symbol has in the file; ghosts share their names with others."""
+    """The number that each symbol has in the file; stale versions share their names with others."""
 
     def __init__(self) -> None:
         self._numbers: dict[Symbol, int] = {}
@@ -72,7 +72,8 @@ class SymbolNumbers:
 class Blocks:
     """Blocks by address, each once however many hold it; `extents` is all that is in the arena."""
 
-    def __init__(self) -> None:
+    def __init__(self, linker: Linker) -> None:
+        self._linker = linker
         self.extents: list[Extent] = []
         self._found: dict[int, Block] = {}
 
@@ -84,8 +85,12 @@ class Blocks:
             self.extents.append(extent)
             block = self._found[row[1]] = Block(extent)
         else:
-            block.holders += 1
+            self._linker.hold_block(block)
         return block
+
+    def at(self, row: tuple[str, int, int]) -> Block:
+        """The block at an address that somebody holds already."""
+        return self._found.get(row[1]) or self.hold(row)
 
 
 # -- symbols -------------------------------------------------------------------------------------
@@ -103,32 +108,27 @@ def info_of(row: list[Any] | None) -> Info:
     return shared_signature(*row[1:]) if row[0] == "f" else shared_variable(*row[1:])
 
 
-def symbol_body(symbol: Symbol, ghost: bool) -> str:
+def symbol_body(symbol: Symbol, stale: bool) -> str:
     """All of a symbol but its users, which are in the rows of their cells."""
     image = symbol.image
     return _dump(
         [
             symbol.name, int(symbol.kind), int(symbol.state), symbol.address, symbol.size,
             image.cell if image is not None else 0, symbol.stub, symbol.slot, symbol.far_slot,
-            symbol.why, info_row(symbol.info), int(ghost),
+            symbol.why, info_row(symbol.info), int(stale),
         ]
     )  # fmt: skip
 
 
 def read_symbol(row: list[Any], extents: list[Extent]) -> tuple[Symbol, int, bool]:
-    """A symbol, the number of the cell that defines it, and whether it is a ghost."""
-    name, kind, state, address, size, cell, stub, slot, far_slot, why, info, ghost = row
-    symbol = new_symbol(name, _KINDS[kind])
-    symbol.state, symbol.address, symbol.size = _STATES[state], address, size
-    symbol.stub, symbol.slot, symbol.far_slot = stub, slot, far_slot
-    symbol.why, symbol.info = why, info_of(info)
-    if stub:
-        extents.append(Extent("text", stub, 16))
-    if slot:
-        extents.append(Extent("rodata", slot, 8))
-    if far_slot:
-        extents.append(Extent("rodata", far_slot, 8))
-    return symbol, cell, bool(ghost)
+    """A symbol, the number of the cell that defines it, and whether it is a stale version."""
+    name, kind, state, address, size, cell, stub, slot, far_slot, why, info, stale = row
+    symbol, own = restore_symbol(
+        name, _KINDS[kind], _STATES[state], address, size, (stub, slot, far_slot), why,
+        info_of(info),
+    )  # fmt: skip
+    extents += own
+    return symbol, cell, bool(stale)
 
 
 # -- cells ---------------------------------------------------------------------------------------
@@ -212,9 +212,7 @@ def read_cell(
     if strings:
         cell.strings = tuple([hold(extent) for extent in strings])
     if extras:
-        cell.extras = tuple([(name, at, size, hold(extent)) for name, at, size, extent in extras])
-        for _, _, _, block in cell.extras:
-            block.holders -= 1  # the image's hold is the only one
+        cell.extras = tuple([(n, at, size, blocks.at(extent)) for n, at, size, extent in extras])
     if libraries:
         found = [(name, info_of(info)) for name, info in libraries]
         cell.libraries = tuple([(n, s) for n, s in found if isinstance(s, Signature)])
@@ -258,39 +256,21 @@ def _read_image(
         groups,
         copies,
     ) = row
-    image, hold = new_image(number), blocks.hold
+    hold = blocks.hold
     at = _copy_code((text, unwind, *extra), content, arena, blocks.extents)
-    program.linker.put_code(image, Extent(*text) if text is not None else None)
-    image.unwind = Extent(*unwind) if unwind is not None else None
-    if extra:
-        image.extra = tuple([Extent(*bounds) for bounds in extra])
-    if rodata is not None:
-        image.rodata = hold(rodata)
-    if data is not None:
-        image.data = hold(data)
-    if adopted:
-        image.adopted = tuple([hold(extent) for extent in adopted])
-    # Of what it defined once, and nobody knows any more, it has the name alone.
-    known = program.linker.symbols
-    image.exports = tuple(
-        [(known.get(n) or new_symbol(n), start, size) for n, start, size in exports]
-    )
+    found = restore_image(
+        program.linker, number,
+        Extent(*text) if text is not None else None,
+        Extent(*unwind) if unwind is not None else None,
+        tuple([Extent(*bounds) for bounds in extra]),
+        hold(rodata) if rodata is not None else None,
+        hold(data) if data is not None else None,
+        tuple([hold(extent) for extent in adopted]),
+        exports, (init, fini, dso), pins, groups, copies,
+    )  # fmt: skip
     if refs:
-        image.refs = _read_uses(image, refs, content, at, symbols)
-    if init or fini or dso:
-        image.init, image.fini, image.dso = tuple(init), tuple(fini), dso
-    if pins:
-        image.pins = tuple([(name, address) for name, address in pins])
-    if groups:
-        image.groups = tuple([name for name, _ in groups])
-        for name, provides in groups:
-            if provides:
-                program.linker.groups[name] = image
-    if copies:
-        image.copies = tuple(copies)
-        for name in copies:
-            program.linker.copies.setdefault(name, []).append(image)
-    return image
+        restore_uses(found, _read_uses(refs, content, at, symbols))
+    return found
 
 
 def _copy_code(
@@ -309,15 +289,11 @@ def _copy_code(
 
 
 def _read_uses(
-    image: Image, refs: list[Any], content: bytes, at: int, symbols: dict[int, Symbol]
-) -> tuple[Symbol, ...]:
-    """The symbols that an image refers to; its sites are in `content` from `at` on."""
-    used: list[Symbol] = []
+    refs: list[Any], content: bytes, at: int, symbols: dict[int, Symbol]
+) -> list[tuple[Symbol, bytes]]:
+    """The symbols that an image refers to; their sites are in `content` from `at` on."""
+    used: list[tuple[Symbol, bytes]] = []
     for n, length in refs:
-        symbol = symbols[n]
-        used.append(symbol)
-        if symbol.users is None:
-            symbol.users = RecordedDict()
-        symbol.users[image] = content[at : at + length]
+        used.append((symbols[n], content[at : at + length]))
         at += length
-    return tuple(used)
+    return used

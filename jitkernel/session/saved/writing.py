@@ -117,9 +117,9 @@ class Writer:
         program, tables, numbers = self._session.program, self._tables, self.numbers
         there, gone = [], []
         for symbol in symbols:
-            ghost = program.linker.symbols.get(symbol.name) is not symbol
-            if _lasts(symbol, ghost):
-                there.append((numbers.of(symbol), symbol_body(symbol, ghost), b""))
+            stale = program.linker.symbols.get(symbol.name) is not symbol
+            if _lasts(symbol, stale):
+                there.append((numbers.of(symbol), symbol_body(symbol, stale), b""))
             elif (number := numbers.pop(symbol)) is not None:
                 gone.append(number)
         tables.put("symbols", there, fresh)
@@ -169,11 +169,11 @@ class Writer:
         return bool(new or gone)
 
 
-def _lasts(symbol: Symbol, ghost: bool) -> bool:
+def _lasts(symbol: Symbol, stale: bool) -> bool:
     """Whether a symbol is there for more than thunks and what can be undone."""
     if not symbol.name:
         return False
-    if not ghost and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
+    if not stale and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
         return True
     return any(image.cell for image in symbol.users or ())
 
