@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from jitkernel.compiler.expansion import Expansion
 from jitkernel.compiler.signature import convention
 from jitkernel.ir.names import NAME, SKIP, decode_name
-from jitkernel.ir.text import closing, leading_type, opening, split_at_commas, squeeze
+from jitkernel.ir.text import closing, opening, split_at_commas, squeeze, type_at
 
 __all__ = ["Call", "expand", "find_calls", "suspects"]
 
@@ -78,7 +78,7 @@ def find_calls(text: str) -> Iterable[Call]:
 
 
 def _argument_type(text: str) -> str:
-    return leading_type(text) or text.partition(" ")[0]
+    return type_at(text) or text.partition(" ")[0]
 
 
 def _last_type(head: str, result: str) -> str:

@@ -16,7 +16,7 @@ from jitkernel.compiler.unchosen import drop_unchosen
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name
-from jitkernel.ir.text import leading_type, split_at_commas
+from jitkernel.ir.text import split_at_commas, type_at
 
 __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
 
@@ -218,7 +218,7 @@ def _base(name: str, targets: dict[str, str]) -> str:
 
 def _alias_type(text: str) -> str:
     """An alias's value type, spaced as LLVM prints it."""
-    first = leading_type(text)
+    first = type_at(text)
     rest = text[len(first) :].strip()
     if not rest.startswith("("):
         return first

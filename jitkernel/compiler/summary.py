@@ -17,7 +17,7 @@ from jitkernel.compiler.prepare import Alias
 from jitkernel.compiler.renamed import Names
 from jitkernel.compiler.signature import abi_features, headers, may_matter
 from jitkernel.ir.module import global_values, type_definitions
-from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.names import locals_in
 from jitkernel.ir.text import type_at
 
 __all__ = ["summarise"]
@@ -41,7 +41,6 @@ LINKAGES = {
 }
 _EXTERNAL, _WEAK = 0, 5
 
-_STRUCT = re.compile("%(" + NAME + ")")
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
@@ -168,8 +167,7 @@ def _types(
     waiting = [row[3] + row[5] for row in functions] + [row[3] for row in variables]
     while waiting:
         text = waiting.pop()
-        for match in _STRUCT.finditer(text):
-            name = decode_name(match[1])
+        for name in sorted(locals_in(text)):
             if name not in types:
                 types[name] = body = _body(module, name, names)
                 waiting.append(body)

@@ -38,8 +38,8 @@ def surroundings(module: str) -> Surroundings:
     variables = {
         value.spelled: value.text
         for value in global_values(module)
-        if not value.spelled.isdigit() and value.kind in ("global", "constant")  # not an alias: it
-        # would need its aliasee
+        # An alias would need its aliasee.
+        if not value.spelled.isdigit() and value.kind in ("global", "constant")
     }
     return Surroundings("\n".join(_ALWAYS.findall(module)), variables)
 

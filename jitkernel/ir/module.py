@@ -29,8 +29,6 @@ _GLOBAL = re.compile(
 )
 _TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME})\s*=\s*type\b\s*")
 _BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b\s*|[(\[{{<]")
-_BRACES = re.compile(rf"{SKIP}|[{{}}]")
-_BLANKS = re.compile(r"\s*")
 _LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
 _DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
 
@@ -65,11 +63,12 @@ class Function(NamedTuple):
         while at >= 0 and (match := _BODY_BEGINS.search(source, at)):
             if match["data"]:
                 at = match.end() + len(type_at(source, match.end()))
-                at = _after_blanks(source, at)
+                while source[at : at + 1].isspace():
+                    at += 1
                 if source[at : at + 1] in ("{", "[", "<"):
                     at = closing(source, at)
             elif match[0] == "{":
-                return match.start(), _after_braces(source, match.start())
+                return match.start(), closing(source, match.start())
             else:
                 at = closing(source, match.start()) if match[0] in "([<" else match.end()
         return -1, -1
@@ -166,21 +165,3 @@ class Names:
         (self.declares if declared else self.defines).add(found.name)
         if _LOCAL_LINKAGE.search(found.words):
             self.local.add(found.name)
-
-
-def _after_blanks(text: str, at: int) -> int:
-    match = _BLANKS.match(text, at)
-    return match.end() if match else at
-
-
-def _after_braces(text: str, start: int) -> int:
-    """The offset behind the `}` that closes a body; -1 where none does."""
-    depth = 0
-    for match in _BRACES.finditer(text, start):
-        if match[0] == "{":
-            depth += 1
-        elif match[0] == "}":
-            depth -= 1
-            if not depth:
-                return match.end()
-    return -1

@@ -14,7 +14,6 @@ from jitkernel.ir.names import NAME, SKIP
 __all__ = [
     "closing",
     "commas",
-    "leading_type",
     "line_end",
     "opening",
     "split_at_commas",
@@ -102,13 +101,8 @@ def commas(text: str, start: int) -> Iterator[int]:
             depth -= 1
 
 
-def leading_type(text: str) -> str:
-    """The type that `text` (an argument: type, attributes, value) begins with; "" if none."""
-    return type_at(text, 0)
-
-
-def type_at(text: str, start: int) -> str:
-    """The type that stands at an offset of a text; "" if none."""
+def type_at(text: str, start: int = 0) -> str:
+    """The type that stands at an offset of a text, or that it begins with; "" if none."""
     if text[start : start + 1] in ("{", "[", "<"):
         end = closing(text, start)
     elif match := _PLAIN_TYPE.match(text, start):

@@ -6,11 +6,11 @@ import pytest
 
 from jitkernel.ir.text import (
     closing,
-    leading_type,
     line_end,
     opening,
     split_at_commas,
     squeeze,
+    type_at,
     without_comments,
 )
 
@@ -43,7 +43,7 @@ def test_split_at_commas(text: str, parts: list[str]) -> None:
     ],
 )
 def test_leading_type(text: str, type_: str) -> None:
-    assert leading_type(text) == type_
+    assert type_at(text) == type_
 
 
 def test_brackets_in_strings_and_comments_do_not_count() -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jitkernel.ir.names import NAME, quote_name
+from jitkernel.ir.names import NAME, SKIP, quote_name
 from jitkernel.ir.text import closing, commas, without_comments
 from jitkernel.ir.types import (
     PTR,
@@ -54,7 +54,7 @@ _HEAD = re.compile(
     rf"\s*(?:(%{NAME})\s*=\s*)?"
     r"(?:(?:tail|musttail|notail)\s+(?=call\b))?([a-z_]+)(?![-\w$.:])"
 )
-_TOKEN = re.compile(r'"[^"]*"|[()\[\]{}<>,]|[^\s"()\[\]{}<>,]+')
+_TO = re.compile(SKIP + r"|(?<![-\w$.%@])to(?![-\w$.])")
 # Words between an opcode and its first type: flags, conventions, attributes.
 _FLAG = re.compile(
     r"\s*(?!(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|x86_amx|label|metadata"
@@ -160,17 +160,11 @@ class _Operands:
         return self.text[self.pieces[piece] : end].rstrip(",").split()
 
     def cast(self) -> Type:
-        """The type behind the `to` that stands outside brackets."""
-        depth, target = 0, -1
-        for match in _TOKEN.finditer(self.text, self.start):
-            token = match[0]
-            depth += token in ("(", "[", "{", "<")
-            depth -= token in (")", "]", "}", ">")
-            if token == "to" and not depth:
-                target = match.end()
-        if target < 0:
+        """The type behind the last `to`: those of constants in the operand stand before it."""
+        words = [word for word in _TO.finditer(self.text, self.start) if word[0] == "to"]
+        if not words:
             raise TypeSyntaxError("a cast without 'to'", self.start)
-        return parse_type_at(self.text, target)[0]
+        return parse_type_at(self.text, words[-1].end())[0]
 
 
 def _truth(type: Type) -> Type:
