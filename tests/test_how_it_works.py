@@ -63,6 +63,18 @@ def test_every_name_is_in_its_file(page: str) -> None:
     assert wrong == []
 
 
+def test_the_words_of_the_glossary_are_those_of_the_code() -> None:
+    """At most 40 lines; each word is in some module."""
+    rows = TEXT["HOW_IT_WORKS.md"].partition("\n## Glossary\n")[2].strip().splitlines()
+    words = [w for row in rows[2:] for w in row.split(" | ")[0].strip("| ").split(", ")]
+    assert 30 < len(words) and len(rows) <= 40 and len(words) == len(set(words))
+    modules = [path.read_text() for path in (ROOT / "jitkernel").rglob("*.py")]
+    for word in words:
+        spelled = re.compile(rf"\b{word.replace(' ', r'[ _]')}", re.IGNORECASE)
+        found = sum(bool(spelled.search(text)) for text in modules)
+        assert found, word
+
+
 def _code(page: str) -> list[str]:
     """All that is set as code, in lines and in blocks."""
     text = TEXT[page]
