@@ -1,7 +1,7 @@
 """Modules as bitcode: text to bitcode, and back to text.  Worker only.
 
-Bitcode is what an exercise's reference is shipped as.  Start from `sealed` and `unsealed`;
-`optimised` prints what a module is when all passes have run, before code is made of it.
+Bitcode is what an exercise's reference is shipped as.  Start from `internalised` and
+`disassembled`; `optimised` prints what a module is when all passes have run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import written
 
-__all__ = ["optimised", "sealed", "unsealed"]
+__all__ = ["optimised", "internalised", "disassembled"]
 
 T = TypeVar("T")
 
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
 
-def sealed(source: str, keep: str, called: str, first_line: int) -> bytes:
+def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
     """Bitcode of `source` in which the function `keep` is called `called` and is all that can be
     seen from outside.  Raises CompileError where it is not defined or the source has errors."""
 
@@ -52,7 +52,7 @@ def sealed(source: str, keep: str, called: str, first_line: int) -> bytes:
     return _with_module(source, Options(), first_line, use)
 
 
-def unsealed(bitcode: bytes) -> str:
+def disassembled(bitcode: bytes) -> str:
     """The text of a module that was shipped as bitcode.  Raises CompileError."""
     context = lib.ContextCreate()
     out = c_void_p()

@@ -21,9 +21,10 @@ _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 
 @cache
 def sources_digest() -> str:
-    """A digest of this package's own text: what is done to a module before LLVM sees it."""
+    """A digest of our own text that has a say in what LLVM is given."""
     digest = sha256(__version__.encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(__file__).parents[1]
+    for path in sorted([*package.glob("compiler/*.py"), *package.glob("ir/*.py")]):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -12,12 +12,12 @@ from typing import Any
 
 from jitkernel.compiler import binding, custom, undefined
 from jitkernel.compiler.binding import LLVMError, Machine, lib
-from jitkernel.compiler.contexts import Contexts
+from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
 from jitkernel.compiler.passes import parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.renamed import ambiguous, renamed_types
+from jitkernel.compiler.struct_names import ambiguous, renamed_types
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 
@@ -25,7 +25,7 @@ __all__ = ["compile_module", "contexts", "machine", "prefix", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
 _prefixes: dict[str, bytes] = {}
-contexts = Contexts()
+contexts = ContextPool()
 _remains: list[Callable[[], None]] = []
 
 

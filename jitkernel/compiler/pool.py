@@ -321,15 +321,15 @@ class CompilerPool:
             syntax=syntax,
         )[1]
 
-    def sealed(self, request: Request, keep: str, called: str) -> bytes:
+    def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
         can be seen from outside.  Raises CompileError."""
-        return self._about("sealed", request, keep=keep, called=called)[1]
+        return self._about("internalised", request, keep=keep, called=called)[1]
 
-    def unsealed(self, bitcode: bytes) -> str:
+    def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
         with self._lock:
-            answer, blob = self._ask(0, frame({"do": "unsealed"}, bitcode), "bitcode")
+            answer, blob = self._ask(0, frame({"do": "disassembled"}, bitcode), "bitcode")
         refuse(answer)
         return blob.decode()
 
@@ -361,8 +361,8 @@ class CompilerPool:
         text (`debug_info.Origins` tells them).  Empty where the lines cannot be told.
         """
         # not needed to start
-        from jitkernel.compiler.lines import line_table, same_code
-        from jitkernel.compiler.locations import with_locations
+        from jitkernel.compiler.debug_info import with_locations
+        from jitkernel.compiler.line_table import line_table, same_code
 
         try:
             code = code or self.compile(request).object

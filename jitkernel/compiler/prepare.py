@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from jitkernel.compiler.default_cpu import drop_default_cpu
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.unchosen import drop_unchosen
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name
@@ -139,7 +139,7 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
 
 def _unchosen(source: str, options: Options, first_line: int, ready: Prepared) -> str:
     """Take a CPU that nobody has chosen out, and say so."""
-    dropped, index = drop_unchosen(source)
+    dropped, index = drop_default_cpu(source)
     if index >= 0:
         cpu = "this machine" if options.cpu == "native" else options.cpu
         message = (

@@ -18,18 +18,18 @@ from functools import cache
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox
+from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader
 from jitkernel.errors import JitError
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Identity
     from jitkernel.compiler.zygote import Zygote
 
-__all__ = ["WorkerProcess", "last_words", "packages", "start_worker", "words_file"]
+__all__ = ["WorkerProcess", "stderr_tail", "packages", "start_worker", "stderr_file"]
 
 _SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
-_WORDS_SIZE = 1 << 20
-_WORDS_SHOWN = 4000
+_STDERR_SIZE = 1 << 20
+_STDERR_SHOWN = 4000
 _STARTED_WITHIN = 30.0  # seconds; a process that does not start by then never will
 _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
@@ -55,11 +55,11 @@ def packages() -> tuple[str, ...]:
     return (os.path.dirname(os.path.dirname(spec.origin)),)
 
 
-def words_file() -> int:
+def stderr_file() -> int:
     """A memory file of fixed size for what a process writes."""
-    words = os.memfd_create("jitkernel-worker-words", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    words = os.memfd_create("jitkernel-worker-stderr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.ftruncate(words, _WORDS_SIZE)
+        os.ftruncate(words, _STDERR_SIZE)
         fcntl.fcntl(words, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(words)
@@ -103,7 +103,7 @@ class WorkerProcess:
         self._pid = 0
         self._status: int | None = None  # as waitpid(2) told, negative for a signal
         self._process: subprocess.Popen[bytes] | None = None
-        self._words = words_file()
+        self._words = stderr_file()
         ours, theirs = socket.socketpair()
         try:
             if zygote is None:
@@ -119,7 +119,7 @@ class WorkerProcess:
             theirs.close()
         ours.setblocking(False)
         self._sock = ours
-        self._inbox = Inbox(ours)
+        self._inbox = FrameReader(ours)
 
     @property
     def pid(self) -> int:
@@ -166,7 +166,7 @@ class WorkerProcess:
     def receive(self, timeout: float, spin: int = 0) -> tuple[dict[str, Any], bytes]:
         """The next answer.  Raises EOFError or OSError where it is gone, TimeoutError.
 
-        `spin`: see `Inbox.receive`.
+        `spin`: see `FrameReader.receive`.
         """
         header, blob = self._inbox.receive(spin if self._ready and SPIN_ALLOWED else 0, timeout)
         if self._welcome(header):
@@ -257,9 +257,9 @@ class WorkerProcess:
         if status is None:
             self.kill()
             status = self._wait()
-        words = last_words(self._words)
+        words = stderr_tail(self._words)
         if not words and not self._ready and not self.compiles:
-            words = (self.zygote.last_words() if self.zygote else "") or "it did not start"
+            words = (self.zygote.stderr_tail() if self.zygote else "") or "it did not start"
         elif not words and status == -signal.SIGSEGV:
             words = "LLVM ran out of stack, or met a bug of its own"
         elif not words and status == -signal.SIGKILL:
@@ -275,10 +275,10 @@ class WorkerProcess:
             return f"signal {-status}", words
 
 
-def last_words(words: int) -> str:
+def stderr_tail(words: int) -> str:
     """The end of what was written to the file `words`."""
-    size = min(os.lseek(words, 0, os.SEEK_CUR), _WORDS_SIZE)
-    begin = max(0, size - _WORDS_SHOWN)
+    size = min(os.lseek(words, 0, os.SEEK_CUR), _STDERR_SIZE)
+    begin = max(0, size - _STDERR_SHOWN)
     return _without_noise(os.pread(words, size - begin, begin).decode("utf-8", "replace"))
 
 

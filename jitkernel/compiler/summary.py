@@ -14,8 +14,8 @@ from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.prepare import Alias
-from jitkernel.compiler.renamed import Names
 from jitkernel.compiler.signature import abi_features, headers, may_matter
+from jitkernel.compiler.struct_names import StructNames
 from jitkernel.ir.module import global_values, type_definitions
 from jitkernel.ir.names import locals_in
 from jitkernel.ir.text import type_at
@@ -72,7 +72,7 @@ def summarise(
                 [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
             )
         mentions |= "%" in alias.type
-    names = Names(renamed or {})
+    names = StructNames(renamed or {})
     if renamed:
         for row in functions:
             row[3], row[5] = names.written(row[3]), names.written(row[5])
@@ -160,7 +160,7 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
 
 
 def _types(
-    module: int, functions: list[list[Any]], variables: list[list[Any]], names: Names
+    module: int, functions: list[list[Any]], variables: list[list[Any]], names: StructNames
 ) -> dict[str, str]:
     """The bodies of the structs that these rows name, at any depth."""
     types: dict[str, str] = {}
@@ -174,7 +174,7 @@ def _types(
     return types
 
 
-def _add_defined(module: int, source: str, types: dict[str, str], names: Names) -> None:
+def _add_defined(module: int, source: str, types: dict[str, str], names: StructNames) -> None:
     """Add the named types that the text defines, whatever mentions them."""
     for name, at in type_definitions(source):
         if name in types:
@@ -185,7 +185,7 @@ def _add_defined(module: int, source: str, types: dict[str, str], names: Names) 
             types[name] = " ".join(body.split())
 
 
-def _body(module: int, name: str, names: Names) -> str:
+def _body(module: int, name: str, names: StructNames) -> str:
     """The body of an identified struct, "opaque" for one that has none."""
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
@@ -203,7 +203,7 @@ def _calls(
     functions: list[list[Any]],
     types: dict[str, str],
     first_line: int,
-    names: Names,
+    names: StructNames,
 ) -> list[list[Any]]:
     """Rows of the calls that have another signature than their callee."""
     signatures = {row[0]: (row[3], row[4]) for row in functions}

@@ -20,14 +20,14 @@ from typing import Any, NoReturn
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.changes import (
-    Change,
+from jitkernel.compiler.custom import die_with_parent
+from jitkernel.compiler.pass_log import (
+    PassRun,
     codegen_times,
     pass_times,
-    read_changes,
+    read_log,
     with_times,
 )
-from jitkernel.compiler.custom import die_with_parent
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.verifying import surroundings, verified, verified_alone
 from jitkernel.errors import CompileError
@@ -80,7 +80,7 @@ def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         rows = answer.pop("rows")
         if timed:
             generated = codegen_times(_content(spent).decode("utf-8", "surrogateescape"))
-            times = with_times(read_changes(text), pass_times(parts), generated, answer["border"])
+            times = with_times(read_log(text), pass_times(parts), generated, answer["border"])
             for row, nanoseconds in zip(rows, times, strict=True):
                 row[-1] = nanoseconds
         changed = [row for row in rows if row[3]]
@@ -148,7 +148,7 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         answer = {"error": str(error)}
     else:
         content = _content(log)
-        changes = read_changes(content)
+        changes = read_log(content)
         verdicts = _verdicts(content, [c for c in changes if c.start < border], whole, texts[0])
         rows = [
             [c.title, c.unit, c.start, c.stop - c.start, verdicts.get(c.start, -1), -1]
@@ -161,7 +161,7 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         file.write(json.dumps(answer).encode())
 
 
-def _verdicts(log: bytes, changes: list[Change], whole: bool, before: str) -> dict[int, int]:
+def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> dict[int, int]:
     """Whether what each pass left is well formed, by where the log has it: 1 yes, 0 no, -1 where
     it could not be told.  Whole modules first: they are read more strictly."""
     found: dict[int, int] = {}

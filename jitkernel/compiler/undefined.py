@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.changes import read_changes
+from jitkernel.compiler.pass_log import read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.module import Function, functions
@@ -201,6 +201,6 @@ def _log(name: str, again: Callable[[], object]) -> list[tuple[str, str]]:
         os.close(log)
     return [
         (c.title, content[c.start : c.stop].decode("utf-8", "replace"))
-        for c in read_changes(content)
+        for c in read_log(content)
         if c.start < c.stop
     ]

@@ -1,4 +1,4 @@
-"""Frames between the kernel process and a worker.  Start from `frame` and `Inbox`.
+"""Frames between the kernel process and a worker.  Start from `frame` and `FrameReader`.
 
 A frame is two little-endian lengths, a JSON header and raw bytes: source text one way, an object
 the other.  Nothing is ever unpickled.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import monotonic, perf_counter_ns
 from typing import Any
 
-__all__ = ["SPIN_ALLOWED", "Inbox", "frame"]
+__all__ = ["SPIN_ALLOWED", "FrameReader", "frame"]
 
 LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of blob
 _CHUNK = 1 << 16
@@ -38,7 +38,7 @@ def frame(header: Any, blob: bytes = b"") -> bytes:
     return LENGTHS.pack(len(text), len(blob)) + text + blob
 
 
-class Inbox:
+class FrameReader:
     """The receiving end of a socket: frames in order; bytes of the next one wait until asked for.
 
     Works on a socket that blocks (then `timeout` must be None) and on one that does not.

@@ -44,7 +44,7 @@ from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Options  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
-from jitkernel.compiler.wire import SPIN_ALLOWED, Inbox, frame  # noqa: E402
+from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
@@ -52,7 +52,7 @@ _COLLECT_EVERY = 256
 _MEASURE_EVERY = 16
 _SPIN = 300_000  # nanoseconds; a loop of cells sends the next one within that time
 _LARGE = 1 << 18  # after an object of so many bytes memory is measured at once
-_WORDS_LIMIT = 1 << 16
+_STDERR_LIMIT = 1 << 16
 _STDERR = 2
 _STACK = 64 << 20
 _THROWAWAY = ("throwaway", 0)
@@ -68,11 +68,11 @@ def main() -> None:
     # First of all: who has forked it can wait for its end only by this number.
     sock.sendall(frame({"ready": os.getpid()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
-    inbox = Inbox(sock)
+    inbox = FrameReader(sock)
     inbox.idle, inbox.on_idle = memory.IDLE, memory.unmap_llvm
     if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
-    _take_words()
+    _take_stderr()
     gc.freeze()
     # Nothing here makes cycles; what an error path leaves is collected now and then.
     gc.disable()
@@ -98,7 +98,7 @@ def main() -> None:
         if own:
             reply["own"] = own
         if os.lseek(_STDERR, 0, os.SEEK_CUR):
-            reply["words"] = [_row(d) for d in warnings(_take_words())]
+            reply["words"] = [_row(d) for d in warnings(_take_stderr())]
         sock.sendall(frame(reply, data))
         pipeline.tidy()
         pipeline.contexts.end()
@@ -203,12 +203,12 @@ def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], byte
     return {}, assembly(_text(blob), triple, cpu, level, first, as_object, syntax)
 
 
-def _sealed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.sealed(_text(blob), header["keep"], header["called"], header["first"])
+def _internalised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.internalised(_text(blob), header["keep"], header["called"], header["first"])
 
 
-def _unsealed(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.unsealed(blob).encode()
+def _disassembled(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    return {}, bitcode.disassembled(blob).encode()
 
 
 def _optimised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -229,8 +229,8 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "trace": _trace,
     "intrinsic": _intrinsic,
     "assembly": _assembly,
-    "sealed": _sealed,
-    "unsealed": _unsealed,
+    "internalised": _internalised,
+    "disassembled": _disassembled,
     "optimised": _optimised,
     "flow": _flow,
 }
@@ -257,10 +257,10 @@ def _row(diagnostic: Diagnostic) -> list[Any]:
     ]
 
 
-def _take_words() -> str:
+def _take_stderr() -> str:
     """What LLVM wrote to standard error since the last call; the file is begun again."""
     size = os.lseek(_STDERR, 0, os.SEEK_CUR)
-    text = os.pread(_STDERR, min(size, _WORDS_LIMIT), 0)
+    text = os.pread(_STDERR, min(size, _STDERR_LIMIT), 0)
     os.lseek(_STDERR, 0, os.SEEK_SET)
     return text.decode("utf-8", "replace")
 

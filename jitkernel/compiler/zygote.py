@@ -14,7 +14,7 @@ import socket
 import subprocess
 from contextlib import suppress
 
-from jitkernel.compiler.process import WorkerProcess, last_words, start_worker, words_file
+from jitkernel.compiler.process import WorkerProcess, start_worker, stderr_file, stderr_tail
 
 __all__ = ["Zygote", "close_first", "first_worker"]
 
@@ -55,7 +55,7 @@ class Zygote:
     compiles = 0
 
     def __init__(self) -> None:
-        self._words = words_file()
+        self._words = stderr_file()
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = start_worker(theirs, self._words)
@@ -84,13 +84,13 @@ class Zygote:
         """Have a worker forked that serves `sock` and writes to the file `words`."""
         socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """What it wrote before it ended, which it is waited for."""
         if self._words < 0:
             return ""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
-        return last_words(self._words)
+        return stderr_tail(self._words)
 
     def _serves(self) -> bool:
         """Whether it told that it serves the first socket itself."""

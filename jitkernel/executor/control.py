@@ -119,8 +119,8 @@ _CONTROL = (
     "libc_ftrylockfile",
     "libc_funlockfile",
     # a stream whose lock somebody keeps: its descriptor; the thread, as the library knows it, or 0
-    "kept_fd",
-    "kept_by",
+    "lock_fd",
+    "lock_owner",
     "tid_at",  # where that has the system's number of the thread, 0 where this is not known
     # what happened
     "record_taken",  # somebody writes or wrote the record of this request

@@ -22,7 +22,7 @@ from jitkernel.executor.interrupt import Interruption, Wish
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
-from jitkernel.executor.waking import Waking
+from jitkernel.executor.wake import WakeRequests
 
 __all__ = ["OWN_THREADS", "Conversation"]
 
@@ -36,7 +36,7 @@ _START = 20.0  # seconds for a process to say hello
 class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
-    `get` and `put` read and write control words; `waking` answers who asks for code.  `stop` is
+    `get` and `put` read and write control words; `wakes` answers who asks for code.  `stop` is
     the interruption in progress, `failure` what a callback raised during this request.
     """
 
@@ -45,9 +45,9 @@ class Conversation:
         settings: ExecutorSettings,
         get: Callable[[str], int],
         put: Callable[[str, int], None],
-        waking: Waking,
+        wakes: WakeRequests,
     ):
-        self.waking = waking
+        self.wakes = wakes
         self.settings = settings
         self.on_output: Callable[[str, bytes], object] | None = None
         self.on_input: Callable[[str], str | None] | None = None
@@ -211,7 +211,7 @@ class Conversation:
     def _fetch(self) -> None:
         """A thread asks for code; whoever wants to stop the cell waits until it is there."""
         try:
-            self.waking.serve()
+            self.wakes.serve()
         except BaseException as error:
             self._fail(error)
 

@@ -15,7 +15,7 @@ from jitkernel import procfs
 __all__ = ["Check"]
 
 _STILL = 6  # looks, 30 ms apart, between which nothing has moved
-_COMPUTED = 1.0  # seconds of processor time; a check takes one thousandth of that
+_COMPUTED = 3.0  # seconds of processor time, of all threads; a check takes a thousandth of one
 _LONGEST = 10.0  # seconds; for a process that somebody has stopped
 
 

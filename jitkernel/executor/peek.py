@@ -1,5 +1,5 @@
-"""The registers and the stack of a cell that runs, a thread's stack pointer, and the signals that
-it blocks; it goes on afterwards.  Start from `peek`, `stack_pointer` and `unblock_faults`.
+"""The registers and the stack of a cell that runs, who holds a stream's lock, and the signals that
+threads block; all go on afterwards.  Start from `peek`, `lock_holder` and `unblock_faults`.
 
 The kernel process holds the executor's thread for some 100 microseconds as a debugger would
 (`ptrace`, "seize" and "interrupt"), reads what it needs and lets it go.  System calls that were
@@ -11,20 +11,22 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.abi import FAULTS, signal_set
 from jitkernel.executor.control import STACK_SIZE
-from jitkernel.executor.records import FaultRecord
-from jitkernel.procfs import memory, regions, threads_that_block
+from jitkernel.executor.records import FaultRecord, LockHolder
+from jitkernel.procfs import has_thread, memory, regions, threads_that_block
 
-__all__ = ["peek", "stack_pointer", "unblock_faults"]
+__all__ = ["lock_holder", "peek", "stack_pointer", "unblock_faults"]
 
 _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
+_DEPTH = 4096  # bytes of a stack that are searched for a holder's frames
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
     "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs",
@@ -92,6 +94,26 @@ def stack_pointer(thread: int) -> int:
     except UsageError:
         return 0
     return int(words[_FIELDS.index("rsp")])
+
+
+def lock_holder(get: Callable[[str], int], pid: int) -> LockHolder | None:
+    """The thread that held a stream's lock when the last call ended; `get` reads a control word.
+
+    A thread of the program may take stdout's lock and sleep; the runtime then leaves what was
+    printed where it is (native/enter.ll, `flush_one`).
+    """
+    thread = get("lock_owner")
+    if not thread:
+        return None
+    at = get("tid_at")
+    tid = int.from_bytes(memory(pid, thread + at, 4) if at else b"", "little")
+    if not has_thread(pid, tid):
+        tid = 0
+    stack = memory(pid, stack_pointer(tid), _DEPTH) if tid else b""
+    low, high = get("text_start"), get("text_stop")
+    words = struct.unpack_from(f"<{len(stack) // 8}Q", stack)
+    stream = "stdout" if get("lock_fd") == 1 else "stderr"
+    return LockHolder(stream, tid, tuple(w for w in words if low <= w < high))
 
 
 def peek(pid: int, top: int, generation: int) -> FaultRecord:

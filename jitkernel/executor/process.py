@@ -15,13 +15,12 @@ from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import abi, control
-from jitkernel.executor.aftermath import LOST, Aftermath, left_library
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
+from jitkernel.executor.exit_report import LOST, ExitReport, left_library
 from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
-from jitkernel.executor.keeper import keeper
-from jitkernel.executor.peek import peek, unblock_faults
+from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import (
     ExecutorSettings,
     FaultRecord,
@@ -30,7 +29,7 @@ from jitkernel.executor.records import (
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, control_words
 from jitkernel.executor.tracking import Tracking
-from jitkernel.executor.waking import Waking
+from jitkernel.executor.wake import WakeRequests
 
 __all__ = ["Executor"]
 
@@ -68,11 +67,9 @@ class Executor:
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
         done = self._data + control.FIELDS["wake_done"]
-        self._aftermath = Aftermath(self._get, self._view, self._data)
-        self._waking = Waking(self._get, self._put, self._view, done)
-        self._talk = Conversation(
-            settings or ExecutorSettings(), self._get, self._put, self._waking
-        )
+        self._report = ExitReport(self._get, self._view, self._data)
+        self._wakes = WakeRequests(self._get, self._put, self._view, done)
+        self._talk = Conversation(settings or ExecutorSettings(), self._get, self._put, self._wakes)
         self._talk.on_output, self._talk.on_input = on_output, on_input
         self._talk.on_ready = self._ready
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
@@ -123,11 +120,11 @@ class Executor:
     def on_wake(self) -> Callable[[int, bool], int]:
         """Given a stub that `jk_wake` was called from, and whether no other thread can be in
         session code: where the call goes on, 0 for nowhere."""
-        return self._waking.find
+        return self._wakes.find
 
     @on_wake.setter
     def on_wake(self, find: Callable[[int, bool], int]) -> None:
-        self._waking.find = find
+        self._wakes.find = find
 
     @property
     def pid(self) -> int:
@@ -253,8 +250,8 @@ class Executor:
                 talk.busy, talk.stop = False, None
             if failure is not None:
                 raise failure
-            if self._get("kept_by") and not outcome.respawned:
-                outcome = outcome._replace(keeper=keeper(self._get, self.pid))
+            if self._get("lock_owner") and not outcome.respawned:
+                outcome = outcome._replace(lock_holder=lock_holder(self._get, self.pid))
             asked = talk.wish.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
@@ -306,7 +303,7 @@ class Executor:
         if answer is None:
             # The process is gone, or has to go.
             status = self._talk.detach(0.0 if stop else _PATIENCE)
-            words = self._aftermath.last_words(
+            words = self._report.process_ended(
                 status, seq, self._result(ret_size), cause, stop is not None, self.generation
             )
             self.start()
@@ -314,7 +311,7 @@ class Executor:
         if not answer[2]:
             lost = "the cell closed a standard stream; it was opened again"
             return Outcome("ok", self._result(ret_size), lost=lost)
-        kind, record = self._aftermath.record(seq, cause, self.generation)
+        kind, record = self._report.record(seq, cause, self.generation)
         done = self._get("progress")
         sick = bool(answer[3]) or record is None
         codes = self._services.code(self.generation)

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from jitkernel.executor.abi import CAUSES, KINDS
 from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
 
-__all__ = ["ExecutorSettings", "FaultRecord", "Keeper", "Outcome", "decode_record", "signal_name"]
+__all__ = [
+    "ExecutorSettings",
+    "FaultRecord",
+    "LockHolder",
+    "Outcome",
+    "decode_record",
+    "signal_name",
+]
 
 _CAUSES = tuple(CAUSES.values())
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -70,8 +77,8 @@ class FaultRecord(NamedTuple):
     sent: str = ""
 
 
-class Keeper(NamedTuple):
-    """A thread of the program that keeps a stream's lock: `stream` is "stdout" or "stderr", `tid`
+class LockHolder(NamedTuple):
+    """A thread of the program that holds a stream's lock: `stream` is "stdout" or "stderr", `tid`
     0 where it cannot be told.  `stack` has what of its stack may be addresses of
     session code, innermost first."""
 
@@ -85,7 +92,7 @@ class Keeper(NamedTuple):
         who = f"thread {self.tid}" if self.tid else "a thread"
         at = f", at {where}," if where else ""
         return (
-            f"{who} of the program{at} keeps the lock of {self.stream}: what is printed there "
+            f"{who} of the program{at} holds the lock of {self.stream}: what is printed there "
             "appears when it lets go, and a cell that prints waits for it"
         )
 
@@ -103,7 +110,7 @@ class Outcome(NamedTuple):
 
     `respawned`: another process runs now and `lost` says what went with the old one.  `started`
     is False where the process was found dead before the call began.  `done` counts finished calls
-    of `call_many`.  `keeper` keeps what was printed from being written.
+    of `call_many`.  `lock_holder` is why what was printed is not written yet.
     """
 
     kind: str
@@ -113,7 +120,7 @@ class Outcome(NamedTuple):
     lost: str = ""
     started: bool = True
     done: int = 0
-    keeper: Keeper | None = None
+    lock_holder: LockHolder | None = None
 
 
 def signal_name(number: int) -> str:

@@ -176,11 +176,11 @@ def _magics(context: MagicContext, word: str) -> Iterator[Match]:
 
 
 def _passes(lead: str) -> Iterator[Match]:
-    from jitkernel.compiler.pass_words import WORDS
+    from jitkernel.compiler.pass_descriptions import DESCRIPTIONS
     from jitkernel.compiler.passes import KNOWN
 
     for name in KNOWN:
-        yield Match(lead + name, "pass", WORDS.get(name, ""))
+        yield Match(lead + name, "pass", DESCRIPTIONS.get(name, ""))
 
 
 def _processors(given: list[str]) -> Iterator[Match]:

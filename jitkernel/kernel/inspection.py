@@ -9,7 +9,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.pass_words import WORDS
+from jitkernel.compiler.pass_descriptions import DESCRIPTIONS
 from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.arguments import option_at
@@ -55,8 +55,12 @@ def _argument(magic: Magic, word: str) -> View | None:
     if option is not None:
         choices = f" ({', '.join(option.choices)})" if option.choices else ""
         return listing("", f"%{magic.name} {', '.join(option.names)}: {option.help}{choices}")
-    if word in WORDS and {a.completes for a in magic.arguments} & {"pass", "passes", "pipeline"}:
-        return listing("", f"{word}: a pass of LLVM; it {WORDS[word]}")
+    if word in DESCRIPTIONS and {a.completes for a in magic.arguments} & {
+        "pass",
+        "passes",
+        "pipeline",
+    }:
+        return listing("", f"{word}: a pass of LLVM; it {DESCRIPTIONS[word]}")
     return None
 
 

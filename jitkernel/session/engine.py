@@ -235,8 +235,8 @@ class Engine:
             self.renew()
             if outcome.kind == "ok":
                 self.notices.append(outcome.lost)
-        if outcome.keeper is not None and outcome.kind == "ok":
-            self.notices.append(outcome.keeper.words(self._client.name_of))
+        if outcome.lock_holder is not None and outcome.kind == "ok":
+            self.notices.append(outcome.lock_holder.words(self._client.name_of))
         return outcome
 
     def check_stop(self) -> None:

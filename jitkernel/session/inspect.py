@@ -199,7 +199,7 @@ class Inspect:
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of a module in which only the function `keep` is visible, as `called`."""
         with self.core.lock:
-            return self.core.engine.pool.sealed(request, keep, called)
+            return self.core.engine.pool.internalised(request, keep, called)
 
     def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
         """The control flow of each function of a module, before the passes or after."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.compiler.calls import expand, find_calls, suspects
-from jitkernel.compiler.locations import with_locations
+from jitkernel.compiler.debug_info import with_locations
 from jitkernel.compiler.signature import abi_features, headers
 
 

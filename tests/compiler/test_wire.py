@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from jitkernel.compiler.wire import Inbox, frame
+from jitkernel.compiler.wire import FrameReader, frame
 
 FRAMES = [({"a": 1}, b""), ({"text": "ü\n"}, b"blob"), ([], b"x" * 300_000), ({}, b"\0")]
 BYTES = b"".join(frame(header, blob) for header, blob in FRAMES)
@@ -29,7 +29,7 @@ def test_receive(size: int, spin: int) -> None:
     sender = threading.Thread(target=send)
     sender.start()
     with ours:
-        inbox = Inbox(ours)
+        inbox = FrameReader(ours)
         assert [inbox.receive(spin) for _ in wanted] == wanted
         with pytest.raises(EOFError):
             inbox.receive(spin)
@@ -40,7 +40,7 @@ def test_fill_and_next_without_waiting() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        inbox = Inbox(ours)
+        inbox = FrameReader(ours)
         assert inbox.fill() and inbox.next() is None
         data = frame({"n": 1}, b"12") + frame({"n": 2})
         theirs.sendall(data[:-1])
@@ -62,5 +62,5 @@ def test_a_frame_that_does_not_come(sent: bytes) -> None:
         theirs.sendall(sent)
         began = time.monotonic()
         with pytest.raises(TimeoutError):
-            Inbox(ours).receive(1_000_000, 0.1)
+            FrameReader(ours).receive(1_000_000, 0.1)
         assert 0.09 < time.monotonic() - began < 2

@@ -341,11 +341,11 @@ def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
     for _ in range(3):
         outcome = fresh.run(p.SQUARE, struct.pack("<q", 5), 8)
         assert (outcome.kind, outcome.result) == ("ok", struct.pack("<q", 25))
-        keeper = outcome.keeper
-        assert keeper is not None and keeper.stream == "stdout"
-        assert str(keeper.tid) in os.listdir(f"/proc/{pid}/task") and keeper.tid != pid
+        holder = outcome.lock_holder
+        assert holder is not None and holder.stream == "stdout"
+        assert str(holder.tid) in os.listdir(f"/proc/{pid}/task") and holder.tid != pid
         _, text = fresh.cache[KEEP_LOCK]
-        assert any(at in text for at in keeper.stack)
+        assert any(at in text for at in holder.stack)
     hello = program("  %n = call i32 @puts(ptr @s)", string("s", "hello"))
     at = fresh.place(hello)
     timer = threading.Timer(0.2, fresh.executor.interrupt)
@@ -353,9 +353,9 @@ def test_a_thread_that_keeps_a_streams_lock_keeps_no_cell(fresh: Lab) -> None:
     outcome = fresh.executor.call(at, 0)  # that one waits for the lock itself
     timer.join()
     assert outcome.kind == "interrupted" and not outcome.respawned
-    assert outcome.keeper is not None
+    assert outcome.lock_holder is not None
     assert fresh.executor.pid == pid
     outcome = fresh.run(LET_GO)
-    assert outcome.kind == "ok" and outcome.keeper is None
+    assert outcome.kind == "ok" and outcome.lock_holder is None
     assert fresh.run(hello).kind == "ok" and fresh.out == b"hello\n"
     fresh.assert_sound()

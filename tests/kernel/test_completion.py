@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler.cpus import CPUS
-from jitkernel.compiler.pass_words import WORDS
+from jitkernel.compiler.pass_descriptions import DESCRIPTIONS
 from jitkernel.compiler.passes import KNOWN
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.registry import Magic
@@ -196,8 +196,8 @@ def test_the_processors_are_those_that_llvm_knows(machine: str) -> None:
 
 
 def test_every_pass_is_described() -> None:
-    assert sorted(WORDS) == list(KNOWN)
-    assert all(len(words) <= 80 and words[0].islower() for words in WORDS.values())
+    assert sorted(DESCRIPTIONS) == list(KNOWN)
+    assert all(len(words) <= 80 and words[0].islower() for words in DESCRIPTIONS.values())
 
 
 def test_types_come_with_the_matches(kernel: Kernel) -> None:

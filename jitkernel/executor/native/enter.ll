@@ -157,8 +157,8 @@ tell:
   %fd_at = getelementptr i8, ptr %stream, i64 $FILE_FD
   %fd = load volatile i32, ptr %fd_at
   %fd64 = sext i32 %fd to i64
-  store volatile i64 %fd64, ptr $kept_fd
-  store volatile i64 %owner, ptr $kept_by
+  store volatile i64 %fd64, ptr $lock_fd
+  store volatile i64 %owner, ptr $lock_owner
   br label %done
 done:
   ret void

@@ -169,7 +169,7 @@ call:
   store volatile i64 0, ptr $service
   store volatile i64 0, ptr $progress
   store volatile i64 0, ptr $r_seq
-  store volatile i64 0, ptr $kept_by
+  store volatile i64 0, ptr $lock_owner
   store volatile i64 %seq, ptr $seq
   %generation = load volatile i64, ptr $unwind_generation
   %seen = load volatile i64, ptr $seen_generation

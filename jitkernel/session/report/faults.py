@@ -70,8 +70,8 @@ def error_of(
     kind, message, more = _told(outcome, record, places, at, where)
     if kind is not TypeMismatch and record.thread == "other":
         message += ", on a thread that the program had started"
-    if outcome.keeper is not None:
-        message += f"; {outcome.keeper.words(places.code)}"
+    if outcome.lock_holder is not None:
+        message += f"; {outcome.lock_holder.words(places.code)}"
     card = _card(message, where, instruction, frames, kept, lost)
     if kind is TypeMismatch:
         return TypeMismatch(card)  # type: ignore[return-value]

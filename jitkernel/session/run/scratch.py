@@ -79,7 +79,7 @@ class Scratch:
         linker = engine.linker
         if name in linker.symbols:
             raise UsageError(f"@{name} is defined in this session; {self._what} needs that name")
-        text = engine.pool.unsealed(bitcode)
+        text = engine.pool.disassembled(bitcode)
         request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
         compiled = engine.pool.compile(request)
         kinds = {found.name: "function" for found in functions(text, "declare")}

@@ -13,7 +13,7 @@ from jitkernel.compiler import binding
 from jitkernel.ir.module import type_definitions
 from jitkernel.ir.names import NAME, decode_name, quote_name
 
-__all__ = ["Names", "ambiguous", "renamed_types"]
+__all__ = ["StructNames", "ambiguous", "renamed_types"]
 
 _NAMED = re.compile("%(" + NAME + ")")
 _NUMBERED = re.compile(r"(.+)\.\d+")
@@ -42,7 +42,7 @@ def renamed_types(module: int, source: str) -> dict[str, str]:
     return found
 
 
-class Names:
+class StructNames:
     """Both ways between names as they were written and as LLVM has them."""
 
     def __init__(self, renamed: Mapping[str, str]):

@@ -1,7 +1,7 @@
-"""The kernel process's half of a call that reached code which is not in memory.
+"""Requests of threads that have called hibernated code, answered by the kernel process.
 
-A thread of the program waits in native/wake.ll; `serve` finds out where it is to go on and
-tells it.  What has to be done for that is not known here.  Start from `Waking`.
+The thread waits in native/wake.ll; `serve` has the code brought back and tells the thread where to
+continue.  How code comes back is not known here.  Start from `WakeRequests.serve`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 from jitkernel.executor.abi import FUTEX_WAKE
 from jitkernel.syscalls import SYS
 
-__all__ = ["Waking", "undisturbed"]
+__all__ = ["WakeRequests", "undisturbed"]
 
 
-class Waking:
+class WakeRequests:
     """Answers requests for code; `find` maps a stub's address to that of the code, 0 for none, and
     is told whether the thread that asks is the only one that can be in session code.
 
@@ -42,7 +42,7 @@ class Waking:
         self.find: Callable[[int, bool], int] = lambda stub, alone: 0
         # The slab stays where it is for as long as it is mapped; nothing is held of the view.
         done = ctypes.addressof(ctypes.c_uint32.from_buffer(view, done_at))
-        # Waking takes no time to speak of: not worth letting another Python thread run meanwhile.
+        # It takes no time to speak of: not worth letting another Python thread run meanwhile.
         syscall = ctypes.PyDLL(None).syscall
         futex, word = SYS["futex"], ctypes.c_void_p(done)
         self._notify = partial(syscall, futex, word, FUTEX_WAKE, 1, 0, 0, 0)

@@ -1,12 +1,12 @@
-"""What each pass does, in a line: `WORDS`.  For TAB and shift-TAB; LLVM's own page is
+"""What each pass does, in a line: `DESCRIPTIONS`.  For TAB and shift-TAB; LLVM's own page is
 llvm.org/docs/Passes.html.
 """
 
 from __future__ import annotations
 
-__all__ = ["WORDS"]
+__all__ = ["DESCRIPTIONS"]
 
-WORDS = {
+DESCRIPTIONS = {
     "adce": "removes what has no effect: all is dead until something needs it, branches too",
     "aggressive-instcombine": "replaces patterns over several instructions, beyond instcombine's",
     "alignment-from-assumptions": "raises alignments of loads and stores, by llvm.assume",

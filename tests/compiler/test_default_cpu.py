@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.compiler import CompilerPool, Options, Request
-from jitkernel.compiler.unchosen import drop_unchosen
+from jitkernel.compiler.default_cpu import drop_default_cpu
 
 BODY = (
     "define void @f(ptr %a, ptr %b) #0 {\n  %v = load <8 x float>, ptr %a\n"
@@ -28,7 +28,7 @@ CHOSEN = [
 @pytest.mark.parametrize("words", NOT_CHOSEN)
 def test_not_chosen(words: str) -> None:
     source = f"{BODY}attributes #0 = {{ {words} }}\n"
-    dropped, at = drop_unchosen(source)
+    dropped, at = drop_default_cpu(source)
     assert len(dropped) == len(source) and source[at:].startswith('"target-cpu"')
     assert "target-" not in dropped and "tune-cpu" not in dropped
     assert dropped.count("nounwind") == source.count("nounwind")
@@ -37,7 +37,7 @@ def test_not_chosen(words: str) -> None:
 @pytest.mark.parametrize("words", CHOSEN)
 def test_chosen(words: str) -> None:
     source = f"{BODY}attributes #0 = {{ {words} }}\n"
-    assert drop_unchosen(source) == (source, -1)
+    assert drop_default_cpu(source) == (source, -1)
 
 
 def test_it_is_said_in_one_line_and_can_be_kept(pool: CompilerPool) -> None:

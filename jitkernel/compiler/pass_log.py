@@ -1,4 +1,4 @@
-"""LLVM's own log of a compile, as records.  Start from `read_changes`.
+"""LLVM's own log of a compile, as records.  Start from `read_log`.
 
 With `-print-changed` LLVM writes the IR after every pass that changed it, and one line for each
 that did not; code generation does the same with its machine IR.  With `-print-pass-numbers` it
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Change", "codegen_times", "pass_times", "read_changes", "with_times"]
+__all__ = ["PassRun", "codegen_times", "pass_times", "read_log", "with_times"]
 
 _HEAD = re.compile(
     rb"^\*\*\* IR (?:Dump (?P<start>At Start)|"
@@ -31,7 +31,7 @@ _EXECUTING = re.compile(
 )
 
 
-class Change(NamedTuple):
+class PassRun(NamedTuple):
     """One pass that ran: its title, what it ran on, and where the log has the text it left.
 
     `start` and `stop` are byte offsets, equal where nothing changed.  `shown` is false where the
@@ -45,27 +45,27 @@ class Change(NamedTuple):
     shown: bool = True
 
 
-def read_changes(log: bytes) -> list[Change]:
+def read_log(log: bytes) -> list[PassRun]:
     """Every pass of a log, in order; the state at the start has the title ""."""
-    found: list[Change] = []
+    found: list[PassRun] = []
     heads = list(_HEAD.finditer(log))
     for index, head in enumerate(heads):
         stop = heads[index + 1].start() if index + 1 < len(heads) else len(log)
         if head["start"]:
             if not found:
-                found.append(Change("", "[module]", head.end(), stop))
+                found.append(PassRun("", "[module]", head.end(), stop))
         elif head["gone"]:  # a pass that removed what it ran on, a loop: no text is logged
             if b"PassManager<" in head["gone"] or b"Adaptor" in head["gone"]:
                 continue  # what ran it
             found.append(
-                Change(head["gone"].decode("utf-8", "replace"), "", head.end(), head.end())
+                PassRun(head["gone"].decode("utf-8", "replace"), "", head.end(), head.end())
             )
         elif head["title"]:
             title = head["title"].decode("utf-8", "replace")
             unit = head["unit"].decode("utf-8", "surrogateescape")
             same = bool(head["same"] or head["out"])
             found.append(
-                Change(title, unit, head.end(), head.end() if same else stop, not head["out"])
+                PassRun(title, unit, head.end(), head.end() if same else stop, not head["out"])
             )
     return found
 
@@ -111,7 +111,7 @@ def _nanoseconds(stamp: str) -> int:
 
 
 def with_times(
-    changes: Sequence[Change],
+    changes: Sequence[PassRun],
     optimised: Sequence[tuple[str, int]],
     generated: dict[tuple[str, str], list[int]],
     border: int,

@@ -2,14 +2,14 @@
 
 clang and others put `"target-cpu"="x86-64"` on every function: the machine of 2003, for which
 vectors are half as wide or less.  Where it says no more than that, it is taken out of the text, so
-that the session's CPU counts.  Start from `drop_unchosen`.
+that the session's CPU counts.  Start from `drop_default_cpu`.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["drop_unchosen"]
+__all__ = ["drop_default_cpu"]
 
 _MARK = '"target-cpu"="x86-64"'
 _LINE = re.compile(rf"^.*{_MARK}.*$", re.M)
@@ -25,7 +25,7 @@ _TUNING = frozenset(
 )
 
 
-def drop_unchosen(source: str) -> tuple[str, int]:
+def drop_default_cpu(source: str) -> tuple[str, int]:
     """The text with blanks in place of what was not chosen, and where the first such word was;
     -1 where there is none."""
     if _MARK not in source:

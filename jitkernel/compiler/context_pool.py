@@ -1,4 +1,6 @@
-"""Where modules live while they are compiled: LLVM contexts.  Worker only.  Start from `Contexts`.
+"""LLVM contexts, where modules live while they are compiled.  Worker only.
+
+Start from `ContextPool`.
 
 A context keeps every type and constant that was ever made in it.  So each compile has one of its
 own, which goes when its object is out (`throwaway`).  The other two ways exist to be compared with
@@ -14,12 +16,12 @@ from typing import Any
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.memory import held
 
-__all__ = ["Contexts"]
+__all__ = ["ContextPool"]
 
 _COSTS_KEPT = 4096
 
 
-class Contexts:
+class ContextPool:
     """Who hands out contexts and decides how long they last.  Counts what stays of each compile
     once `watch` was called, or as soon as one is not thrown away."""
 

@@ -1,6 +1,6 @@
 """What became of a call that did not simply return, as shared memory and the exit status tell.
 
-Nothing here asks the process, which may be gone.  Start from `Aftermath.record`.
+Nothing here asks the process, which may be gone.  Start from `ExitReport.record`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from jitkernel.executor import abi, control
 from jitkernel.executor.records import FaultRecord, Outcome, decode_record, signal_name
 
-__all__ = ["LOST", "Aftermath", "left_library"]
+__all__ = ["LOST", "ExitReport", "left_library"]
 
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
 
@@ -22,7 +22,7 @@ LOST = (
 )
 
 
-class Aftermath:
+class ExitReport:
     """Reads the control block, which begins at `data` in `view`; `get` reads a word of it."""
 
     def __init__(self, get: Callable[[str], int], view: memoryview, data: int):
@@ -37,7 +37,7 @@ class Aftermath:
         stack = bytes(self._view[at : at + control.STACK_SIZE])
         return decode_record(words, stack, generation, cause, self._get("pid"))
 
-    def last_words(
+    def process_ended(
         self, status: int, seq: int, result: bytes, cause: str, stopped: bool, generation: int
     ) -> Outcome:
         """What is known of the call whose process ended with `status`; `stopped`: on our wish."""
