@@ -21,23 +21,16 @@ from jitkernel.kernel.magics import (
     views,
 )
 from jitkernel.kernel.magics.parsing import CellCall, cell_magic, help_text, parse
-from jitkernel.kernel.magics.registry import HABITS, MagicContext, Registry
+from jitkernel.kernel.magics.registry import HABITS, Magic, MagicContext, Registry
 from jitkernel.views.view import listing
 
 __all__ = ["MAGICS", "CellCall", "cell_magic", "lone_magic", "run_cell_magic", "run_line_magic"]
 
+_MODULES = (
+    program, saving, memory, compiling, views, measuring, grading, environment, help,
+)  # fmt: skip
 MAGICS = Registry(
-    (
-        *program.MAGICS,
-        *saving.MAGICS,
-        *memory.MAGICS,
-        *compiling.MAGICS,
-        *views.MAGICS,
-        *measuring.MAGICS,
-        *grading.MAGICS,
-        *environment.MAGICS,
-        *help.MAGICS,
-    ),
+    [found for module in _MODULES for found in vars(module).values() if isinstance(found, Magic)],
     compiling.language_magic,
 )
 

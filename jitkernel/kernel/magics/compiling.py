@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.parsing import targets
-from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext, magic
 
 if TYPE_CHECKING:
     from jitkernel.session import CellOptions
 
-__all__ = ["MAGICS", "language_magic", "pipeline"]
+__all__ = ["language_magic", "pipeline"]
 
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", type=int, choices=LEVELS),
@@ -29,7 +29,9 @@ COMPILE_OPTIONS = (
 )
 
 
+@magic("llvm", *COMPILE_OPTIONS, form="cell", example="%%llvm -O3 --closed")
 def llvm(context: MagicContext, arguments: Any) -> Any:
+    """Run the rest of the cell with options of its own."""
     return context.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
 
@@ -62,7 +64,17 @@ def language_magic(name: str, shown: str, example: str = "") -> Magic:
     return Magic(name, help, call, COMPILE_OPTIONS, form="cell", example=example)
 
 
+kaleidoscope = language_magic("kaleidoscope", "Kaleidoscope, the language of LLVM's tutorial")
+
+
+@magic(
+    "language",
+    Argument("file", "a Python file", "?", completes="file"),
+    example="%language forth.py",
+)
 def language(context: MagicContext, arguments: Any) -> None:
+    """The languages that cells can be written in; with a Python file, add the one that it names
+    LANGUAGE."""
     from jitkernel import languages
     from jitkernel.views.view import table
 
@@ -79,7 +91,20 @@ def language(context: MagicContext, arguments: Any) -> None:
     context.display(table("Languages of cells", ("name", "language", "used by", "files"), rows))
 
 
+@magic(
+    "pass",
+    Argument("name", "the function's name, or a name for the one function there is"),
+    Argument("--on", "the cell or function to run it on; else the last cell", completes="target"),
+    Argument("--last", "after LLVM's passes instead of before them", "flag"),
+    Argument("--time", 'a call to compare and time with both codes: "@f(3)"', completes="code"),
+    Argument("--keep", "let the new code stay in place of the old", "flag"),
+    Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
+    form="cell",
+    example='%%pass no-neg --on @f --time "@f(3)"',
+)
 def python_pass(context: MagicContext, arguments: Any) -> None:
+    """A pass in Python: a function of the module (or of its `text: str`) that changes it or returns
+    another; its diff, LLVM's verdict, and what it did to the code."""
     from jitkernel.kernel.verdicts import effect_view
     from jitkernel.transform import apply_pass
 
@@ -104,7 +129,18 @@ def python_pass(context: MagicContext, arguments: Any) -> None:
         )
 
 
+@magic(
+    "opt",
+    Argument(
+        "pipeline",
+        "-O0 to -O3, or names of passes with commas between; --keep-cpu",
+        "rest",
+        completes="pipeline",
+    ),
+    example="%opt sroa,instcombine,simplifycfg",
+)
 def opt(context: MagicContext, arguments: Any) -> None:
+    """The level or the passes for this cell, above its code; alone in a cell, for all to come."""
     session = context.session
     if not arguments.pipeline:
         settings = session.settings
@@ -140,58 +176,3 @@ def pipeline(text: str) -> tuple[int | None, str]:
             raise UsageError(f"there is no level {words}; there are -O0, -O1, -O2 and -O3")
         return int(level[1:]), ""
     return None, canonical(words)
-
-
-MAGICS = (
-    Magic(
-        "llvm",
-        "Run the rest of the cell with options of its own.",
-        llvm,
-        COMPILE_OPTIONS,
-        form="cell",
-        example="%%llvm -O3 --closed",
-    ),
-    language_magic("kaleidoscope", "Kaleidoscope, the language of LLVM's tutorial"),
-    Magic(
-        "language",
-        "The languages that cells can be written in; with a Python file, add the one that it names"
-        " LANGUAGE.",
-        language,
-        (Argument("file", "a Python file", "?", completes="file"),),
-        example="%language forth.py",
-    ),
-    Magic(
-        "pass",
-        "A pass in Python: a function of the module (or of its `text: str`) that changes it or "
-        "returns another; its diff, LLVM's verdict, and what it did to the code.",
-        python_pass,
-        (
-            Argument("name", "the function's name, or a name for the one function there is"),
-            Argument(
-                "--on", "the cell or function to run it on; else the last cell", completes="target"
-            ),
-            Argument("--last", "after LLVM's passes instead of before them", "flag"),
-            Argument(
-                "--time", 'a call to compare and time with both codes: "@f(3)"', completes="code"
-            ),
-            Argument("--keep", "let the new code stay in place of the old", "flag"),
-            Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
-        ),
-        form="cell",
-        example='%%pass no-neg --on @f --time "@f(3)"',
-    ),
-    Magic(
-        "opt",
-        "The level or the passes for this cell, above its code; alone in a cell, for all to come.",
-        opt,
-        (
-            Argument(
-                "pipeline",
-                "-O0 to -O3, or names of passes with commas between; --keep-cpu",
-                "rest",
-                completes="pipeline",
-            ),
-        ),
-        example="%opt sroa,instcombine,simplifycfg",
-    ),
-)

@@ -7,14 +7,20 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import write_text
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 from jitkernel.views.view import table
 from jitkernel.wording import did_you_mean
 
-__all__ = ["MAGICS"]
+__all__ = []
 
 
+@magic(
+    "config",
+    Argument("setting", "Section.name, or Section.name=value", "rest", completes="setting"),
+    example="%config Compiler.opt_level=3",
+)
 def config(context: MagicContext, arguments: Any) -> None:
+    """List the settings, or set one."""
     text = (arguments.setting or "").strip()
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals and " " in name:
@@ -100,7 +106,9 @@ def _refused(name: str, trait: Any, value: str, words: str) -> str:
     return f"{name}: {words.removeprefix(f'{trait.name}: ')}"
 
 
+@magic("cd", Argument("folder", "where to", "?", completes="file"))
 def cd(context: MagicContext, arguments: Any) -> None:
+    """Change the working directory, of cells and of !commands."""
     path = os.path.expanduser(arguments.folder or "~")
     try:
         os.chdir(path)
@@ -112,11 +120,19 @@ def cd(context: MagicContext, arguments: Any) -> None:
     context.print(here)
 
 
+@magic("pwd")
 def pwd(context: MagicContext, arguments: Any) -> None:
+    """The working directory."""
     context.print(os.getcwd())
 
 
+@magic(
+    "env",
+    Argument("setting", "NAME, or NAME=value", "rest", completes="variable"),
+    example="%env OMP_NUM_THREADS=2",
+)
 def env(context: MagicContext, arguments: Any) -> None:
+    """List environment variables, show one, or set one."""
     name, equals, value = (arguments.setting or "").partition("=")
     name = name.strip()
     if not name:
@@ -131,7 +147,14 @@ def env(context: MagicContext, arguments: Any) -> None:
         raise UsageError(f"%env: {name} is not set; %env {name}=value sets it")
 
 
+@magic(
+    "writefile",
+    Argument("-a --append", "append to it", "flag"),
+    Argument("file", "where to", completes="file"),
+    form="cell",
+)
 def writefile(context: MagicContext, arguments: Any) -> None:
+    """Write the rest of the cell to a file."""
     path = os.path.expanduser(arguments.file)
     body = arguments.body.lstrip("\n")
     text = body if body.endswith("\n") else body + "\n"
@@ -140,46 +163,7 @@ def writefile(context: MagicContext, arguments: Any) -> None:
     context.print(f"{word} {path}")
 
 
+@magic("clear", Argument("-w --wait", "when the next output comes", "flag"))
 def clear(context: MagicContext, arguments: Any) -> None:
+    """Clear the cell's output."""
     context.clear(arguments.wait)
-
-
-MAGICS = (
-    Magic(
-        "config",
-        "List the settings, or set one.",
-        config,
-        (Argument("setting", "Section.name, or Section.name=value", "rest", completes="setting"),),
-        example="%config Compiler.opt_level=3",
-    ),
-    Magic(
-        "cd",
-        "Change the working directory, of cells and of !commands.",
-        cd,
-        (Argument("folder", "where to", "?", completes="file"),),
-    ),
-    Magic("pwd", "The working directory.", pwd),
-    Magic(
-        "env",
-        "List environment variables, show one, or set one.",
-        env,
-        (Argument("setting", "NAME, or NAME=value", "rest", completes="variable"),),
-        example="%env OMP_NUM_THREADS=2",
-    ),
-    Magic(
-        "writefile",
-        "Write the rest of the cell to a file.",
-        writefile,
-        (
-            Argument("-a --append", "append to it", "flag"),
-            Argument("file", "where to", completes="file"),
-        ),
-        form="cell",
-    ),
-    Magic(
-        "clear",
-        "Clear the cell's output.",
-        clear,
-        (Argument("-w --wait", "when the next output comes", "flag"),),
-    ),
-)

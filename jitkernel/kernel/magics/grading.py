@@ -5,12 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 
-__all__ = ["MAGICS"]
+__all__ = []
+
+_FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")
 
 
+@magic(
+    "check",
+    Argument("exercise", "the exercise's name", "?", completes="exercise"),
+    Argument("function", "another function than it names", "?", completes="function"),
+    _FOLDER,
+    example="%check clz",
+)
 def check(context: MagicContext, arguments: Any) -> None:
+    """Grade a function: hidden inputs, then rules. Without a name, the exercises at hand."""
     from jitkernel import grading
     from jitkernel.kernel.verdicts import report_view
 
@@ -34,34 +44,11 @@ def _listed(folder: str) -> Any:
     return table("Exercises", ("name", "function", "task", "rules"), rows, note)
 
 
+@magic("exercise", Argument("exercise", "its name"), _FOLDER, form="cell", example="%%exercise clz")
 def exercise(context: MagicContext, arguments: Any) -> None:
+    """Make an exercise of the cell: `; task: ...`, `; try:`, `; must:`, then the reference."""
     from jitkernel import grading
 
     made = grading.make_exercise(context.session, arguments.exercise, arguments.body)
     path = made.write(Path(arguments.folder or "exercises"))
     context.print(f"{path}: the reference is {len(made.reference)} bytes of bitcode")
-
-
-_FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")
-
-MAGICS = (
-    Magic(
-        "check",
-        "Grade a function: hidden inputs, then rules. Without a name, the exercises at hand.",
-        check,
-        (
-            Argument("exercise", "the exercise's name", "?", completes="exercise"),
-            Argument("function", "another function than it names", "?", completes="function"),
-            _FOLDER,
-        ),
-        example="%check clz",
-    ),
-    Magic(
-        "exercise",
-        "Make an exercise of the cell: `; task: ...`, `; try:`, `; must:`, then the reference.",
-        exercise,
-        (Argument("exercise", "its name"), _FOLDER),
-        form="cell",
-        example="%%exercise clz",
-    ),
-)

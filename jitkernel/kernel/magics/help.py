@@ -9,10 +9,10 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.glossary import WORDS, explained
 from jitkernel.kernel.magics.parsing import help_text, usage
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext, magic
 from jitkernel.views.view import View, join, listing, paragraph, table
 
-__all__ = ["MAGICS", "grouped"]
+__all__ = ["grouped"]
 
 CELLS = """\
 define i32 @sq(i32 %x) { ... }   define a function; running the cell again replaces it
@@ -47,7 +47,9 @@ def grouped(magics: Iterable[Magic]) -> list[tuple[str, list[Magic]]]:
     return [(title, members) for title, members in found if members]
 
 
+@magic("help", Argument("topic", "a magic, a name, a word", "rest", completes="magic"))
 def help(context: MagicContext, arguments: Any) -> None:
+    """What there is, or help on one magic, a name, or a word such as predecessor."""
     topic = arguments.topic
     if topic:
         magic = context.magics.get(topic.lstrip("%"))
@@ -66,21 +68,25 @@ def help(context: MagicContext, arguments: Any) -> None:
     context.display(join([listing("Cells", CELLS), *tables, glossary]))
 
 
+@magic("lsmagic")
 def lsmagic(context: MagicContext, arguments: Any) -> None:
+    """The names of all magics."""
     magics = [m for _, members in grouped(context.magics) for m in members]
     line = "  ".join("%" + m.name for m in magics if m.form != "cell")
     cell = "  ".join("%%" + m.name for m in magics if m.form != "line")
     context.print(f"{line}\n{cell}\n%name? helps.")
 
 
+@magic("quickref")
 def quickref(context: MagicContext, arguments: Any) -> None:
+    """One page of everything."""
     width = max(len(usage(m)) for m in context.magics if len(usage(m)) < 60)
     lines = [CELLS, ""]
     for title, members in grouped(context.magics):
         lines += [title, ""]
-        for magic in members:
-            how = usage(magic).removeprefix("usage: ")
-            lines.append(f"{how:<{width}}  {_first_sentence(magic.help)}")
+        for member in members:
+            how = usage(member).removeprefix("usage: ")
+            lines.append(f"{how:<{width}}  {_first_sentence(member.help)}")
         lines.append("")
     context.page(listing("jitkernel, in short", "\n".join(lines)))
 
@@ -101,15 +107,3 @@ def _marked(magic: Magic) -> str:
 
 def _first_sentence(text: str) -> str:
     return text.split(". ")[0].rstrip(".")
-
-
-MAGICS = (
-    Magic(
-        "help",
-        "What there is, or help on one magic, a name, or a word such as predecessor.",
-        help,
-        (Argument("topic", "a magic, a name, a word", "rest", completes="magic"),),
-    ),
-    Magic("lsmagic", "The names of all magics.", lsmagic),
-    Magic("quickref", "One page of everything.", quickref),
-)

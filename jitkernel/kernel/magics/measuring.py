@@ -7,10 +7,10 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 from jitkernel.views.view import time_text
 
-__all__ = ["MAGICS"]
+__all__ = []
 
 _CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
 
@@ -18,7 +18,9 @@ _CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code"
 _LEAST = 0.5  # seconds between two updates of a display
 
 
+@magic("time", _CODE, form="both", example="%time @sq(7)")
 def time(context: MagicContext, arguments: Any) -> Any:
+    """Run something once and say how long it took, compiling included."""
     body = getattr(arguments, "body", None)
     if body is None and not arguments.code:
         raise UsageError("%time needs something to run: %time @sq(7)")
@@ -35,7 +37,24 @@ def time(context: MagicContext, arguments: Any) -> Any:
         context.print(f"Wall time: {time_text(taken)}")
 
 
+@magic(
+    "timeit",
+    Argument(
+        "-n",
+        "calls per run; without it, as many as make a run worth timing",
+        "",
+        int,
+        least=0,
+        most=(1 << 63) - 1,
+    ),
+    Argument("-r", "runs (7)", "", int, least=1),
+    Argument("-q --quiet", "print nothing", "flag"),
+    _CODE,
+    form="both",
+    example="%timeit -n 1000 -r 5 @sq(7)",
+)
 def timeit(context: MagicContext, arguments: Any) -> Any:
+    """Time a call in a native loop in the executor."""
     body = getattr(arguments, "body", None)
     if body is not None and arguments.code:
         raise UsageError(
@@ -68,7 +87,17 @@ def timing_text(calls: list[float]) -> str:
     )
 
 
+@magic(
+    "watch",
+    Argument("name", "globals, such as @g", "*", completes="global"),
+    Argument("--every", "seconds between two updates, at least 0.5", "", float),
+    Argument("--stop", "look at these no more; without names, at none", "flag"),
+    example="%watch @g @table --every 1",
+)
 def watch(context: MagicContext, arguments: Any) -> None:
+    """Show globals as they change in memory while cells run, and after the run or a crash. The
+    program is not slowed down and needs nothing for it; but LLVM may keep a global in a register
+    while a loop runs: `store volatile` shows every step. Without names: what is watched now."""
     from jitkernel.views.tables import watched_view
 
     session = context.session
@@ -86,49 +115,3 @@ def watch(context: MagicContext, arguments: Any) -> None:
         every=arguments.every,
     )
     context.live(watched_view(session, watched))
-
-
-MAGICS = (
-    Magic(
-        "time",
-        "Run something once and say how long it took, compiling included.",
-        time,
-        (_CODE,),
-        form="both",
-        example="%time @sq(7)",
-    ),
-    Magic(
-        "timeit",
-        "Time a call in a native loop in the executor.",
-        timeit,
-        (
-            Argument(
-                "-n",
-                "calls per run; without it, as many as make a run worth timing",
-                "",
-                int,
-                least=0,
-                most=(1 << 63) - 1,
-            ),
-            Argument("-r", "runs (7)", "", int, least=1),
-            Argument("-q --quiet", "print nothing", "flag"),
-            _CODE,
-        ),
-        form="both",
-        example="%timeit -n 1000 -r 5 @sq(7)",
-    ),
-    Magic(
-        "watch",
-        "Show globals as they change in memory while cells run, and after the run or a crash. "
-        "The program is not slowed down and needs nothing for it; but LLVM may keep a "
-        "global in a register while a loop runs: `store volatile` shows every step. Without "
-        "names: what is watched now.",
-        watch,
-        (
-            Argument("name", "globals, such as @g", "*", completes="global"),
-            Argument("--every", "seconds between two updates, at least 0.5", "", float),
-            Argument("--stop", "look at these no more; without names, at none", "flag"),
-        ),
-        example="%watch @g @table --every 1",
-    ),
-)

@@ -6,11 +6,11 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import CELLS, targets
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 from jitkernel.kernel.settings import parse_size
 from jitkernel.views.view import size_text
 
-__all__ = ["MAGICS"]
+__all__ = []
 
 _CONTEXTS = {
     "throwaway": "each cell is compiled in an LLVM context of its own, which goes with its IR",
@@ -19,25 +19,52 @@ _CONTEXTS = {
 }
 
 
+@magic(
+    "memory",
+    Argument("--arena", "only the arena's zones", "flag"),
+    Argument("--plot", "over time: slab, kernel, executor and workers each", "flag"),
+    example="%memory --plot",
+)
 def memory(context: MagicContext, arguments: Any) -> None:
+    """The whole account as one sum: the slab, every process, files; and how it came to that."""
     from jitkernel.views.memory import memory as view
 
     context.display(view(context.session, arena_only=arguments.arena, over_time=arguments.plot))
 
 
+@magic(
+    "arena",
+    Argument("zone", "only this zone", "?", choices=("text", "rodata", "data", "unwind")),
+    Argument("part", "only this of the zone's parts, extent by extent", "?", int),
+    example="%arena text 3",
+)
 def arena(context: MagicContext, arguments: Any) -> None:
+    """A map of the arena: what lies where, and what is free."""
     from jitkernel.views.arena import arena as view
 
     context.display(view(context.session, zone=arguments.zone, part=arguments.part))
 
 
+@magic(
+    "gc",
+    Argument("-n --dry-run", "only tell what would be freed", "flag"),
+    Argument("--undo", "forget what could be undone, free what was kept for it", "flag"),
+    example="%gc --dry-run",
+)
 def gc(context: MagicContext, arguments: Any) -> None:
+    """Free cells whose definitions were replaced and that nothing uses; give empty pages back."""
     from jitkernel.views.undo import garbage as view
 
     context.display(view(context.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
 
 
+@magic(
+    "context",
+    Argument("policy", "whose context it is", "?", choices=tuple(_CONTEXTS)),
+    example="%context shared",
+)
 def llvm_context(context: MagicContext, arguments: Any) -> None:
+    """Choose the LLVM context that cells are compiled in; without a word, what each cell cost."""
     from jitkernel.views.memory import contexts as view
 
     policy = arguments.policy
@@ -49,7 +76,13 @@ def llvm_context(context: MagicContext, arguments: Any) -> None:
         context.display(view(context.session))
 
 
+@magic(
+    "budget",
+    Argument("size", "bytes (64M), or none; without it, how things stand", "?", completes="size"),
+    example="%budget 64M",
+)
 def budget(context: MagicContext, arguments: Any) -> None:
+    """Bound the code in memory: what was used least recently leaves until it is called."""
     from jitkernel.views.memory import residency as view
     from jitkernel.views.memory import threads
 
@@ -71,7 +104,9 @@ def budget(context: MagicContext, arguments: Any) -> None:
         )
 
 
+@magic("keep", CELLS, Argument("--off", "no longer", "flag"), example="%keep @sq")
 def keep(context: MagicContext, arguments: Any) -> None:
+    """Keep the code of cells in memory whatever the budget; without a target, which are kept."""
     from jitkernel.session.program.cell import cells_words
 
     if not arguments.target:
@@ -84,7 +119,9 @@ def keep(context: MagicContext, arguments: Any) -> None:
     context.print(f"the code of {cells_words([c.number for c in cells])} {how}")
 
 
+@magic("hibernate", CELLS, example="%hibernate @sq")
 def hibernate(context: MagicContext, arguments: Any) -> None:
+    """Take the code of cells out of memory until somebody calls it."""
     from jitkernel.session.program.cell import cells_words
 
     if not arguments.target:
@@ -95,69 +132,3 @@ def hibernate(context: MagicContext, arguments: Any) -> None:
     which = cells_words([c.number for c in cells])
     size = f"{freed} bytes" if freed > 0 else "its stubs are as large: nothing was gained"
     context.print(f"the code of {which} left memory ({size}); a call brings it back")
-
-
-MAGICS = (
-    Magic(
-        "memory",
-        "The whole account as one sum: the slab, every process, files; and how it came to that.",
-        memory,
-        (
-            Argument("--arena", "only the arena's zones", "flag"),
-            Argument("--plot", "over time: slab, kernel, executor and workers each", "flag"),
-        ),
-        example="%memory --plot",
-    ),
-    Magic(
-        "arena",
-        "A map of the arena: what lies where, and what is free.",
-        arena,
-        (
-            Argument("zone", "only this zone", "?", choices=("text", "rodata", "data", "unwind")),
-            Argument("part", "only this of the zone's parts, extent by extent", "?", int),
-        ),
-        example="%arena text 3",
-    ),
-    Magic(
-        "gc",
-        "Free cells whose definitions were replaced and that nothing uses; give empty pages back.",
-        gc,
-        (
-            Argument("-n --dry-run", "only tell what would be freed", "flag"),
-            Argument("--undo", "forget what could be undone, free what was kept for it", "flag"),
-        ),
-        example="%gc --dry-run",
-    ),
-    Magic(
-        "context",
-        "Choose the LLVM context that cells are compiled in; without a word, what each cell cost.",
-        llvm_context,
-        (Argument("policy", "whose context it is", "?", choices=tuple(_CONTEXTS)),),
-        example="%context shared",
-    ),
-    Magic(
-        "budget",
-        "Bound the code in memory: what was used least recently leaves until it is called.",
-        budget,
-        (
-            Argument(
-                "size", "bytes (64M), or none; without it, how things stand", "?", completes="size"
-            ),
-        ),
-        example="%budget 64M",
-    ),
-    Magic(
-        "keep",
-        "Keep the code of cells in memory whatever the budget; without a target, which are kept.",
-        keep,
-        (CELLS, Argument("--off", "no longer", "flag")),
-        example="%keep @sq",
-    ),
-    Magic(
-        "hibernate",
-        "Take the code of cells out of memory until somebody calls it.",
-        hibernate,
-        (CELLS,),
-        example="%hibernate @sq",
-    ),
-)

@@ -10,24 +10,38 @@ from jitkernel.errors import UsageError
 from jitkernel.files import read_text
 from jitkernel.ir.names import bare, written
 from jitkernel.kernel.magics.parsing import CELLS
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 
-__all__ = ["MAGICS"]
+__all__ = []
+
+_PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
 
 
+@magic("cells")
 def cells(context: MagicContext, arguments: Any) -> None:
+    """The cells of the session: what each defines, its size, its state."""
     from jitkernel.views import tables
 
     context.display(tables.cells(context.session))
 
 
+@magic(
+    "symbols",
+    _PATTERN,
+    Argument("-a --all", "also what the session itself defines", "flag"),
+    aliases=("whos",),
+    example="%symbols sq*",
+)
 def symbols(context: MagicContext, arguments: Any) -> None:
+    """The functions and globals of the session: type, size, cell, users."""
     from jitkernel.views import tables
 
     context.display(tables.symbols(context.session, arguments.pattern, everything=arguments.all))
 
 
+@magic("who", _PATTERN)
 def who(context: MagicContext, arguments: Any) -> None:
+    """The names that the session defines."""
     from jitkernel.views import tables
 
     names = tables.symbol_names(context.session, arguments.pattern)
@@ -35,7 +49,15 @@ def who(context: MagicContext, arguments: Any) -> None:
     context.print("\n".join(lines) if names else tables.nothing(arguments.pattern))
 
 
+@magic(
+    "evict",
+    CELLS,
+    Argument("--cascade", "free everything that uses them too", "flag"),
+    Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
+    example="%evict @sq --cascade",
+)
 def evict(context: MagicContext, arguments: Any) -> None:
+    """Free cells or symbols. Refused while others use them, unless told what to do with those."""
     if not arguments.target:
         raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
     before = {cell.number: (cell.names, sum(cell.sizes.values())) for cell in context.session.cells}
@@ -48,14 +70,30 @@ def evict(context: MagicContext, arguments: Any) -> None:
         context.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 
+@magic(
+    "deps",
+    Argument("target", "a cell's number or a name", "?", completes="target"),
+    example="%deps @sq",
+)
 def deps(context: MagicContext, arguments: Any) -> None:
+    """What a cell uses, who uses it, and what evicting it would break; without one, of all."""
     from jitkernel.views import deps as view
 
     target = arguments.target
     context.display(view(context.session, int(target) if target and target.isdigit() else target))
 
 
+@magic(
+    "undo",
+    Argument("what", "how many runs, or @name: the last that defined it", "?", completes="symbol"),
+    Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
+    Argument("--cascade", "the later runs that build on it too", "flag"),
+    Argument("--partial", "leave data of which too much was written as it is", "flag"),
+    Argument("-l --list", "show what can be undone", "flag"),
+    example="%undo --cell 5",
+)
 def undo(context: MagicContext, arguments: Any) -> None:
+    """Take back the last runs, or one of them: definitions and the values of globals."""
     if arguments.list:
         from jitkernel.views.undo import undo as view
 
@@ -80,13 +118,22 @@ def undo(context: MagicContext, arguments: Any) -> None:
         context.print(sentence)
 
 
+@magic(
+    "redo",
+    Argument("count", "how many", "?", int, 1),
+    Argument("--partial", "as for %undo", "flag"),
+)
 def redo(context: MagicContext, arguments: Any) -> None:
+    """Do again what %undo took back, until something new is run."""
     for sentence in context.session.redo(arguments.count, partial=arguments.partial):
         context.print(sentence)
 
 
+@magic("reset", Argument("-f --force", "do not ask", "flag"))
 def reset(context: MagicContext, arguments: Any) -> None:
     # As IPython's: a notebook that is run by no one may reset, and says so by its cell.
+    """Evict every cell and forget results and undo; loaded libraries stay. Asks first, where the
+    client can be asked."""
     if not arguments.force and context.session.cells:
         if not context.confirm("What is evicted cannot be brought back. Proceed?", unasked=True):
             context.print("Nothing was done.")
@@ -95,7 +142,9 @@ def reset(context: MagicContext, arguments: Any) -> None:
     context.print("The session is empty. Loaded libraries and the program's heap stay.")
 
 
+@magic("run", Argument("file", "a file of LLVM IR", completes="file"), example="%run sort.ll")
 def run(context: MagicContext, arguments: Any) -> Any:
+    """Run a file as a cell."""
     from jitkernel.languages import of_file
 
     path = os.path.expanduser(arguments.file)
@@ -105,22 +154,36 @@ def run(context: MagicContext, arguments: Any) -> Any:
     context.run_nested(source, of_file(path))
 
 
+@magic(
+    "lib",
+    Argument("name", "a file, or a name that the loader finds", completes="file"),
+    example="%lib libz.so.1",
+)
 def library(context: MagicContext, arguments: Any) -> None:
+    """Load a shared library into the executor; its functions can then be declared."""
     found = context.session.load(os.path.expanduser(arguments.name))
     context.print(f"{arguments.name} is loaded; its functions can be declared and called.")
     if found:
         context.print("It defines what was missing: " + ", ".join(map(written, found)))
 
 
+@magic("load", Argument("name", "a shared library", completes="file"))
 def load(context: MagicContext, arguments: Any) -> None:
+    """Load a shared library, as %lib does."""
     name = arguments.name
     if ".so" not in name and not name.startswith("lib"):
         raise UsageError(f"%load loads shared libraries; to run a file as a cell: %run {name}")
     context.print("(%load is %lib here)")
-    library(context, arguments)
+    library.call(context, arguments)
 
 
+@magic(
+    "link",
+    Argument("file", "an ELF object for x86-64", completes="file"),
+    example="%link fast.o",
+)
 def link(context: MagicContext, arguments: Any) -> None:
+    """Link a relocatable object file (.o) into the session."""
     result = context.session.link(os.path.expanduser(arguments.file))
     for note in result.notes:
         context.note(note)
@@ -129,7 +192,15 @@ def link(context: MagicContext, arguments: Any) -> None:
         context.print(f"{arguments.file} is cell {result.cell.number}; it defines {names}")
 
 
+@magic(
+    "history",
+    Argument("-n", "the last N cells, of earlier sessions too", "", int),
+    Argument("-g --search", "cells that contain TEXT, of earlier sessions too"),
+    Argument("-f --file", "write them to a new file", completes="file"),
+    aliases=("hist",),
+)
 def history(context: MagicContext, arguments: Any) -> None:
+    """The sources of this session's cells."""
     if arguments.search:
         pattern = arguments.search
         if not any(c in pattern for c in "*?["):
@@ -152,106 +223,3 @@ def history(context: MagicContext, arguments: Any) -> None:
         context.print(f"{len(texts)} cells written to {arguments.file}")
     else:
         context.print(text or "no cells yet")
-
-
-_PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
-
-MAGICS = (
-    Magic("cells", "The cells of the session: what each defines, its size, its state.", cells),
-    Magic(
-        "symbols",
-        "The functions and globals of the session: type, size, cell, users.",
-        symbols,
-        (_PATTERN, Argument("-a --all", "also what the session itself defines", "flag")),
-        aliases=("whos",),
-        example="%symbols sq*",
-    ),
-    Magic("who", "The names that the session defines.", who, (_PATTERN,)),
-    Magic(
-        "evict",
-        "Free cells or symbols. Refused while others use them, unless told what to do with those.",
-        evict,
-        (
-            CELLS,
-            Argument("--cascade", "free everything that uses them too", "flag"),
-            Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
-        ),
-        example="%evict @sq --cascade",
-    ),
-    Magic(
-        "deps",
-        "What a cell uses, who uses it, and what evicting it would break; without one, of all.",
-        deps,
-        (Argument("target", "a cell's number or a name", "?", completes="target"),),
-        example="%deps @sq",
-    ),
-    Magic(
-        "undo",
-        "Take back the last runs, or one of them: definitions and the values of globals.",
-        undo,
-        (
-            Argument(
-                "what", "how many runs, or @name: the last that defined it", "?", completes="symbol"
-            ),
-            Argument("-c --cell", "the run of this cell alone", "", int, completes="cell"),
-            Argument("--cascade", "the later runs that build on it too", "flag"),
-            Argument("--partial", "leave data of which too much was written as it is", "flag"),
-            Argument("-l --list", "show what can be undone", "flag"),
-        ),
-        example="%undo --cell 5",
-    ),
-    Magic(
-        "redo",
-        "Do again what %undo took back, until something new is run.",
-        redo,
-        (
-            Argument("count", "how many", "?", int, 1),
-            Argument("--partial", "as for %undo", "flag"),
-        ),
-    ),
-    Magic(
-        "reset",
-        "Evict every cell and forget results and undo; loaded libraries stay. Asks first, where the"
-        " client can be asked.",
-        reset,
-        (Argument("-f --force", "do not ask", "flag"),),
-    ),
-    Magic(
-        "run",
-        "Run a file as a cell.",
-        run,
-        (Argument("file", "a file of LLVM IR", completes="file"),),
-        example="%run sort.ll",
-    ),
-    Magic(
-        "lib",
-        "Load a shared library into the executor; its functions can then be declared.",
-        library,
-        (Argument("name", "a file, or a name that the loader finds", completes="file"),),
-        example="%lib libz.so.1",
-    ),
-    Magic(
-        "load",
-        "Load a shared library, as %lib does.",
-        load,
-        (Argument("name", "a shared library", completes="file"),),
-    ),
-    Magic(
-        "link",
-        "Link a relocatable object file (.o) into the session.",
-        link,
-        (Argument("file", "an ELF object for x86-64", completes="file"),),
-        example="%link fast.o",
-    ),
-    Magic(
-        "history",
-        "The sources of this session's cells.",
-        history,
-        (
-            Argument("-n", "the last N cells, of earlier sessions too", "", int),
-            Argument("-g --search", "cells that contain TEXT, of earlier sessions too"),
-            Argument("-f --file", "write them to a new file", completes="file"),
-        ),
-        aliases=("hist",),
-    ),
-)

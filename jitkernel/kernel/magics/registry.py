@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jitkernel.session.run.results import Sink
     from jitkernel.views.view import View
 
-__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "MagicContext", "Registry"]
+__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "MagicContext", "Registry", "magic"]
 
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
@@ -89,6 +89,23 @@ class Magic:
     @property
     def positional(self) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if not a.is_option)
+
+
+def magic(
+    name: str,
+    *arguments: Argument,
+    aliases: tuple[str, ...] = (),
+    form: Literal["line", "cell", "both"] = "line",
+    example: str = "",
+    alone: bool = False,
+) -> Callable[[Callable[[MagicContext, Any], Any]], Magic]:
+    """Makes a function a magic; what it says of itself is the magic's help."""
+
+    def declare(call: Callable[[MagicContext, Any], Any]) -> Magic:
+        help = " ".join((call.__doc__ or "").split())
+        return Magic(name, help, call, arguments, aliases, form, example, alone)
+
+    return declare
 
 
 class MagicContext(Protocol):

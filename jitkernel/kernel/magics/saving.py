@@ -6,23 +6,39 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
-__all__ = ["MAGICS"]
+__all__ = []
 
 
+@magic(
+    "save",
+    Argument("file", "the file; one that is there must be a session's", completes="file"),
+    example="%save work.jks",
+)
 def save(context: MagicContext, arguments: Any) -> None:
+    """Write the session to a file: sources, code, symbols, the values of globals."""
     session, path = context.session, os.path.expanduser(arguments.file)
     size = session.save(path)
     cells = counted(len(session.cells), "cell")
     context.print(f"{cells} saved to {arguments.file}, {size} bytes")
 
 
+@magic(
+    "restore",
+    Argument("file", "what %save wrote", "?", completes="file"),
+    Argument("--last", "the session that this notebook had before", "flag"),
+    Argument("--rebuild", "compile what a damaged file still has; globals begin anew", "flag"),
+    Argument("--trust", "run what the file brings: its libraries, its constructors", "flag"),
+    alone=True,
+    example="%restore work.jks",
+)
 def restore(context: MagicContext, arguments: Any) -> None:
+    """Go on with a session that was saved; the present one ends, and undo begins anew."""
     from jitkernel.kernel.last_session import last_session
 
     path = os.path.expanduser(arguments.file or "")
@@ -70,31 +86,3 @@ def _trusted(context: MagicContext, path: str, session: Session) -> bool:
     except BaseException:
         session.close()
         raise
-
-
-MAGICS = (
-    Magic(
-        "save",
-        "Write the session to a file: sources, code, symbols, the values of globals.",
-        save,
-        (Argument("file", "the file; one that is there must be a session's", completes="file"),),
-        example="%save work.jks",
-    ),
-    Magic(
-        "restore",
-        "Go on with a session that was saved; the present one ends, and undo begins anew.",
-        restore,
-        (
-            Argument("file", "what %save wrote", "?", completes="file"),
-            Argument("--last", "the session that this notebook had before", "flag"),
-            Argument(
-                "--rebuild", "compile what a damaged file still has; globals begin anew", "flag"
-            ),
-            Argument(
-                "--trust", "run what the file brings: its libraries, its constructors", "flag"
-            ),
-        ),
-        alone=True,
-        example="%restore work.jks",
-    ),
-)

@@ -9,15 +9,24 @@ from typing import Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import SHOWN, one_of, shown, targets
-from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import LEVELS, Argument, MagicContext, magic
 from jitkernel.views.view import View, prose
 
-__all__ = ["MAGICS"]
+__all__ = []
 
 _EVERY = 0.5  # seconds between two words of progress
 
 
+@magic(
+    "ir",
+    SHOWN,
+    Argument("--raw", "as LLVM has it before its first pass", "flag"),
+    Argument("--opt", "after its last pass", "flag"),
+    Argument("--diff", "what the passes changed", "flag"),
+    example="%ir @sq --opt",
+)
 def ir(context: MagicContext, arguments: Any) -> None:
+    """The LLVM IR of a function or a cell, as it was given to the compiler."""
     from jitkernel.views.ir import ir as view
 
     stage = one_of(arguments, ("raw", "opt", "diff"))
@@ -25,7 +34,26 @@ def ir(context: MagicContext, arguments: Any) -> None:
         context.display(view(context.session, target, stage))
 
 
+@magic(
+    "asm",
+    Argument("what", "a function or a cell; without it, the last cell", "?", completes="target"),
+    Argument("--syntax", "how to write it", choices=("intel", "att")),
+    Argument("--intel", "the same as --syntax intel", "flag"),
+    Argument("--att", "the same as --syntax att", "flag"),
+    Argument("--no-lines", "leave the cell's lines out", "flag"),
+    Argument(
+        "--target",
+        "another machine: aarch64, riscv64, ..., or a triple",
+        completes="machine",
+    ),
+    Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
+    Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS),
+    aliases=("dis",),
+    form="both",
+    example="%asm @sq --target riscv64",
+)
 def asm(context: MagicContext, arguments: Any) -> None:
+    """Machine code as it stands in the arena, or with --target as it would be elsewhere."""
     from jitkernel.views.asm import asm as view
     from jitkernel.views.foreign import foreign, unplaced
 
@@ -50,14 +78,26 @@ def asm(context: MagicContext, arguments: Any) -> None:
         context.display(made)
 
 
+@magic("object", SHOWN, example="%object @sq")
 def object_file(context: MagicContext, arguments: Any) -> None:
+    """A cell's relocatable object, and what the linker made of each relocation."""
     from jitkernel.views.object import object as view
 
     for target in shown(arguments.target):
         context.display(view(context.session, target))
 
 
+@magic(
+    "cfg",
+    SHOWN,
+    Argument("--raw", "as the cell is written, before any pass", "flag"),
+    Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS),
+    Argument("--around", "draw the blocks around this one, such as %loop"),
+    Argument("--depth", "draw so many edges around it, or around the entry", "", int),
+    example="%cfg @sum --raw",
+)
 def cfg(context: MagicContext, arguments: Any) -> None:
+    """Control flow of a function: its blocks and where each can go next."""
     from jitkernel.views.cfg import cfg as view
 
     for target in shown(arguments.target):
@@ -68,14 +108,32 @@ def cfg(context: MagicContext, arguments: Any) -> None:
         context.display(made)
 
 
+@magic(
+    "callgraph",
+    Argument(
+        "target",
+        "a function or a cell: what it reaches and who reaches it; without it, all",
+        "?",
+        completes="target",
+    ),
+    Argument("--depth", "only what is so many calls away from it", "", int),
+    example="%callgraph @sum --depth 2",
+)
 def callgraph(context: MagicContext, arguments: Any) -> None:
+    """Who calls whom, read from the machine code as it stands now."""
     from jitkernel.views.callgraph import callgraph as view
 
     for target in shown(arguments.target):
         context.display(view(context.session, target, arguments.depth))
 
 
+@magic(
+    "stack",
+    Argument("--after", "show it when code has run for so many seconds, and go on", "", float),
+    example="%stack --after 2",
+)
 def stack(context: MagicContext, arguments: Any) -> None:
+    """The stack where a cell was stopped last, by a fault or by you: frames, words, registers."""
     from jitkernel.views.stack import stack as view
 
     session = context.session
@@ -87,7 +145,17 @@ def stack(context: MagicContext, arguments: Any) -> None:
     session.look_after(arguments.after, lambda stopped: context.display(view(session)))
 
 
+@magic(
+    "compare",
+    Argument("what", "two functions, or one and cells that defined it", "*", completes="target"),
+    Argument("-O", "a level; twice, or once against what is", "*", int, choices=LEVELS),
+    Argument("--target", "a machine; twice, or once against this one", "*", completes="machine"),
+    Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
+    Argument("--time", "time a call with these arguments: '7, 3'"),
+    example="%compare @sum -O0 -O2 --time 100",
+)
 def compare(context: MagicContext, arguments: Any) -> None:
+    """Two functions, levels, machines or versions side by side, counted and timed."""
     from jitkernel.views.compare import compare as view
 
     context.display(
@@ -103,7 +171,48 @@ def compare(context: MagicContext, arguments: Any) -> None:
     )
 
 
+@magic(
+    "explain",
+    SHOWN,
+    Argument("--syntax", "how to write assembly", choices=("intel", "att")),
+    example="%explain @sq",
+)
+def explain(context: MagicContext, arguments: Any) -> None:
+    """All that became of a function or a cell, from its source to its bytes in the arena."""
+    from jitkernel.views.explain import explain as view
+
+    session = context.session
+    syntax = arguments.syntax or context.setting("JITKernel.asm_syntax")
+    picture = not context.setting("JITKernel.deterministic")
+    for target in shown(arguments.target):
+        with _telling(context, "explaining", "explained") as progress:
+            made = view(session, target, syntax, picture, progress)
+        context.display(made)
+
+
+@magic("timeline", SHOWN, example="%timeline 3")
+def timeline(context: MagicContext, arguments: Any) -> None:
+    """Microseconds of each step of a cell: parse, verify, optimise, emit, link, run."""
+    from jitkernel.views.timeline import timeline as view
+
+    picture = not context.setting("JITKernel.deterministic")
+    for target in shown(arguments.target):
+        context.display(view(context.session, target, picture))
+
+
+@magic(
+    "passes",
+    SHOWN,
+    Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
+    Argument(
+        "--stop-after",
+        "end after step N, or a pass's last one, and show the IR",
+        completes="pass",
+    ),
+    example="%passes @sq --only instcombine",
+)
 def passes(context: MagicContext, arguments: Any) -> None:
+    """Which pass of the optimiser changed what, step by step, each step verified."""
     from jitkernel.views.passes import passes as view
 
     only, stop = arguments.only or "", arguments.stop_after
@@ -113,33 +222,22 @@ def passes(context: MagicContext, arguments: Any) -> None:
         context.display(made)
 
 
+@magic(
+    "mir",
+    SHOWN,
+    Argument("--isel", "after instruction selection alone", "flag"),
+    Argument("--regalloc", "after register allocation alone", "flag"),
+    Argument("--final", "as it is emitted alone", "flag"),
+    example="%mir @sq --regalloc",
+)
 def mir(context: MagicContext, arguments: Any) -> None:
+    """Machine IR after instruction selection, after register allocation, final; spills marked."""
     from jitkernel.views.mir import mir as view
 
     stage = one_of(arguments, ("isel", "regalloc", "final"))
     for target in shown(arguments.target):
         with _telling(context, "compiling it again, watched", "watched") as progress:
             made = view(context.session, target, stage, lambda: progress("code generation"))
-        context.display(made)
-
-
-def timeline(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.views.timeline import timeline as view
-
-    picture = not context.setting("JITKernel.deterministic")
-    for target in shown(arguments.target):
-        context.display(view(context.session, target, picture))
-
-
-def explain(context: MagicContext, arguments: Any) -> None:
-    from jitkernel.views.explain import explain as view
-
-    session = context.session
-    syntax = arguments.syntax or context.setting("JITKernel.asm_syntax")
-    picture = not context.setting("JITKernel.deterministic")
-    for target in shown(arguments.target):
-        with _telling(context, "explaining", "explained") as progress:
-            made = view(session, target, syntax, picture, progress)
         context.display(made)
 
 
@@ -163,147 +261,3 @@ def _telling(context: MagicContext, doing: str, done: str) -> Iterator[Callable[
     yield progress
     if shown:
         tell(f"{done} in {time.monotonic() - began:.1f} s")
-
-
-MAGICS = (
-    Magic(
-        "ir",
-        "The LLVM IR of a function or a cell, as it was given to the compiler.",
-        ir,
-        (
-            SHOWN,
-            Argument("--raw", "as LLVM has it before its first pass", "flag"),
-            Argument("--opt", "after its last pass", "flag"),
-            Argument("--diff", "what the passes changed", "flag"),
-        ),
-        example="%ir @sq --opt",
-    ),
-    Magic(
-        "asm",
-        "Machine code as it stands in the arena, or with --target as it would be elsewhere.",
-        asm,
-        (
-            Argument(
-                "what", "a function or a cell; without it, the last cell", "?", completes="target"
-            ),
-            Argument("--syntax", "how to write it", choices=("intel", "att")),
-            Argument("--intel", "the same as --syntax intel", "flag"),
-            Argument("--att", "the same as --syntax att", "flag"),
-            Argument("--no-lines", "leave the cell's lines out", "flag"),
-            Argument(
-                "--target",
-                "another machine: aarch64, riscv64, ..., or a triple",
-                completes="machine",
-            ),
-            Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
-            Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS),
-        ),
-        aliases=("dis",),
-        form="both",
-        example="%asm @sq --target riscv64",
-    ),
-    Magic(
-        "object",
-        "A cell's relocatable object, and what the linker made of each relocation.",
-        object_file,
-        (SHOWN,),
-        example="%object @sq",
-    ),
-    Magic(
-        "cfg",
-        "Control flow of a function: its blocks and where each can go next.",
-        cfg,
-        (
-            SHOWN,
-            Argument("--raw", "as the cell is written, before any pass", "flag"),
-            Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS),
-            Argument("--around", "draw the blocks around this one, such as %loop"),
-            Argument("--depth", "draw so many edges around it, or around the entry", "", int),
-        ),
-        example="%cfg @sum --raw",
-    ),
-    Magic(
-        "callgraph",
-        "Who calls whom, read from the machine code as it stands now.",
-        callgraph,
-        (
-            Argument(
-                "target",
-                "a function or a cell: what it reaches and who reaches it; without it, all",
-                "?",
-                completes="target",
-            ),
-            Argument("--depth", "only what is so many calls away from it", "", int),
-        ),
-        example="%callgraph @sum --depth 2",
-    ),
-    Magic(
-        "stack",
-        "The stack where a cell was stopped last, by a fault or by you: frames, words, registers.",
-        stack,
-        (
-            Argument(
-                "--after", "show it when code has run for so many seconds, and go on", "", float
-            ),
-        ),
-        example="%stack --after 2",
-    ),
-    Magic(
-        "compare",
-        "Two functions, levels, machines or versions side by side, counted and timed.",
-        compare,
-        (
-            Argument(
-                "what", "two functions, or one and cells that defined it", "*", completes="target"
-            ),
-            Argument("-O", "a level; twice, or once against what is", "*", int, choices=LEVELS),
-            Argument(
-                "--target", "a machine; twice, or once against this one", "*", completes="machine"
-            ),
-            Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
-            Argument("--time", "time a call with these arguments: '7, 3'"),
-        ),
-        example="%compare @sum -O0 -O2 --time 100",
-    ),
-    Magic(
-        "explain",
-        "All that became of a function or a cell, from its source to its bytes in the arena.",
-        explain,
-        (SHOWN, Argument("--syntax", "how to write assembly", choices=("intel", "att"))),
-        example="%explain @sq",
-    ),
-    Magic(
-        "timeline",
-        "Microseconds of each step of a cell: parse, verify, optimise, emit, link, run.",
-        timeline,
-        (SHOWN,),
-        example="%timeline 3",
-    ),
-    Magic(
-        "passes",
-        "Which pass of the optimiser changed what, step by step, each step verified.",
-        passes,
-        (
-            SHOWN,
-            Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
-            Argument(
-                "--stop-after",
-                "end after step N, or a pass's last one, and show the IR",
-                completes="pass",
-            ),
-        ),
-        example="%passes @sq --only instcombine",
-    ),
-    Magic(
-        "mir",
-        "Machine IR after instruction selection, after register allocation, final; spills marked.",
-        mir,
-        (
-            SHOWN,
-            Argument("--isel", "after instruction selection alone", "flag"),
-            Argument("--regalloc", "after register allocation alone", "flag"),
-            Argument("--final", "as it is emitted alone", "flag"),
-        ),
-        example="%mir @sq --regalloc",
-    ),
-)
