@@ -23,20 +23,20 @@ _PR_SET_PDEATHSIG = 1
 
 
 def run(
-    target: Machine, module: int, names: tuple[str, ...], remains: list[Callable[[], None]]
+    target: Machine, module: int, names: tuple[str, ...], cleanups: list[Callable[[], None]]
 ) -> int:
-    """Run the passes in order; the module that came out.  What to dispose is added to `remains`."""
+    """Run the passes in order; the module that came out.  Adds to `cleanups`."""
     for single, group in groupby(names, SINGLE.__contains__):
         if single:
             used = target.run_passes(module, tuple(group))
-            remains.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
+            cleanups.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
         else:
             for name in group:
-                module = _alone(target, module, name, remains)
+                module = _alone(target, module, name, cleanups)
     return module
 
 
-def _alone(target: Machine, module: int, name: str, remains: list[Callable[[], None]]) -> int:
+def _alone(target: Machine, module: int, name: str, cleanups: list[Callable[[], None]]) -> int:
     """One pass of the default pipeline, in a fork; the module parsed from what it made."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -61,9 +61,9 @@ def _alone(target: Machine, module: int, name: str, remains: list[Callable[[], N
     if status:
         raise LLVMError("optimise", f"LLVM ended while it ran the pass {name}")
     context = lib.ContextCreate()
-    remains.append(lambda: lib.ContextDispose(context))
+    cleanups.append(lambda: lib.ContextDispose(context))
     made = binding.parse(context, text)
-    remains.append(lambda: lib.DisposeModule(made))
+    cleanups.append(lambda: lib.DisposeModule(made))
     return made
 
 

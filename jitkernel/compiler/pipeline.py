@@ -26,7 +26,7 @@ __all__ = ["compile_module", "contexts", "machine", "prefix", "tidy"]
 _machines: dict[tuple[Any, ...], Machine] = {}
 _prefixes: dict[str, bytes] = {}
 contexts = ContextPool()
-_remains: list[Callable[[], None]] = []
+_cleanups: list[Callable[[], None]] = []
 
 
 def machine(options: Options) -> Machine:
@@ -69,11 +69,11 @@ def compile_module(
     if policy == "shared" and ambiguous(source):
         policy = "throwaway"
     context = contexts.take(policy, cell)
-    _remains.append(lambda: contexts.give_back(policy, cell, context))
+    _cleanups.append(lambda: contexts.give_back(policy, cell, context))
     try:
         start = perf_counter_ns()
         module = binding.parse(context, ready.text)
-        _remains.append(lambda: lib.DisposeModule(module))
+        _cleanups.append(lambda: lib.DisposeModule(module))
         renamed = renamed_types(module, source) if policy == "shared" else {}
         parsed = perf_counter_ns()
         binding.verify(module)
@@ -96,7 +96,7 @@ def compile_module(
         emitted = perf_counter_ns()
     except LLVMError as error:
         raise _refusal(error, source, first_line, ready.shifts) from None
-    _remains.append(target.prepare)
+    _cleanups.append(target.prepare)
     times = [
         parsed - start,
         verified - parsed,
@@ -128,9 +128,9 @@ def _undefined(
 def _optimise(target: Machine, module: int, options: Options) -> int:
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
-        return custom.run(target, module, parse_passes(options.passes), _remains)
+        return custom.run(target, module, parse_passes(options.passes), _cleanups)
     used = target.optimise(module)
-    _remains.append(lambda: target.dispose(used))
+    _cleanups.append(lambda: target.dispose(used))
     return module
 
 
@@ -147,5 +147,5 @@ def _refusal(
 
 def tidy() -> None:
     """Dispose what the last compile left, latest first, and prepare for the next."""
-    while _remains:
-        _remains.pop()()
+    while _cleanups:
+        _cleanups.pop()()

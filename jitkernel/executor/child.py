@@ -304,7 +304,7 @@ def open_libraries(others: list[str]) -> list[str]:
     return lost
 
 
-def be_plain() -> None:
+def reset_for_c() -> None:
     """Signals and streams as a C program expects them, not as Python has them."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     for number in (_signal.SIGINT, _signal.SIGPIPE, _signal.SIGXFSZ):
@@ -372,7 +372,7 @@ def main() -> NoReturn:
     os.close(first)
     limit(RLIMIT_CORE, 0)
     lost = open_libraries(setup["libraries"])
-    be_plain()
+    reset_for_c()
     tell_runtime(stack_size, setup["result_size"], high)
     libc.on_exit(entry["jk_on_exit"], None)
     native("jk_arm")()  # an interrupt may come before the first call

@@ -18,7 +18,7 @@ from jitkernel.errors import JitError
 from jitkernel.executor import abi
 from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import Inbox
-from jitkernel.executor.interrupt import Interruption, Wish
+from jitkernel.executor.interrupt import Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import ExecutorSettings
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
@@ -62,7 +62,7 @@ class Conversation:
         self.failure: BaseException | None = None
         self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.wish = Wish()  # to stop the present request
+        self.stop_request = StopRequest()  # to stop the present request
         self._inbox = Inbox(get)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
@@ -101,12 +101,12 @@ class Conversation:
     # -- requests ------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A request comes: wishes to stop the last one are not for it."""
-        self.stop, self.wish = None, Wish()
+        """Begin a request; requests to stop the last one do not concern it."""
+        self.stop, self.stop_request = None, StopRequest()
         self.busy = True
 
     def begin_call(self) -> None:
-        """A call comes: nor is what the last one left of input."""
+        """Begin a call; nor does input that the last one left unread."""
         if self._fed:
             self.pipes.drop_input()
             self._fed = False
@@ -157,7 +157,7 @@ class Conversation:
                 now = time.monotonic()
                 if now >= self._due and not self._answered():
                     self._due = now + _LOOK
-                    if not self._look(child, now, check):
+                    if not self._monitor(child, now, check):
                         self._take(child, self._poll.poll(0))  # it may have come just now
                         if not self._answered():
                             return None
@@ -185,14 +185,14 @@ class Conversation:
         for fd, event in events:
             if fd == self._socket:
                 if self._inbox.receive(child.socket):
-                    self._heed(child)
+                    self._handle(child)
                 elif event & _END:
                     # The cell closed it, or the process is about to end: its descriptor tells.
                     self._poll.unregister(fd)
                     self._cut = True
             elif fd == self._wake:
                 os.eventfd_read(fd)
-                if self.wish.pressed and self.stop is None:
+                if self.stop_request.pressed and self.stop is None:
                     self.interrupt_now("")
             elif fd == child.pidfd:
                 ended = True
@@ -200,16 +200,16 @@ class Conversation:
                 self.drain()  # what was written before the answer comes before it
         return ended
 
-    def _heed(self, child: Spawned) -> None:
-        """Do what a message asks for that is no answer."""
+    def _handle(self, child: Spawned) -> None:
+        """Handle a message that is no answer: a thread called hibernated code, or a greeting."""
         op = self._inbox.op
         if op == abi.WAKE:
-            self._fetch()
+            self._answer_wakes()
         elif op == abi.HELLO and not child.ready:
             self._greet(child)
 
-    def _fetch(self) -> None:
-        """A thread asks for code; whoever wants to stop the cell waits until it is there."""
+    def _answer_wakes(self) -> None:
+        """Bring back the code that a thread waits for; what stops the cell has to wait for it."""
         try:
             self.wakes.serve()
         except BaseException as error:
@@ -225,13 +225,13 @@ class Conversation:
         self._began = time.monotonic()  # nor is the time that its process takes to start
         self.on_ready(child)
 
-    def _look(self, child: Spawned, now: float, check: Check | None) -> bool:
-        """The request takes its time: see what it waits for; False to give it up."""
+    def _monitor(self, child: Spawned, now: float, check: Check | None) -> bool:
+        """Every 30 ms of a long request: what does it wait for?  False to give it up."""
         self._looks += 1
         if not child.ready:
             self._due = now + _LOOK
             return now - self._began < _START
-        self._fetch()  # the message that asks may have had no way
+        self._answer_wakes()  # a cell that closed the socket cannot send the message
         if check is not None:
             return not check.failed()
         if self.on_wait is not None and self.failure is None:
@@ -243,7 +243,7 @@ class Conversation:
             alive = self.stop.step(now)
             self._due = self.stop.due
             return alive
-        if self._late():
+        if self._over_limit():
             self.interrupt_now("timeout")
             return True
         if (self._cut or self._looks % 32 == 0) and child.ended():
@@ -253,7 +253,7 @@ class Conversation:
                 self._serve_input(child)
         return True
 
-    def _late(self) -> bool:
+    def _over_limit(self) -> bool:
         """Whether the request has taken longer than it may."""
         limit = self.settings.cell_timeout
         return limit > 0 and time.monotonic() - self._began >= limit
@@ -265,7 +265,7 @@ class Conversation:
 
         May be called from any thread and from a signal handler; returns at once.
         """
-        if not self.busy or not self.wish.press():
+        if not self.busy or not self.stop_request.press():
             return False
         try:
             os.eventfd_write(self._wake, 1)
@@ -313,7 +313,7 @@ class Conversation:
         if self.child is not None:
             with contextlib.suppress(ConnectionError):
                 self._take(self.child, self._poll.poll(0))
-            self._fetch()  # the message that asks may have had no way
+            self._answer_wakes()  # a cell that closed the socket cannot send the message
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -363,6 +363,6 @@ class Conversation:
                 data = data[os.write(self.pipes.stdin, data) :]
             except BlockingIOError:
                 # More than a pipe holds: the reader needs time, and may do anything meanwhile.
-                if self._take(child, self._poll.poll(1)) or self._answered() or self._late():
+                if self._take(child, self._poll.poll(1)) or self._answered() or self._over_limit():
                     return
-                self._fetch()
+                self._answer_wakes()

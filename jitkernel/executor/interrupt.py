@@ -2,7 +2,7 @@
 
 The runtime's handler (native/handler.ll) decides what a signal may do at the place where it
 arrives; this is the kernel process's half, a clock: what to try next, and when to give up.  It
-never waits.  `Wish` is what comes before: whether anybody wants a call stopped.  Start from
+never waits.  `StopRequest` comes before: whether anybody wants a call stopped.  Start from
 `Interruption.step`.
 """
 
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from jitkernel import procfs
 from jitkernel.executor import abi
 
-__all__ = ["Interruption", "Wish"]
+__all__ = ["Interruption", "StopRequest"]
 
 AGAIN = 0.05  # seconds between signals
 CHILDREN = 0.06  # when the cell's own programs get SIGINT, as from a terminal
 BLOCKED, LATE = 0.25, 0.7  # fractions of the grace period: when to leave a library by force
 
 
-class Wish:
-    """Whether somebody wants one call stopped: the first to come decides, a press or its end.
+class StopRequest:
+    """Whether one call is to be stopped: decided by what comes first, a press or the call's end.
 
     `press` may be called from any thread and from a signal handler.
     """
@@ -32,11 +32,11 @@ class Wish:
         self._first: dict[str, bool] = {}  # one entry; dict.setdefault is atomic
 
     def press(self) -> bool:
-        """Somebody wants it stopped; False where it had ended before."""
+        """Ask for the call to be stopped; False where it had ended before."""
         return self._first.setdefault("pressed", True)
 
     def end(self) -> bool:
-        """The call is over; True where somebody wanted it stopped before."""
+        """The call is over; True where it was to be stopped before."""
         return self._first.setdefault("pressed", False)
 
     @property

@@ -252,7 +252,7 @@ class Executor:
                 raise failure
             if self._get("lock_owner") and not outcome.respawned:
                 outcome = outcome._replace(lock_holder=lock_holder(self._get, self.pid))
-            asked = talk.wish.end() or stop is not None or self.stopping()
+            asked = talk.stop_request.end() or stop is not None or self.stopping()
             if asked and outcome.kind == "ok":
                 outcome = self._too_late(outcome, stop.cause if stop is not None else "")
             if outcome.started or self.on_respawn is None or attempt == 2:
@@ -261,7 +261,7 @@ class Executor:
         return outcome
 
     def restore_order(self) -> str:
-        """End a request whose caller was torn out of it; what was lost by that, in words."""
+        """End a request whose caller left by an exception; what was lost by that, in words."""
         talk = self._talk
         if not talk.busy and not talk.pending:
             return ""
@@ -284,8 +284,8 @@ class Executor:
         return bytes(self._view[at : at + size])
 
     def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
-        """A call that returned by itself after it was to be stopped, as what was waited for in a
-        library was given up: whoever wanted it stopped does not want what comes next."""
+        """A call that returned by itself after it was to be stopped: the signal made a library give
+        up waiting.  It counts as interrupted, so that what comes next does not run."""
         record = FaultRecord(
             cause=cause, stdin_refused=cause == "stdin", generation=self.generation
         )
