@@ -66,7 +66,7 @@ class JITKernel(JITKernelSettings, Kernel):
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._started_files = False
-        self.wire = WireOutput(self)
+        self.wire = WireOutput(self, lambda: self.max_output)
         sections = {
             "Arena": Arena(parent=self.parent),
             "Session": SessionSettings(config=only_ours(self.config, SessionSettings)),

@@ -57,8 +57,8 @@ def effect_view(effect: Effect) -> View:
             for f in effect.figures
         ]
         views.append(table("Before and after", ("what", "#before", "#after", "in"), rows))
-    if effect.seen is not None:
-        views.append(_pipeline(effect, effect.seen, (gone, new)))
+    if effect.trace is not None:
+        views.append(_pipeline(effect, effect.trace, (gone, new)))
     if effect.kept:
         views.append(_said(f"The new code is cell {effect.kept} now; %undo brings the old back."))
     return join(views)
@@ -84,9 +84,9 @@ def _unit(unit: str) -> str:
     return "a call" if unit == "ns" else unit
 
 
-def _pipeline(effect: Effect, seen: PassTrace, changed: tuple[int, int]) -> View:
+def _pipeline(effect: Effect, trace: PassTrace, changed: tuple[int, int]) -> View:
     """The pass among LLVM's own that changed something."""
     own = (effect.name, "module", *changed, time_text(effect.made.nanoseconds), "yes")
-    rows = [step.row[1:] for step in changed_steps(seen)]
+    rows = [step.row[1:] for step in changed_steps(trace)]
     rows = [*rows, own] if effect.last else [own, *rows]
     return table("The pipeline with it", STEP_COLUMNS, [(n, *r) for n, r in enumerate(rows, 1)])

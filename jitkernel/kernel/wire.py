@@ -6,6 +6,7 @@ thread.  Start from `WireOutput`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from jitkernel.kernel.streams import OutputStreams
 from jitkernel.views.view import View
 
 if TYPE_CHECKING:
-    from jitkernel.kernel.kernel import JITKernel
+    from ipykernel.kernelbase import Kernel
 
 __all__ = ["WireOutput"]
 
@@ -24,8 +25,9 @@ __all__ = ["WireOutput"]
 class WireOutput:
     """The frontend's `Output` in a kernel."""
 
-    def __init__(self, kernel: JITKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, limit: Callable[[], int]) -> None:
+        """`limit` is how many bytes a cell may print, asked when it begins."""
+        self._kernel, self._limit = kernel, limit
         self._parent: dict[str, Any] = {}
         self._ident: Any = b""
         self._silent = False
@@ -39,7 +41,7 @@ class WireOutput:
         self._payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
-        self.streams = OutputStreams(self._publish_stream, self._later, kernel.max_output)
+        self.streams = OutputStreams(self._publish_stream, self._later, limit())
 
     # -- around a cell ---------------------------------------------------------------------
 
@@ -51,7 +53,7 @@ class WireOutput:
         self._payload, self._live, self._held = [], "", None
         self._in_place = bool((self._parent.get("metadata") or {}).get("cellId"))
         self._stop_input = False
-        self.streams.reset(self._kernel.max_output)
+        self.streams.reset(self._limit())
 
     def end(self) -> None:
         """The request is done: nothing of its output is held back."""

@@ -242,9 +242,9 @@ class Inspect:
             for name, z in self.core.arena.zones.items()
         }
 
-    def tenants(self) -> dict[str, list[memory.Tenant]]:
+    def occupancy(self) -> dict[str, list[memory.Occupant]]:
         """Who has which bytes, by zone in the order of addresses; free ranges included."""
-        return memory.tenants(self.core)
+        return memory.occupancy(self.core)
 
     @property
     def slab_fd(self) -> int:

@@ -40,7 +40,7 @@ class Effect:
     """One pass on one cell.
 
     `last` says that it ran after LLVM's passes, else before them.  `complaint` is what LLVM said of
-    the module that the pass left, "" where it is well formed.  `seen` are LLVM's own passes after
+    the module that the pass left, "" where it is well formed.  `trace` are LLVM's own passes after
     it.  `kept` is the number of the cell that has the new code, 0 where the old one is back.
     """
 
@@ -50,7 +50,7 @@ class Effect:
     made: Transformed
     complaint: str
     figures: tuple[Figure, ...] = ()
-    seen: PassTrace | None = None
+    trace: PassTrace | None = None
     kept: int = 0
 
 
@@ -147,9 +147,9 @@ def _count(text: str) -> int:
     return sum(len(function.instructions) for function in Module(text).functions.values())
 
 
-def _machine(seen: PassTrace) -> int:
-    names = dict.fromkeys(step.unit for step in seen.machine)
-    found = [stages([s for s in seen.machine if s.unit == name]) for name in names]
+def _machine(trace: PassTrace) -> int:
+    names = dict.fromkeys(step.unit for step in trace.machine)
+    found = [stages([s for s in trace.machine if s.unit == name]) for name in names]
     return sum(each[-1].instructions for each in found if each)
 
 

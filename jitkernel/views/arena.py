@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
-from jitkernel.session.report.memory import STATES, Tenant
+from jitkernel.session.report.memory import STATES, Occupant
 from jitkernel.views.arena_map import LETTERS, Part, draw, letter, level, parts
 from jitkernel.views.view import View, join, prose, table
 from jitkernel.wording import counted, cut_list
@@ -29,7 +29,8 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     has no such part.
     """
     zones = session.inspect.zones()
-    found = {n: rows for n, rows in session.inspect.tenants().items() if zone is None or n == zone}
+    every = session.inspect.occupancy()
+    found = {n: rows for n, rows in every.items() if zone in (None, n)}
     if part is not None:
         if zone is None:
             raise UsageError("a part of which zone? For example: %arena text 3")
@@ -56,7 +57,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     return View("\n\n".join(text), _picture(found, drawn) + books.html + details)
 
 
-def _one_part(session: Session, zone: str, rows: list[Tenant], number: int) -> View:
+def _one_part(session: Session, zone: str, rows: list[Occupant], number: int) -> View:
     """What overlaps a part of a zone."""
     granule = session.inspect.zones()[zone].granule
     strip = parts(rows, granule)
@@ -72,22 +73,24 @@ def _one_part(session: Session, zone: str, rows: list[Tenant], number: int) -> V
     return View(f"{strips}\n\n{listed.text}", picture + listed.html)
 
 
-def _picture(found: dict[str, list[Tenant]], drawn: dict[str, list[Tenant] | list[Part]]) -> str:
-    every = [tenant for rows in found.values() for tenant in rows]
+def _picture(
+    found: dict[str, list[Occupant]], drawn: dict[str, list[Occupant] | list[Part]]
+) -> str:
+    every = [occupant for rows in found.values() for occupant in rows]
     sums = {s: sum(t.size - t.padding for t in every if t.state == s) for s in STATES}
     sums["padding"] = sum(t.padding for t in every)
     return draw(drawn, sums, _sentence(found, sums))
 
 
-def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
+def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
     """Bytes by state and zone; every column adds up to the zone's capacity."""
     zones = session.inspect.zones()
     columns = {name: dict.fromkeys((*STATES, "padding"), 0) for name in found}
     for name, rows in found.items():
         held = columns[name]
-        for tenant in rows:
-            held[tenant.state] += tenant.size - tenant.padding
-            held["padding"] += tenant.padding
+        for occupant in rows:
+            held[occupant.state] += occupant.size - occupant.padding
+            held["padding"] += occupant.padding
     lines: list[tuple[str, list[int]]] = []
     for state in (*STATES, "padding"):
         if state == "free":
@@ -109,7 +112,7 @@ def _account(session: Session, found: dict[str, list[Tenant]]) -> View:
     return table("Arena (bytes)", ("", *names, *(["#all"] if whole else [])), rows_, note)
 
 
-def _places(session: Session, found: dict[str, list[Tenant]]) -> View:
+def _places(session: Session, found: dict[str, list[Occupant]]) -> View:
     zones = session.inspect.zones()
     rows = [
         (
@@ -126,7 +129,7 @@ def _places(session: Session, found: dict[str, list[Tenant]]) -> View:
     return table("", columns, rows)
 
 
-def _strips(found: dict[str, list[Tenant]], strips: dict[str, list[Part]]) -> str:
+def _strips(found: dict[str, list[Occupant]], strips: dict[str, list[Part]]) -> str:
     width = max(map(len, strips))
     lines = []
     for name, row in strips.items():
@@ -140,7 +143,7 @@ def _strips(found: dict[str, list[Tenant]], strips: dict[str, list[Part]]) -> st
     return "\n".join(lines)
 
 
-def _extents(session: Session, name: str, rows: Sequence[Tenant]) -> View:
+def _extents(session: Session, name: str, rows: Sequence[Occupant]) -> View:
     listed = [
         (f"{t.start:#x}", _digits(t.size - t.padding), t.padding or "", t.state, t.cell or "",
          t.name or _names(session, t.cell))
@@ -173,7 +176,7 @@ def _names(session: Session, number: int) -> str:
     return cut_list([written(n) for n in cell.names], 4, " ")
 
 
-def _sentence(found: dict[str, list[Tenant]], sums: dict[str, int]) -> str:
+def _sentence(found: dict[str, list[Occupant]], sums: dict[str, int]) -> str:
     cells = {t.cell for rows in found.values() for t in rows if t.cell}
     held = ", ".join(f"{_digits(size)} bytes {state}" for state, size in sums.items() if size)
     return f"Map of the arena: {counted(len(found), 'zone')}, {counted(len(cells), 'cell')}" + (
@@ -181,7 +184,7 @@ def _sentence(found: dict[str, list[Tenant]], sums: dict[str, int]) -> str:
     )
 
 
-def _content(rows: Sequence[Tenant]) -> str:
+def _content(rows: Sequence[Occupant]) -> str:
     holes = sum(t.state == "free" for t in rows)
     return f"{counted(len(rows) - holes, 'extent')}, {counted(holes, 'hole')}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jitkernel.session.report.memory import STATES, Tenant
+from jitkernel.session.report.memory import STATES, Occupant
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
 from jitkernel.views.view import size_text
 
@@ -46,28 +46,28 @@ class Part(NamedTuple):
     cells: tuple[int, ...]
 
 
-def parts(tenants: Sequence[Tenant], granule: int) -> list[Part]:
+def parts(occupants: Sequence[Occupant], granule: int) -> list[Part]:
     """At most `PARTS` parts of equal size, a multiple of the granule; the last may be shorter.
 
     The states of a part add up to its size.
     """
-    if not tenants:
+    if not occupants:
         return []
-    low, high = tenants[0].start, tenants[-1].stop
+    low, high = occupants[0].start, occupants[-1].stop
     size = -(-(high - low) // PARTS)
     size += -size % granule
     count = -(-(high - low) // size)
     states: list[dict[str, int]] = [{} for _ in range(count)]
     cells: list[set[int]] = [set() for _ in range(count)]
-    for tenant in tenants:
-        at = tenant.start
-        while at < tenant.stop:
+    for occupant in occupants:
+        at = occupant.start
+        while at < occupant.stop:
             index = (at - low) // size
-            stop = min(tenant.stop, low + (index + 1) * size)
+            stop = min(occupant.stop, low + (index + 1) * size)
             held = states[index]
-            held[tenant.state] = held.get(tenant.state, 0) + stop - at
-            if tenant.cell:
-                cells[index].add(tenant.cell)
+            held[occupant.state] = held.get(occupant.state, 0) + stop - at
+            if occupant.cell:
+                cells[index].add(occupant.cell)
             at = stop
     return [
         Part(low + i * size, min(size, high - low - i * size), states[i], tuple(sorted(cells[i])))
@@ -91,7 +91,7 @@ def level(part: Part) -> str:
 
 
 def draw(
-    zones: Mapping[str, Sequence[Tenant] | Sequence[Part]], sums: Mapping[str, int], alt: str
+    zones: Mapping[str, Sequence[Occupant] | Sequence[Part]], sums: Mapping[str, int], alt: str
 ) -> str:
     """HTML of the map.  `sums` are the bytes of each state and of padding."""
     shown = [state for state in STATES if sums.get(state)]
@@ -110,7 +110,7 @@ def draw(
             x, width = LEFT + (piece.start - low) * scale, piece.size * scale
             out.append(
                 _extent(piece, x, y, width)
-                if isinstance(piece, Tenant)
+                if isinstance(piece, Occupant)
                 else _stack(piece, x, y, width)
             )
         out.append(rectangle(LEFT, y, WIDTH - LEFT - RIGHT, STRIP, "none", line=INK))
@@ -119,19 +119,19 @@ def draw(
     return image(out, WIDTH, height, alt, [FILLS[state] for state in shown])
 
 
-def _extent(tenant: Tenant, x: float, y: float, width: float) -> str:
+def _extent(occupant: Occupant, x: float, y: float, width: float) -> str:
     """One extent, with its cell's number where there is room."""
-    words = f"cell {tenant.cell}" if tenant.cell else tenant.name or tenant.state
+    words = f"cell {occupant.cell}" if occupant.cell else occupant.name or occupant.state
     box = rectangle(
-        x, y, width, STRIP, FILLS[tenant.state],
-        f"{words}, {tenant.state}: {tenant.size} bytes at {tenant.start:#x}", INK,
+        x, y, width, STRIP, FILLS[occupant.state],
+        f"{words}, {occupant.state}: {occupant.size} bytes at {occupant.start:#x}", INK,
     )  # fmt: skip
-    for text in (words, str(tenant.cell) if tenant.cell else LETTERS[tenant.state]):
+    for text in (words, str(occupant.cell) if occupant.cell else LETTERS[occupant.state]):
         room = len(text) * LETTER + 4
         if room + 2 <= width:
             middle = x + width / 2
             chip = rectangle(
-                middle - room / 2, y + STRIP / 2 - 8, room, 15, FILLS[tenant.state].colour
+                middle - room / 2, y + STRIP / 2 - 8, room, 15, FILLS[occupant.state].colour
             )
             return box + chip + label(middle, y + STRIP / 2 + 4, text, "middle")
     return box

@@ -20,7 +20,13 @@ from jitkernel.views.ir import entity
 from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.object import object as object_view
 from jitkernel.views.parts import parts
-from jitkernel.views.passes import changed_steps, look, object_note, spent_text, untouched
+from jitkernel.views.passes import (
+    changed_steps,
+    object_note,
+    spent_text,
+    trace_of,
+    untouched,
+)
 from jitkernel.views.timeline import timeline
 from jitkernel.views.view import View, listing, paragraph, prose, table
 from jitkernel.wording import counted
@@ -56,13 +62,13 @@ def explain(
     only = bare(target) if isinstance(target, str) else ""
     first = "compiling it again, watched"
     progress(first)
-    number, symbol, seen = look(session, target, lambda: progress(first))
-    machine = functions_of(seen, symbol)
+    number, symbol, trace = trace_of(session, target, lambda: progress(first))
+    machine = functions_of(trace, symbol)
     title = f"{written(only)}, cell {number}" if only else f"cell {number}"
     parts_: list[tuple[str, Callable[[], View]]] = [
         ("Source", lambda: _source(session, number, only)),
         ("IR as it was given to the compiler", lambda: _written(session, number, only)),
-        ("What each pass changed", lambda: _passes(session, number, seen, symbol)),
+        ("What each pass changed", lambda: _passes(session, number, trace, symbol)),
         ("Machine IR", lambda: _machine(machine)),
         ("Assembly", lambda: _assembly(session, target, syntax)),
         ("Object and what the linker made of it", lambda: object_view(session, number)),
@@ -70,7 +76,7 @@ def explain(
         ("Symbols and their users", lambda: _symbols(session, names)),
         ("Timeline", lambda: timeline(session, number, picture)),
     ]
-    text = [_glance(session, title, target, number, only, seen, machine)]
+    text = [_glance(session, title, target, number, only, trace, machine)]
     for head, make in parts_:
         progress(head.lower())
         try:
@@ -91,7 +97,7 @@ def _glance(
     target: int | str | None,
     number: int,
     only: str,
-    seen: PassTrace,
+    trace: PassTrace,
     machine: dict[str, list[Stage]],
 ) -> View:
     """The way down in numbers."""
@@ -105,8 +111,8 @@ def _glance(
         return sum(getattr(s, what) for found in machine.values() for s in found if s.name == stage)
 
     rows: list[tuple[object, ...]] = [
-        ("IR, before the first pass", lines(seen.before), "instructions"),
-        ("IR, after the last pass", lines(seen.after), "instructions"),
+        ("IR, before the first pass", lines(trace.before), "instructions"),
+        ("IR, after the last pass", lines(trace.after), "instructions"),
         ("machine IR, selected", of("isel", "instructions"), "instructions"),
         ("machine IR, registers allocated", of("regalloc", "instructions"),
          f"instructions, {of('regalloc', 'spills')} spills, {of('regalloc', 'reloads')} reloads"),
@@ -116,8 +122,8 @@ def _glance(
         rows.append(("machine code", sum(c.size for c in code), "bytes"))
     except UsageError:
         pass
-    rows.append(("object", len(seen.object), "bytes"))
-    note = f"{untouched(seen, only)} {object_note(session, number, seen)}".strip()
+    rows.append(("object", len(trace.object), "bytes"))
+    note = f"{untouched(trace, only)} {object_note(session, number, trace)}".strip()
     return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
 
 
@@ -156,13 +162,11 @@ def _written(session: Session, number: int, only: str) -> View:
     )
 
 
-def _passes(session: Session, number: int, seen: PassTrace, symbol: str) -> View:
-    steps = [s for s in changed_steps(seen, symbol) if s.lines]
-    head = (
-        f"{len(steps)} of {seen.ran} passes changed it; {spent_text(seen)}. Each step was verified."
-        if all(s.step.verified for s in steps)
-        else f"{len(steps)} of {seen.ran} passes changed it"
-    )
+def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> View:
+    steps = [s for s in changed_steps(trace, symbol) if s.lines]
+    head = f"{len(steps)} of {trace.ran} passes changed it"
+    if all(s.step.verified for s in steps):
+        head += f"; {spent_text(trace)}. Each step was verified."
     text, html = [head], [f"<p>{prose(head)}</p>"]
     what = f"%passes {written(symbol) if symbol else number}"
     for step in steps[:_STEPS]:

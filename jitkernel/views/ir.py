@@ -37,23 +37,23 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
 
 def _printed(session: Session, target: int | str | None, stage: str) -> View:
     """The module before or after the passes, or what is different."""
-    from jitkernel.views.passes import look, untouched
+    from jitkernel.views.passes import trace_of, untouched
 
     if stage not in STAGES:
         raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(STAGES)}")
-    number, symbol, seen = look(session, target)
+    number, symbol, trace = trace_of(session, target)
     name = written(bare(target)) if isinstance(target, str) else ""
     where = f"{name}, cell {number}" if name else f"cell {number}"
     if stage == "diff":
-        before, after = parts(seen.before), parts(seen.after)
+        before, after = parts(trace.before), parts(trace.after)
         lines = difference(before, after, written(symbol) if symbol else "")
         gone, new = counts(lines)
         title = f"{where}: -{gone} +{new} lines from the first pass to the last"
-        sentence = untouched(seen, symbol)
+        sentence = untouched(trace, symbol)
         text = "\n".join(filter(None, [title, fold(lines), sentence]))
         tail = f"<p>{prose(sentence)}</p>" if sentence else ""
         return View(text, f"<p><b>{prose(title)}</b></p>{difference_html(lines)}{tail}")
-    module = seen.before if stage == "raw" else seen.after
+    module = trace.before if stage == "raw" else trace.after
     body = entity(module, bare(name)) if name else module.strip()
     if name and not body:
         raise UsageError(f"{name} is not there any more {STAGES[stage]}: it was inlined or unused")

@@ -13,7 +13,7 @@ from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.views.diff import details, fold
-from jitkernel.views.passes import look, object_note
+from jitkernel.views.passes import object_note, trace_of
 from jitkernel.views.view import View, escape, join, preformatted, prose, table
 
 if TYPE_CHECKING:
@@ -40,22 +40,22 @@ def mir(
     """
     if stage and stage not in STAGES:
         raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
-    number, symbol, seen = look(session, target, tick)
-    functions = functions_of(seen, symbol)
+    number, symbol, trace = trace_of(session, target, tick)
+    functions = functions_of(trace, symbol)
     if not functions:
         what = written(symbol) if symbol else f"cell {number}"
         raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
-    note = f"{LEFT_OUT} {object_note(session, number, seen)}"
+    note = f"{LEFT_OUT} {object_note(session, number, trace)}"
     views = [_function(name, number, found, stage) for name, found in functions.items()]
     whole = join(views)
     return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{prose(note)}</p>")
 
 
-def functions_of(seen: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
+def functions_of(trace: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
     """The stages of each function that reached code generation, or of one."""
-    names = dict.fromkeys(step.unit for step in seen.machine)
+    names = dict.fromkeys(step.unit for step in trace.machine)
     return {
-        name: stages([s for s in seen.machine if s.unit == name])
+        name: stages([s for s in trace.machine if s.unit == name])
         for name in names
         if not symbol or name == symbol
     }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jitkernel.session import Session
 
 __all__ = [
-    "STEP_COLUMNS", "Changed", "changed_steps", "look", "object_note", "passes", "spent_text",
+    "STEP_COLUMNS", "Changed", "changed_steps", "trace_of", "object_note", "passes", "spent_text",
     "untouched",
 ]  # fmt: skip
 
@@ -64,10 +64,10 @@ class Changed:
         return self.number, self.step.name, self.unit, minus, plus, time, verdict
 
 
-def look(
+def trace_of(
     session: Session, target: int | str | None, tick: Callable[[], None] | None = None
 ) -> tuple[int, str, PassTrace]:
-    """The cell that is meant, the function in it that is asked for ("": all), what was seen."""
+    """The cell that is meant, the function in it that is asked for ("": all), its pass trace."""
     cell, _ = session.inspect.cell_of(target)
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":
@@ -116,10 +116,10 @@ def passes(
     step's number or the last step of a pass, and shows the module as it was then.  `tick` is called
     twice a second while LLVM works.  Raises UsageError.
     """
-    number, symbol, seen = look(session, target, tick)
-    steps = list(changed_steps(seen, symbol))
+    number, symbol, trace = trace_of(session, target, tick)
+    steps = list(changed_steps(trace, symbol))
     every = len(steps)
-    note = untouched(seen, symbol)
+    note = untouched(trace, symbol)
     until: Changed | None = None
     if stop_after is not None:
         until = _until(steps, str(stop_after))
@@ -127,16 +127,16 @@ def passes(
     if only:
         steps = [s for s in steps if fnmatchcase(s.step.name, only) or s.step.title == only]
         if not steps:
-            raise UsageError(_no_such(only, seen))
+            raise UsageError(_no_such(only, trace))
     elif symbol:
         steps = [s for s in steps if s.lines]
     shown = (written(symbol) + ", " if symbol else "") + f"cell {number}"
-    head = f"{shown}: {every} of {seen.ran} passes changed the module; {spent_text(seen)}"
+    head = f"{shown}: {every} of {trace.ran} passes changed the module; {spent_text(trace)}"
     left = steps[_STEPS:] if until is None else steps[:-_STEPS]
     steps = steps[:_STEPS] if until is None else steps[-_STEPS:]
     rows = [step.row for step in steps]
-    sentences = [note, object_note(session, number, seen) if until is None and not only else ""]
-    if has_locations(seen.before):
+    sentences = [note, object_note(session, number, trace) if until is None and not only else ""]
+    if has_locations(trace.before):
         sentences.append("Debug information and other metadata (!12) are left out here.")
     if left:
         sentences.append(
@@ -172,23 +172,23 @@ def _until(steps: list[Changed], which: str) -> Changed:
     return found[-1]
 
 
-def _no_such(only: str, seen: PassTrace) -> str:
-    names = list(dict.fromkeys(step.name for step in seen.ir))
+def _no_such(only: str, trace: PassTrace) -> str:
+    names = list(dict.fromkeys(step.name for step in trace.ir))
     words = did_you_mean(only, names)
     listed = f": those were {', '.join(names)}" if names else ""
     return f"no pass called {only} changed anything{words}{listed}"
 
 
-def spent_text(seen: PassTrace) -> str:
+def spent_text(trace: PassTrace) -> str:
     """How long all passes took, where the system told."""
-    if seen.spent < 0 and seen.ran:
+    if trace.spent < 0 and trace.ran:
         return "their times could not be measured"
-    return f"all passes took {time_text(max(seen.spent, 0))}"
+    return f"all passes took {time_text(max(trace.spent, 0))}"
 
 
-def untouched(seen: PassTrace, symbol: str = "") -> str:
+def untouched(trace: PassTrace, symbol: str = "") -> str:
     """Why nothing happens where nothing does; empty where something may."""
-    frozen = optnone(seen.before)
+    frozen = optnone(trace.before)
     if symbol and written(symbol) in frozen:
         frozen = [written(symbol)]
     elif symbol:
@@ -200,14 +200,14 @@ def untouched(seen: PassTrace, symbol: str = "") -> str:
             f"{names} {verb} optnone: no pass touches such a function. "
             "%%llvm --ignore-optnone drops it."
         )
-    if not seen.ir:
+    if not trace.ir:
         return "No pass changed anything."
     return ""
 
 
-def object_note(session: Session, number: int, seen: PassTrace) -> str:
+def object_note(session: Session, number: int, trace: PassTrace) -> str:
     """Whether what was watched is what was compiled, by the object's bytes."""
-    size = len(seen.object)
-    if session.inspect.object(number) == seen.object:
+    size = len(trace.object)
+    if session.inspect.object(number) == trace.object:
         return f"The last step is what was compiled: its object has the same {size} bytes."
     return "This is not what was compiled: the object differs. The compiler has changed since."

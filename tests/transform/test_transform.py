@@ -214,10 +214,10 @@ def test_after_llvms_passes(s: Session) -> None:
         "  f.blocks[0].instructions.insert(0, '%dead = add i32 1, 2')"
     )
     first = apply_pass(s, code, "more", "f")
-    assert first.seen is not None and "%dead" not in first.seen.after
+    assert first.trace is not None and "%dead" not in first.trace.after
     last = apply_pass(s, code, "more", "f", last=True, keep=True)
-    assert last.seen is not None and "%dead" in last.seen.after
-    assert last.seen.ir == ()
+    assert last.trace is not None and "%dead" in last.trace.after
+    assert last.trace.ir == ()
     assert s.call("user", 1) == 13
     assert s.symbols["f"].cell == last.kept
     s.run(SOURCE)  # which it would not be, had it become weak

@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
-from jitkernel.session.report.memory import Tenant
+from jitkernel.session.report.memory import Occupant
 from jitkernel.views import arena
 from jitkernel.views.arena_map import FILLS, PARTS, letter, level, parts
 from jitkernel.views.svg import PAPER
@@ -141,18 +141,19 @@ def test_it_holds_without_styling(s, fill):
 
 
 def test_parts_add_up_and_holes_are_seen():
-    tenants = [
-        Tenant("text", 0x1000, 64, 10, "live", 1, ""),
-        Tenant("text", 0x1040, 96, 0, "free", 0, ""),
-        Tenant("text", 0x10A0, 16, 0, "entry", 0, "entry of @f"),
+    occupants = [
+        Occupant("text", 0x1000, 64, 10, "live", 1, ""),
+        Occupant("text", 0x1040, 96, 0, "free", 0, ""),
+        Occupant("text", 0x10A0, 16, 0, "entry", 0, "entry of @f"),
     ]
-    found = parts(tenants, 16)
+    found = parts(occupants, 16)
     assert [p.size for p in found] == [16] * 11
     assert "".join(map(letter, found)) == "LLLL......E"
     assert "".join(map(level, found)) == "████      █"
     # 5,000 extents of 48 bytes, every fifth free: 240,000 bytes in 64 parts of 3,760.
     rows = [
-        Tenant("text", i * 48, 48, 0, "free" if i % 5 == 0 else "live", i, "") for i in range(5000)
+        Occupant("text", i * 48, 48, 0, "free" if i % 5 == 0 else "live", i, "")
+        for i in range(5000)
     ]
     found = parts(rows, 16)
     assert len(found) == 64 and {p.size for p in found[:-1]} == {3760}
@@ -162,7 +163,7 @@ def test_parts_add_up_and_holes_are_seen():
 
 
 def test_an_unused_part_is_told_from_one_that_is_barely_used():
-    (part,) = parts([Tenant("text", 0, 16, 0, "free", 0, "")], 16)
+    (part,) = parts([Occupant("text", 0, 16, 0, "free", 0, "")], 16)
     assert level(part) == " " and letter(part) == "."
 
 

@@ -1,7 +1,7 @@
 """Where a session's memory is and was: the slab, its processes, the files that they map.
 
-Start from `memory`; `MemoryLog` keeps what was held when cells ended; `tenants` says who holds each
-byte of the arena, read from the books of arena, linker and session when it is asked for;
+Start from `memory`; `MemoryLog` keeps what was held when cells ended; `occupancy` says who holds
+each byte of the arena, read from the books of arena, linker and session when it is asked for;
 `explain_full` says what to do where a zone of the arena has no room.
 """
 
@@ -28,11 +28,11 @@ __all__ = [
     "Pages",
     "STATES",
     "Sample",
-    "Tenant",
+    "Occupant",
     "explain_full",
     "memory",
     "pages",
-    "tenants",
+    "occupancy",
 ]
 
 _KEPT = 240  # samples; more are thinned out
@@ -154,7 +154,7 @@ def memory(session: Core) -> dict[str, Any]:
     }
 
 
-#: What a tenant can be, in the order displays list them, and what that means.
+#: What an occupant can be, in the order displays list them, and what that means.
 STATES = {
     "live": "code and data of live cells",
     "superseded": "of cells all of whose definitions have been redefined",
@@ -167,7 +167,7 @@ STATES = {
 }
 
 
-class Tenant(NamedTuple):
+class Occupant(NamedTuple):
     """Bytes `[start, start + size)` of a zone and whose they are.
 
     `padding` of them, at the end, only round it up to the zone's granule.  `cell` is 0 where no
@@ -188,14 +188,14 @@ class Tenant(NamedTuple):
         return self.start + self.size
 
 
-def tenants(session: Core) -> dict[str, list[Tenant]]:
+def occupancy(session: Core) -> dict[str, list[Occupant]]:
     """By zone, in address order: what lies below the high-water mark, free ranges included.
 
-    The sizes of a zone's tenants add up to its high-water mark; those that are not free, without
+    The sizes of a zone's occupants add up to its high-water mark; those that are not free, without
     their padding, to what `Arena.usage` calls used.
     """
     holders = _holders(session)
-    found: dict[str, list[Tenant]] = {}
+    found: dict[str, list[Occupant]] = {}
     for name, zone in session.arena.zones.items():
         books, granule = zone.list, zone.list.granule
         unknown = ("undo", 0, "") if name != "unwind" else ("entry", 0, "records that cells share")
@@ -203,17 +203,17 @@ def tenants(session: Core) -> dict[str, list[Tenant]]:
         for start, size in books.live.items():
             taken = (size + granule - 1) & -granule or granule
             state, cell, what = holders.get(start, unknown)
-            rows.append(Tenant(name, start, taken, taken - size, state, cell, what))
+            rows.append(Occupant(name, start, taken, taken - size, state, cell, what))
         for start, stop in books.holes():
             if start < zone.high:
-                rows.append(Tenant(name, start, min(stop, zone.high) - start, 0, "free", 0, ""))
-        rows.sort(key=lambda tenant: tenant.start)
+                rows.append(Occupant(name, start, min(stop, zone.high) - start, 0, "free", 0, ""))
+        rows.sort(key=lambda occupant: occupant.start)
         found[name] = rows
     return found
 
 
 def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
-    """By the address where an extent starts: state, cell and name of its tenant."""
+    """By the address where an extent starts: state, cell and name of its occupant."""
     program = session.program
     found: dict[int, tuple[str, int, str]] = {}
     for symbol in _symbols(session):

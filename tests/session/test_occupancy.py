@@ -1,4 +1,4 @@
-"""Every byte of the arena has one tenant, whatever the session has been through."""
+"""Every byte of the arena has one occupant, whatever the session has been through."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.session.report.memory import STATES, tenants
+from jitkernel.session.report.memory import STATES, occupancy
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 USES = (
@@ -18,8 +18,8 @@ USES = (
 
 
 def prove(s) -> dict[str, list]:
-    """The books of arena and tenants agree to the byte."""
-    found = tenants(s.core)
+    """The books of arena and occupants agree to the byte."""
+    found = occupancy(s.core)
     for zone, usage in s.core.arena.usage().items():
         rows = found[zone]
         at = s.core.arena.zones[zone].start
