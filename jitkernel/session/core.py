@@ -224,6 +224,15 @@ class Core:
         """What an address of the program's code is called."""
         return self._places.code(address) if self._places is not None else ""
 
+    @contextlib.contextmanager
+    def heard_by(self, sink: Sink) -> Iterator[None]:
+        """While it lasts, `sink` is told what the program prints."""
+        before, self.sink = self.sink, sink
+        try:
+            yield
+        finally:
+            self.sink = before
+
     # -- between operations ----------------------------------------------------------------------
 
     def idle(self) -> None:
@@ -245,12 +254,13 @@ class Core:
             with self.lock:
                 if self.operating:
                     return  # within an operation, which serves them itself
-                before, self.sink, self.operating = self.sink, sink, True
+                self.operating = True
                 try:
                     self.signals.hold()
-                    self.engine.executor.drain()
+                    with self.heard_by(sink):
+                        self.engine.executor.drain()
                 finally:
-                    self.sink, self.operating = before, False
+                    self.operating = False
                     self.signals.release()
                 if self._residency is not None and (failure := self._residency.failed()):
                     self.engine.notices.append(f"on a thread of the program: {failure}")

@@ -187,15 +187,18 @@ class Session:
         """Compile definitions without placing them; sizes are exact."""
         from jitkernel.session.handles import CompiledCell
         from jitkernel.session.run.definer import Definer, compile_only
+        from jitkernel.session.run.host import Execution
 
-        return CompiledCell(source, *compile_only(Definer(self.core, options=options), source))
+        definer = Definer(Execution(self.core, options=options))
+        return CompiledCell(source, *compile_only(definer, source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
         from jitkernel.session.run.definer import Definer, place_only
+        from jitkernel.session.run.host import Execution
 
-        definer = Definer(self.core, options=compiled.options, cell_id=cell_id)
+        definer = Definer(Execution(self.core, options=compiled.options, cell_id=cell_id))
         return place_only(definer, compiled.source, compiled.request, compiled.compiled)
 
     def scratch(self, what: str) -> Scratch:
@@ -551,8 +554,9 @@ class Session:
         is no file.
         """
         from jitkernel.session.run.definer import Definer, place_file
+        from jitkernel.session.run.host import Execution
 
-        return place_file(Definer(self.core), path)
+        return place_file(Definer(Execution(self.core)), path)
 
     @operation()
     def chdir(self, path: str) -> None:

@@ -5,7 +5,8 @@ Start from `Caller`; `time_beside` measures how long calls take by a loop that r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import read_object
@@ -19,7 +20,7 @@ from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.report.memory import explain_full
-from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Sink
 
 if TYPE_CHECKING:
@@ -31,44 +32,47 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "finish", "time_beside", "value_of"]
 
 
-class Caller(Definer):
-    """One call in a session whose lock is held; data that its arguments need goes when it ends."""
+class Caller:
+    """One call in a core whose lock is held; data that its arguments need goes when it ends."""
+
+    def __init__(self, core: Core, sink: Sink | None = None):
+        self._core, self._execution = core, Execution(core, sink)
 
     def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
-        before = self._begin()
-        self.session.residency.clock += 1
-        host = self.host()
+        self._core.residency.clock += 1
         try:
-            signature = host.full_signature(name)
-            if signature is None or not (self.program.symbol(name) or host.known(name)):
-                near = host.nearest(name)
-                raise UsageError(
-                    f"no function {written(name)}"
-                    + (f"; did you mean {written(near)}?" if near else "")
-                )
-            symbol = self.program.symbol(name)
-            if symbol is not None and symbol.state == SymbolState.MISSING:
-                raise UsageError(
-                    f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
-                )
-            function = signature.function
-            wanted = len(function.parameters)
-            if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
-                raise UsageError(
-                    f"{written(name)} takes {wanted} arguments ({function}), {len(arguments)} given"
-                )
-            values = [
-                from_python(
-                    function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
-                )
-                for i, a in enumerate(arguments)
-            ]
-            return host.call(name, values)
+            with self._calling() as host:
+                return self._call(host, name, arguments)
         except ArenaFull as error:
-            raise explain_full(self.session, error) from None
-        finally:
-            self._end(before)
+            raise explain_full(self._core, error) from None
+
+    def _call(self, host: SessionHost, name: str, arguments: Sequence[Any]) -> TypedValue:
+        signature = host.full_signature(name)
+        if signature is None or not (self._core.program.symbol(name) or host.known(name)):
+            near = host.nearest(name)
+            raise UsageError(
+                f"no function {written(name)}"
+                + (f"; did you mean {written(near)}?" if near else "")
+            )
+        symbol = self._core.program.symbol(name)
+        if symbol is not None and symbol.state == SymbolState.MISSING:
+            raise UsageError(
+                f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"
+            )
+        function = signature.function
+        wanted = len(function.parameters)
+        if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
+            raise UsageError(
+                f"{written(name)} takes {wanted} arguments ({function}), {len(arguments)} given"
+            )
+        values = [
+            from_python(
+                function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
+            )
+            for i, a in enumerate(arguments)
+        ]
+        return host.call(name, values)
 
     def time(self, expression: str, number: int, repeat: int) -> list[float]:
         """Nanoseconds per call of a call line; see `Session.time`."""
@@ -78,40 +82,34 @@ class Caller(Definer):
         self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
     ) -> list[list[float]]:
         """Times of several calls; see `calls.time_beside`."""
-        before = self._begin()
-        try:
+        core = self._core
+        with self._calling() as host:
             return time_beside(
-                self.engine, self.host(), self.error, sides, number, repeat, self.session.cleanups
+                core.engine, host, self._execution.error, sides, number, repeat, core.cleanups
             )
-        finally:
-            self._end(before)
 
     def value(self, expression: str) -> TypedValue:
         """The value of a call line; see `Session.value`."""
-        before = self._begin()
+        with self._calling() as host:
+            return value_of(host, expression)
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[SessionHost]:
+        """While it lasts, the call hears the program; then what its arguments needed is freed."""
+        self._core.cleanups.add(self._release)
         try:
-            return value_of(self.host(), expression)
+            with self._core.heard_by(self._execution.relay):
+                yield self._execution.host()
         finally:
-            self._end(before)
-
-    def _begin(self) -> Sink:
-        """The call hears the program; who heard it before."""
-        before, self.session.sink = self.session.sink, self
-        self.session.cleanups.add(self._release)
-        return before
-
-    def _end(self, sink: Sink) -> None:
-        """The call is over: who heard the program before hears it again."""
-        self.session.sink = sink
-        self.session.cleanups.done(self._release)
+            self._core.cleanups.done(self._release)
 
     def _release(self) -> None:
         """Free what the arguments needed."""
-        if self.cell.strings:
-            with self.engine.arena.rollback.atomic():
-                for block in self.cell.strings:
-                    self.program.linker.release_block(block)
-                self.cell.strings = ()
+        if self._execution.cell.strings:
+            with self._core.engine.arena.rollback.atomic():
+                for block in self._execution.cell.strings:
+                    self._core.program.linker.release_block(block)
+                self._execution.cell.strings = ()
 
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.

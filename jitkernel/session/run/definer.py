@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
@@ -16,20 +16,16 @@ from jitkernel.errors import (
     ArenaFull,
     CompileError,
     Diagnostic,
-    Fault,
     LinkError,
     WorkerDied,
     present,
 )
-from jitkernel.executor import Outcome
 from jitkernel.files import read_bytes
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble, parse_cell
-from jitkernel.linker import Block, Image, SymbolState
+from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.editing import drop_initialisers, unname
-from jitkernel.rollback import Atomic
-from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
 from jitkernel.session.program.relinking import replace as replace_object
@@ -42,14 +38,13 @@ from jitkernel.session.program.signatures import (
 )
 from jitkernel.session.program.status import status_lines, type_line
 from jitkernel.session.report.memory import explain_full
-from jitkernel.session.run.host import host_of
-from jitkernel.session.run.results import Collector, Relay, Result, Sink
+from jitkernel.session.run.host import Execution
+from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import CellOptions, options_for, row, stored_options
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
-    from jitkernel.session.run.host import SessionHost
 
 __all__ = [
     "CellOptions",
@@ -65,45 +60,31 @@ __all__ = [
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
-class Definer(Relay):
-    """The definitions of one cell, in a session whose lock is held."""
+class Definer:
+    """The definitions of the cell that an execution is for."""
 
-    def __init__(
-        self,
-        session: Core,
-        sink: Sink | None = None,
-        options: CellOptions | None = None,
-        cell_id: str | None = None,
-        number: int | None = None,
-    ):
-        super().__init__(sink or Collector())
-        self.session, self.options = session, options or CellOptions()
-        self.engine, self.program = session.engine, session.program
-        wanted = session.number + 1
-        number = number if number is not None and number >= wanted else wanted
-        self.cell = Cell(number, cell_id, self.options.words)
-        self._change: Change | None = None
-        self.running: tuple[Image, Request, Record] | None = None
+    def __init__(self, execution: Execution):
+        core = execution.core
+        self.execution, self.core, self.relay = execution, core, execution.relay
+        self.engine, self.program = core.engine, core.program
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
 
     @property
+    def cell(self) -> Cell:
+        """Whose definitions they are."""
+        return self.execution.cell
+
+    @property
+    def options(self) -> CellOptions:
+        """How they are compiled."""
+        return self.execution.options
+
+    @property
     def change(self) -> Change:
-        """What this does to the program; not kept where it is no run."""
-        if self._change is None:
-            self._change = Change("")
-        return self._change
-
-    @change.setter
-    def change(self, change: Change) -> None:
-        self._change = change
-
-    def changing(self, title: str) -> Atomic:
-        """A block in which what happens to the program is one change (`self.change`), or nothing
-        where it raises."""
-        self.change = self.session.history.begin(title, self.cell.number)
-        return self.engine.arena.rollback.atomic()
+        """What it does to the program."""
+        return self.execution.change
 
     def define(self, plan: Plan, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
@@ -134,7 +115,7 @@ class Definer(Relay):
             known,
             program.types,
             block_name=ENTRY,
-            prelude=self.session.settings.prelude,
+            prelude=self.core.settings.prelude,
             part=part,
         )
         names = own if part == "block" else own | (plan.defines - {ENTRY})
@@ -148,32 +129,32 @@ class Definer(Relay):
             )
         return assembled, Request(
             assembled.source,
-            options or options_for(self.options, self.session.settings, self.engine.arena),
+            options or options_for(self.options, self.core.settings, self.engine.arena),
             label=f"cell {self.cell.number}",
             nobuiltin=functions,
             first_line=assembled.first_line,
-            context=self.session.settings.context,
+            context=self.core.settings.context,
             cell=0 if part == "block" or ENTRY in plan.defines else self.cell.number,
         )
 
     def compile(self, request: Request, source: str) -> Compiled:
-        self.engine.pool.timeout = self.session.settings.timeout
+        self.engine.pool.timeout = self.core.settings.timeout
         if request.context == "kept":
-            self.session.release_contexts()  # of cells that were replaced since
+            self.core.release_contexts()  # of cells that were replaced since
         self.engine.check_stop()
         try:
             compiled = self.engine.pool.compile(request, self.options.fresh)
         except CompileError as error:
             raise self.explained(error, source) from None
         for warning in compiled.warnings:
-            self.note(f"{warning.severity}: {warning.render()}")
+            self.relay.note(f"{warning.severity}: {warning.render()}")
         return compiled
 
     def explained(self, error: CompileError, source: str) -> CompileError:
         """LLVM's complaints with what to try."""
         from jitkernel.languages.llvm.hints import Context, explain  # only where one is wrong
 
-        hidden = self.session.hidden
+        hidden = self.core.hidden
         symbols = self.program.linker.symbols
 
         def type_of(name: str) -> str:
@@ -199,19 +180,19 @@ class Definer(Relay):
             aligned=_alignments(request.source), types=defined_types(request.source),
         )  # fmt: skip
         linked = time.perf_counter_ns() - began
-        program.let_go(change, self.session.finish)
+        program.let_go(change, self.core.finish)
         for other, record in again:
             replace_object(program, other, record)
         t = compiled.times
         cell.times = (t["parse"], t["verify"], t["optimise"], t["emit"], linked)
         cell.cached = compiled.cached
-        self.session.store.put(
+        self.core.store.put(
             Record(cell.number, source, request.source, request.first_line,
                    row(request.options), compiled.object, tuple(request.nobuiltin))
         )  # fmt: skip
-        self.session.residency.arrived(cell)
+        self.core.residency.arrived(cell)
         for removed in change.removed:
-            self.session.graves.add(*removed.text)
+            self.core.graves.add(*removed.text)
         self._hide_block(image)
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:
@@ -225,7 +206,7 @@ class Definer(Relay):
                     names.setdefault(number, set()).add(f.name)
         made: list[tuple[Cell, Record]] = []
         for number, new in sorted(names.items()):
-            record = self.session.store.get(number)
+            record = self.core.store.get(number)
             if record is None or new <= set(record.nobuiltin):
                 continue
             nobuiltin = frozenset(record.nobuiltin) | new
@@ -251,7 +232,7 @@ class Definer(Relay):
         self.change.effects.constructed = self.cell.number
         outcome = self.engine.call_many(image.init)
         if outcome.kind != "ok":
-            error = self.error(outcome)
+            error = self.execution.error(outcome)
             error.args = (
                 f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
             )
@@ -281,11 +262,11 @@ class Definer(Relay):
         image = self.cell.image
         if image is not None:
             for text in status_lines(self.program, self.cell, image, self.change):
-                self.note(text)
+                self.relay.note(text)
         elif self.change.types:
-            self.note(type_line(self.program, self.cell, self.change))
+            self.relay.note(type_line(self.program, self.cell, self.change))
         for note in self.change.notes:
-            self.note(note)
+            self.relay.note(note)
 
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
@@ -293,58 +274,9 @@ class Definer(Relay):
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         if old is not None:
             program.retire(old, cell, self.change)
-            program.let_go(self.change, self.session.finish)
+            program.let_go(self.change, self.core.finish)
             for note in self.change.notes:
-                self.note(note)
-
-    def host(self) -> SessionHost:
-        return host_of(self.session, self.own, self.error)
-
-    def own(self, block: Block) -> None:
-        """A block of data is this cell's from now on; a cell without code is kept for it."""
-        self.cell.strings += (block,)
-        self.program.note(self.cell)
-        if self.cell.number not in self.program.cells and self.session.number == self.cell.number:
-            self.program.adopt(self.cell, self.change)
-        elif self.cell.image is None and len(self.cell.strings) == 1:
-            self.program.adopted += 1  # it had types alone
-
-    def error(self, outcome: Outcome) -> Fault:
-        if outcome.kind == "stub" and (failure := self.session.residency.failed()) is not None:
-            raise failure
-        kept = self._kept()
-        if outcome.respawned and (words := far_words(self.engine.arena)):
-            stale = (
-                f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
-            )
-            outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
-        # Only where code was stopped.
-        from jitkernel.session.report.faults import error_of, stopped
-        from jitkernel.session.report.source_lines import line_finder
-
-        find: Callable[[int], tuple[int, str]] = line_finder(self.session, self.running)
-        fault = error_of(outcome, self.session.places, self.program.linker, find, kept)
-        self.session.onlookers.stopped = stopped(
-            outcome, fault, self.session.places, self.program.linker
-        )
-        return fault
-
-    def _kept(self) -> str:
-        functions = variables = 0
-        for symbol in self.program.linker.symbols.values():
-            if (
-                symbol.state == SymbolState.DEFINED
-                and symbol.image is not None
-                and symbol.image.cell
-            ):
-                if symbol.is_function:
-                    functions += 1
-                else:
-                    variables += 1
-        return (
-            f"{functions} function{'s' * (functions != 1)}, "
-            f"{variables} global{'s' * (variables != 1)}"
-        )
+                self.relay.note(note)
 
 
 def _alignments(source: str) -> dict[str, int]:
@@ -356,44 +288,43 @@ def _alignments(source: str) -> dict[str, int]:
 
 
 def compile_only(
-    runner: Definer, source: str
+    definer: Definer, source: str
 ) -> tuple[Request, Compiled, dict[str, int], CellOptions]:
     """Compile definitions; the request, the result, sizes per zone, the options."""
     plan = _definitions(source)
-    _, request = runner.request(plan, "entities")
-    compiled = runner.compile(request, plan.source)
-    return request, compiled, runner.program.linker.sizes(compiled.object), runner.options
+    _, request = definer.request(plan, "entities")
+    compiled = definer.compile(request, plan.source)
+    return request, compiled, definer.program.linker.sizes(compiled.object), definer.options
 
 
 def place_only(
-    runner: Definer, source: str, request: Request, compiled: Compiled, construct: bool = True
+    definer: Definer, source: str, request: Request, compiled: Compiled, construct: bool = True
 ) -> Result:
     """Place what was compiled before, as a cell; without `construct` its constructors never run."""
-    before, runner.session.sink = runner.session.sink, runner
+    core, result = definer.core, definer.relay.result
     try:
-        runner.session.number = runner.cell.number
-        with runner.changing(title(runner.cell.number, source)):
-            runner.place(request, compiled, source)
-            if construct:
-                runner.construct()
-            else:
-                runner.leave_unconstructed()
-            runner.session.history.keep(runner.change)
-        runner.say_status()
-        runner.result.cell = runner.cell
-        return runner.result
+        with core.heard_by(definer.relay):
+            core.number = definer.cell.number
+            with definer.execution.changing(title(definer.cell.number, source)):
+                definer.place(request, compiled, source)
+                if construct:
+                    definer.construct()
+                else:
+                    definer.leave_unconstructed()
+                core.history.keep(definer.change)
+            definer.say_status()
+            result.cell = definer.cell
+            return result
     except ArenaFull as error:
-        raise explain_full(runner.session, error) from None
-    finally:
-        runner.session.sink = before
+        raise explain_full(core, error) from None
 
 
-def place_object(runner: Definer, path: str, data: bytes) -> Result:
+def place_object(definer: Definer, path: str, data: bytes) -> Result:
     """Place an object that another compiler made."""
     request = Request(f"; {path}", label=path)
     times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
     return place_only(
-        runner, f"; %link {path}", request, Compiled(data, Summary((), (), {}, ()), times)
+        definer, f"; %link {path}", request, Compiled(data, Summary((), (), {}, ()), times)
     )
 
 
@@ -410,10 +341,10 @@ def place_file(definer: Definer, path: str) -> Result:
     return place_object(definer, path, data)
 
 
-def run_many(session: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
+def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
     """Compile in parallel, place in order."""
     plans = [_definitions(s) for s in sources]
-    first = Definer(session, options=options)
+    first = Definer(Execution(core, options=options))
     requests: list[Request] = []
     soon: set[str] = set()
     for plan in plans:
@@ -422,18 +353,18 @@ def run_many(session: Core, sources: Sequence[str], options: CellOptions) -> lis
         nobuiltin = request.nobuiltin | (plan.declares & soon)
         requests.append(request._replace(nobuiltin=nobuiltin))
         soon |= plan.defines
-    compiles = session.engine.pool.compile_many(requests)
+    compiles = core.engine.pool.compile_many(requests)
     results: list[Result] = []
     done: set[str] = set()
     for plan, source, request, compiled in zip(plans, sources, requests, compiles, strict=True):
-        runner = Definer(session, options=options)
+        definer = Definer(Execution(core, options=options))
         if (plan.uses - plan.declares) & done:
             # It uses what earlier ones define and says nothing of their types.
-            _, request = runner.request(plan, "entities")
-            compiled = runner.compile(request, source)
+            _, request = definer.request(plan, "entities")
+            compiled = definer.compile(request, source)
         elif isinstance(compiled, CompileError):
             raise first.explained(compiled, source)
-        results.append(place_only(runner, source, request, compiled))
+        results.append(place_only(definer, source, request, compiled))
         done |= plan.defines
     return results
 

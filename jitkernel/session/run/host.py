@@ -1,5 +1,5 @@
-"""What expressions of a cell ask of the session: symbols, calls, loads, strings.  Start from
-`SessionHost`.
+"""On whose behalf code runs, and what expressions of a cell ask of the session: symbols, calls,
+loads, strings.  Start from `Execution` and `SessionHost`.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import UndefinedSymbol, UsageError
+from jitkernel.errors import Fault, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FunctionType, Type, parse_type
@@ -15,14 +15,21 @@ from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
 from jitkernel.languages.llvm.words import nearest
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
+from jitkernel.session.history.snapshot import far_words
+from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
+from jitkernel.session.run.results import Collector, Relay, Sink
+from jitkernel.session.settings import CellOptions
 
 if TYPE_CHECKING:
+    from jitkernel.compiler import Request
+    from jitkernel.rollback import Atomic
     from jitkernel.session.core import Core
     from jitkernel.session.engine import CallTarget, Engine
     from jitkernel.session.program.program import Program
+    from jitkernel.session.saved.store import Record
 
-__all__ = ["SessionHost", "host_of"]
+__all__ = ["Execution", "SessionHost", "host_of"]
 
 
 class SessionHost:
@@ -212,3 +219,96 @@ def host_of(
         session.engine, session.program, session.results.find, own, fail,
         session.settings.prelude, session.residency.use,
     )  # fmt: skip
+
+
+class Execution:
+    """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
+
+    `cell` owns the data that this needs; `relay` is told what the program prints, and what stopped
+    it is told as an error.  Cells are numbered from the latest on; `number` asks for a later one.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        cell_id: str | None = None,
+        number: int | None = None,
+    ):
+        self.core, self.options = core, options or CellOptions()
+        self.relay = Relay(sink or Collector())
+        wanted = core.number + 1
+        number = number if number is not None and number >= wanted else wanted
+        self.cell = Cell(number, cell_id, self.options.words)
+        self._change: Change | None = None
+        # Instructions that run once: their code, what it was made from.
+        self.running: tuple[Image, Request, Record] | None = None
+
+    @property
+    def change(self) -> Change:
+        """What this does to the program; not kept where it is no run."""
+        if self._change is None:
+            self._change = Change("")
+        return self._change
+
+    @change.setter
+    def change(self, change: Change) -> None:
+        self._change = change
+
+    def changing(self, title: str) -> Atomic:
+        """A block in which what happens to the program is one change (`self.change`), or nothing
+        where it raises."""
+        self.change = self.core.history.begin(title, self.cell.number)
+        return self.core.engine.arena.rollback.atomic()
+
+    def host(self) -> SessionHost:
+        """What its expressions are evaluated with."""
+        return host_of(self.core, self.own, self.error)
+
+    def own(self, block: Block) -> None:
+        """A block of data is this cell's from now on; a cell without code is kept for it."""
+        self.cell.strings += (block,)
+        self.core.program.note(self.cell)
+        if self.cell.number not in self.core.program.cells and self.core.number == self.cell.number:
+            self.core.program.adopt(self.cell, self.change)
+        elif self.cell.image is None and len(self.cell.strings) == 1:
+            self.core.program.adopted += 1  # it had types alone
+
+    def error(self, outcome: Outcome) -> Fault:
+        """What to raise for a call that was stopped."""
+        if outcome.kind == "stub" and (failure := self.core.residency.failed()) is not None:
+            raise failure
+        kept = self._kept()
+        if outcome.respawned and (words := far_words(self.core.engine.arena)):
+            stale = (
+                f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
+            )
+            outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
+        # Only where code was stopped.
+        from jitkernel.session.report.faults import error_of, stopped
+        from jitkernel.session.report.source_lines import line_finder
+
+        find: Callable[[int], tuple[int, str]] = line_finder(self.core, self.running)
+        fault = error_of(outcome, self.core.places, self.core.program.linker, find, kept)
+        self.core.onlookers.stopped = stopped(
+            outcome, fault, self.core.places, self.core.program.linker
+        )
+        return fault
+
+    def _kept(self) -> str:
+        functions = variables = 0
+        for symbol in self.core.program.linker.symbols.values():
+            if (
+                symbol.state == SymbolState.DEFINED
+                and symbol.image is not None
+                and symbol.image.cell
+            ):
+                if symbol.is_function:
+                    functions += 1
+                else:
+                    variables += 1
+        return (
+            f"{functions} function{'s' * (functions != 1)}, "
+            f"{variables} global{'s' * (variables != 1)}"
+        )

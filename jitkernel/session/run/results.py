@@ -188,6 +188,11 @@ class Relay:
             del kept[: 1 << 20]
         self.sink.output(name, data)
 
+    def finish(self) -> None:
+        """Nothing more comes: what was printed is in the result."""
+        self.result.stdout = self.out.decode("utf-8", "replace")
+        self.result.stderr = self.err.decode("utf-8", "replace")
+
     def input(self, prompt: str) -> str | None:
         """The sink's input."""
         return self.sink.input(prompt)

@@ -19,7 +19,7 @@ from jitkernel.errors import (
 )
 from jitkernel.ir.names import NAME, quote_name, written
 from jitkernel.ir.types import function_type
-from jitkernel.languages import Language, find
+from jitkernel.languages import find
 from jitkernel.languages.llvm import (
     ENTRY,
     Action,
@@ -49,12 +49,16 @@ from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.report.memory import explain_full
 from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
 
 if TYPE_CHECKING:
+    from jitkernel.session.core import Core
     from jitkernel.session.run.host import SessionHost
+    from jitkernel.session.run.results import Sink
+    from jitkernel.session.settings import CellOptions
 
 __all__ = ["Runner"]
 
@@ -71,36 +75,45 @@ class PreparedBlock:
 Block: TypeAlias = Assembled | PreparedBlock
 
 
-class Runner(Definer):
-    """One run of one cell in a session whose lock is held."""
+class Runner:
+    """One run of one cell, in a core whose lock is held."""
 
-    language: Language
+    def __init__(
+        self,
+        core: Core,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        cell_id: str | None = None,
+        number: int | None = None,
+    ):
+        self._execution = Execution(core, sink, options, cell_id, number)
+        self._definer = Definer(self._execution)
+        self._core, self._relay, self._cell = core, self._execution.relay, self._execution.cell
+        self._engine, self._program = core.engine, core.program
 
     # -- whole cells -----------------------------------------------------------------------------
 
     def run(self, source: str, language: str = "llvm") -> Result:
         """Run a cell's source; see `Session.run`."""
-        self.language = find(language)
-        before, self.session.sink = self.session.sink, self
+        self._language, relay = find(language), self._relay
         try:
-            return self._run(self._read(source))
+            with self._core.heard_by(relay):
+                return self._run(self._read(source))
         except ArenaFull as error:
-            raise explain_full(self.session, error) from None
+            raise explain_full(self._core, error) from None
         finally:
-            self.session.sink = before
-            self.result.stdout = self.out.decode("utf-8", "replace")
-            self.result.stderr = self.err.decode("utf-8", "replace")
-            self.change.effects.printed += len(self.out) + len(self.err)
+            relay.finish()
+            self._execution.change.effects.printed += len(relay.out) + len(relay.err)
 
     def _read(self, source: str) -> Plan:
-        known = self.host()
-        known.output = self.output
+        known = self._execution.host()
+        known.output = self._relay.output
         try:
-            return self.language.read(source, known)
+            return self._language.read(source, known)
         except (JitError, MemoryError):
             raise
         except Exception as error:  # the language is somebody's code
-            words = f"{self.language.name} failed on this cell: {type(error).__name__}: {error}"
+            words = f"{self._language.name} failed on this cell: {type(error).__name__}: {error}"
             raise CompileError(words) from error
 
     def _run(self, plan: Plan) -> Result:
@@ -112,68 +125,70 @@ class Runner(Definer):
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
-                self.engine.check_stop()
-            return self.result
+                self._engine.check_stop()
+            return self._relay.result
         for warning in plan.warnings:
-            self.note(f"{warning.severity}: {warning.render()}")
-        self.session.number = self.cell.number
-        self.session.residency.clock += 1
-        number = self.cell.number
+            self._relay.note(f"{warning.severity}: {warning.render()}")
+        self._core.number = self._cell.number
+        self._core.residency.clock += 1
+        number = self._cell.number
         blocks: dict[int, Block] = {}  # by the identity of their actions
         try:
-            with self.changing(title(number, plan.source)):
-                self.change.results = self.session.results.recall()
+            with self._execution.changing(title(number, plan.source)):
+                change = self._execution.change
+                change.results = self._core.results.recall()
                 self._define(plan, blocks)
                 if plan.actions:
-                    self.change.effects.names = mentioned(a.text for a in plan.actions)
-                self.session.history.keep(self.change)
+                    change.effects.names = mentioned(a.text for a in plan.actions)
+                self._core.history.keep(change)
         except BaseException:
-            self.cell.state = CellState.FAILED
+            self._cell.state = CellState.FAILED
             raise
-        self.session.hidden.add(plan, self.cell.number)
-        self.result.cell = self.cell
-        if self.change.moved or self.change.notes or self.change.types:
-            self.say_status()
+        self._core.hidden.add(plan, self._cell.number)
+        self._relay.result.cell = self._cell
+        if change.moved or change.notes or change.types:
+            self._definer.say_status()
         began = perf_counter_ns()
         try:
             self._statements(plan, blocks)
         finally:
-            self.cell.ran = perf_counter_ns() - began if plan.actions else 0
-        return self.result
+            self._cell.ran = perf_counter_ns() - began if plan.actions else 0
+        return self._relay.result
 
     def _define(self, plan: Plan, blocks: dict[int, Block]) -> None:
         """All that can be refused is done before the first statement runs."""
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         if plan.entities:
-            assembled = self.define(plan, "all" if together else "entities")
+            assembled = self._definer.define(plan, "all" if together else "entities")
             if together:
                 blocks[id(plan.block)] = assembled
         else:
-            self.replace_undefined()
+            self._definer.replace_undefined()
         for action in plan.actions:
             if isinstance(action, RunAction):
                 blocks[id(action)] = self._prepare(action.module, "entities")
             elif isinstance(action, BlockAction) and not together:
                 blocks[id(action)] = self._prepare(plan, "block")
-        self.construct()
+        self._definer.construct()
 
     def _early(self, plan: Plan) -> None:
         """Run the magics above the code; they may change the options of this cell."""
-        session = self.session
-        before, session.cell_options = session.cell_options, self.options if plan.has_code else None
+        core, execution = self._core, self._execution
+        before = core.cell_options
+        core.cell_options = execution.options if plan.has_code else None
         try:
             for early in plan.magics:
                 self._magic(early)
-            if session.cell_options is not None:
-                self.options = session.cell_options
-                self.cell.options = self.options.words
+            if core.cell_options is not None:
+                execution.options = core.cell_options
+                self._cell.options = execution.options.words
         finally:
-            session.cell_options = before
+            core.cell_options = before
 
     def _statements(self, plan: Plan, blocks: dict[int, Block]) -> None:
         values: list[tuple[str, TypedValue]] = []
-        host = self.host()
-        self.engine.check_stop()
+        host = self._execution.host()
+        self._engine.check_stop()
         for action in plan.actions:
             ended = False
             try:
@@ -183,7 +198,7 @@ class Runner(Definer):
                     if values:
                         self._show(*values.pop())
                     values.append((_label(action.text), value))
-                self.engine.check_stop()
+                self._engine.check_stop()
             except JitError as error:
                 for label, earlier in values:
                     self._show(label, earlier)
@@ -191,13 +206,13 @@ class Runner(Definer):
                 if ran and isinstance(error, Fault):
                     error.args = (f"{error}\n{ran[0].upper()}{ran[1:]}.",)
                 raise
-            while self.engine.notices:
-                self.note(self.engine.notices.pop(0))
+            while self._engine.notices:
+                self._relay.note(self._engine.notices.pop(0))
         if values:
             value = values[-1][1]
-            self.session.results.keep(self.cell.number, value)
-            self.result.give(value)
-            self.result.text, self.result.html = self._written(value)
+            self._core.results.keep(self._cell.number, value)
+            self._relay.result.give(value)
+            self._relay.result.text, self._relay.result.html = self._written(value)
 
     def _act(
         self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, Block]
@@ -227,34 +242,35 @@ class Runner(Definer):
         """`@name = expr` for a name that is new: a definition, zero first, then the bytes."""
         type = str(value.type)
         layout = value.layouts(value.type)
-        info = Variable(expand(type, self.program.types), False, type)
-        with self.engine.arena.rollback.atomic():
-            if extend(self.program, self.cell, name, info, value.data, layout.align, self.change):
+        info = Variable(expand(type, self._program.types), False, type)
+        with self._engine.arena.rollback.atomic():
+            change = self._execution.change
+            if extend(self._program, self._cell, name, info, value.data, layout.align, change):
                 return
             plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
-            fresh = Runner(self.session, self.sink, self.options)
-            if self.cell.image is None:
-                fresh.cell, fresh.change = self.cell, self.change
+            silent = Execution(self._core, options=self._execution.options)
+            fresh = Definer(silent)
+            if self._cell.image is None:
+                silent.cell, silent.change = self._cell, self._execution.change
             else:
-                fresh.change = self.session.history.begin(f"{written(name)} = ...")
-            self.session.number = fresh.cell.number
-            fresh.note = lambda text: None  # type: ignore[method-assign]
+                silent.change = self._core.history.begin(f"{written(name)} = ...")
+            self._core.number = fresh.cell.number
             fresh.define(plan, "entities")
-            if fresh.change is not self.change:
-                self.session.history.keep(fresh.change)
-            symbol = self.program.linker.symbols[name]
-            self.engine.arena.write(symbol.address, value.data)
+            if silent.change is not self._execution.change:
+                self._core.history.keep(silent.change)
+            symbol = self._program.linker.symbols[name]
+            self._engine.arena.write(symbol.address, value.data)
 
     # -- statements ------------------------------------------------------------------------------
 
     def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
         """Compile the instruction block, or a module that runs once, before any statement runs."""
-        options = options_for(self.options, self.session.settings, self.engine.arena)
-        level, passes = self.options.opt_level or 0, self.options.passes
+        options = options_for(self._execution.options, self._core.settings, self._engine.arena)
+        level, passes = self._execution.options.opt_level or 0, self._execution.options.passes
         options = options._replace(opt_level=level, passes=passes)
-        assembled, request = self.request(plan, part, options)
-        compiled = self.compile(request, plan.source)
-        check_types(self.program, compiled.summary, self.cell, None)
+        assembled, request = self._definer.request(plan, part, options)
+        compiled = self._definer.compile(request, plan.source)
+        check_types(self._program, compiled.summary, self._cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)
         entry = function_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))
@@ -264,57 +280,57 @@ class Runner(Definer):
 
     def _block(self, plan: Plan, block: Block, host: SessionHost) -> TypedValue | None:
         """Run the instruction block: a function of its own that is called once."""
-        linker = self.program.linker
+        linker = self._program.linker
         if isinstance(block, Assembled):
             if block.block_type is None:
                 raise CompileError("the cell's instructions have no type")
-            return self._call_block(block.block_type, self.entry, host)
-        if self.program.running is not None:
+            return self._call_block(block.block_type, self._definer.entry, host)
+        if self._program.running is not None:
             raise JitError("the executor is running another call")
         request, compiled = block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
         record = Record(
-            self.cell.number, plan.source, request.source, request.first_line,
+            self._cell.number, plan.source, request.source, request.first_line,
             row(request.options), compiled.object, tuple(request.nobuiltin),
         )  # fmt: skip
-        self.session.cleanups.add(self._drop_block)
+        self._core.cleanups.add(self._drop_block)
         try:
-            with self.engine.arena.rollback.atomic():
+            with self._engine.arena.rollback.atomic():
                 image, entry = linker.place_unnamed(
-                    compiled.object, ENTRY, self.cell.number, kinds=kinds
+                    compiled.object, ENTRY, self._cell.number, kinds=kinds
                 )
                 for info in compiled.summary.functions:
                     symbol = linker.symbols.get(info.name)
                     if symbol is not None and symbol.info is None:
-                        self.program.learn(symbol, info, compiled.summary.types)
-                self.program.running = image
-            self.running = (image, request, record)
-            self.session.residency.mark(symbol.image for symbol in image.refs)
+                        self._program.learn(symbol, info, compiled.summary.types)
+                self._program.running = image
+            self._execution.running = (image, request, record)
+            self._core.residency.mark(symbol.image for symbol in image.refs)
             return self._call_block(block.type, entry, host)
         finally:
-            self.session.cleanups.done(self._drop_block)
+            self._core.cleanups.done(self._drop_block)
 
     def _drop_block(self) -> None:
         """The instructions have run: their code goes, their constants are the cell's."""
-        image = self.program.running
+        image = self._program.running
         if image is not None:
-            self.session.graves.bury(image)
-            with self.engine.arena.rollback.atomic():
+            self._core.graves.bury(image)
+            with self._engine.arena.rollback.atomic():
                 for held in image.blocks:  # the program may have pointers to them
-                    self.program.linker.hold_block(held)
-                    self.own(held)
-                self.program.linker.unlink(image)
-                self.program.running = None
-        self.running = None
+                    self._program.linker.hold_block(held)
+                    self._execution.own(held)
+                self._program.linker.unlink(image)
+                self._program.running = None
+        self._execution.running = None
 
     def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)
         signature = Signature(f"{host.layout.text(type)} ()", "", "", "", f"{shown} ()")
-        target = self.engine.target(signature, ())
+        target = self._engine.target(signature, ())
         outcome, data = host.run(target, entry, ())
         if outcome.kind != "ok":
-            raise self.error(outcome)
+            raise self._execution.error(outcome)
         value = TypedValue(type, data, host.layout)
         return None if value.is_void else value
 
@@ -325,41 +341,41 @@ class Runner(Definer):
         signature = host.full_signature(name)
         if signature is None:
             near = host.nearest(name)
-            if name in self.session.hidden.private:
-                number = self.session.hidden.private[name]
+            if name in self._core.hidden.private:
+                number = self._core.hidden.private[name]
                 raise CompileError(f"@{quote_name(name)} is private to cell {number}")
             raise CompileError(
                 f"@{quote_name(name)} is not defined"
                 + (f"; did you mean {written(near)}?" if near else "")
             )
-        symbol = self.program.symbol(name)
-        cell = self.program.cell_of(symbol) if symbol is not None else None
+        symbol = self._program.symbol(name)
+        cell = self._program.cell_of(symbol) if symbol is not None else None
         where = (
             f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"
         )
         if symbol is not None and symbol.state == SymbolState.MISSING:
             where = "nobody defines it yet"
-        self.shown("", f"@{quote_name(name)} {signature}, {where}", "")
+        self._relay.shown("", f"@{quote_name(name)} {signature}, {where}", "")
         return None
 
     def _magic(self, action: Any) -> None:
         match action:
             case MagicAction():
-                self.sink.magic(action)
+                self._relay.magic(action)
             case ShellAction():
-                self.sink.shell(action)
+                self._relay.shell(action)
             case InspectAction():
-                self.sink.inspect(action)
+                self._relay.inspect(action)
 
     def _show(self, label: str, value: TypedValue) -> None:
-        self.sink.shown(label, *self._written(value))
+        self._relay.shown(label, *self._written(value))
 
     def _written(self, value: TypedValue) -> tuple[str, str]:
         """The value as text, and in HTML where that says more, else nothing."""
-        own = self.language.show(value)
+        own = self._language.show(value)
         if own:
             return own, ""
-        describe = self.session.places.describe
+        describe = self._core.places.describe
         text, found = value.text(describe), value.html(describe)
         return text, "" if found == preformatted(text) else found
 

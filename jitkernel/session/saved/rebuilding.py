@@ -28,6 +28,7 @@ from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
 from jitkernel.session.run.definer import Definer, place_only
+from jitkernel.session.run.host import Execution
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
 from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
@@ -228,7 +229,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
     made, failed, idle = 0, [], []
     for record in records:
         request = _request(record, stored_options(record))
-        definer = Definer(session, number=record.number)
+        definer = Definer(Execution(session, number=record.number))
         try:
             if record.source.startswith("; %link "):
                 raise UsageError("its source is not known")
