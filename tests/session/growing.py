@@ -139,8 +139,14 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         with contextlib.suppress(JitError):
             s.load("/no/such/library.so")
 
+    def scratched(i: int) -> None:
+        with s.scratch("a test") as scratch:
+            scratch.write(scratch.reserve(8), i.to_bytes(8, "little"))
+
     return found | {
         "run: a cell again": again,
+        "start": lambda i: s.start(),
+        "scratch": scratched,
         "run_many": lambda i: s.run_many([function("many", i), function("more", i)]),
         "call": lambda i: s.call("f", i),
         "call: strings": lambda i: s.call("puts", f"text {i}"),

@@ -27,7 +27,17 @@ BOUNDED = {
     "weakref.ReferenceType",
 }
 #: Parts of a session, which have operations of their own, or nothing that could be repeated.
-PARTS = {"cell_options", "number", "restored", "results", "settings", "withheld"}
+PARTS = {
+    "aside",
+    "cell_options",
+    "configure",
+    "inspect",
+    "number",
+    "restored",
+    "results",
+    "settings",
+    "withheld",
+}
 
 
 def grown(folder: Path, before: int, steps: int, *names: str) -> dict[str, tuple[float, dict]]:

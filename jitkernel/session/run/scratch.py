@@ -18,6 +18,7 @@ from jitkernel.linker import Block, Image
 from jitkernel.rollback import note
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.calls import Caller
+from jitkernel.session.run.host import Execution
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -111,7 +112,7 @@ class Scratch:
         """Call what `function` gave, with Python values; None where it was stopped by a fault or
         the limit.  Raises Interrupted where the user has stopped it."""
         engine = self._core.engine
-        host, function = Caller(self._core, sink).host(), signature.function
+        host, function = Execution(self._core, sink).host(), signature.function
         types = function.parameters
         packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
         target = engine.target(signature, tuple(map(str, types)))
