@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from typing import Any
 
 HEAP = {"PYTHONMALLOC": "malloc", "MALLOC_MMAP_MAX_": "0", "PYTHONHASHSEED": "0"}
 
@@ -45,7 +46,7 @@ def types_now() -> Counter[str]:
     return Counter(map(_kind, gc.get_objects()))
 
 
-def _kind(thing: object) -> str:
+def _kind(thing: Any) -> str:
     kind = type(thing)
     if kind is type(len):  # whose method it is says who may keep it
         return f"{kind.__name__} {thing.__name__} of {type(thing.__self__).__qualname__}"

@@ -49,8 +49,8 @@ def test_tables_are_those_that_pyelftools_reads(name, tmp_path):
         symbols = peer.get_section_by_name(".symtab")
         assert len(obj.symbols) == symbols.num_symbols()
         for index, symbol in enumerate(symbols.iter_symbols()):
-            ours = obj.symbol(index)
-            assert (ours.value, ours.size) == (symbol["st_value"], symbol["st_size"])
+            entry = obj.symbol(index)
+            assert (entry.value, entry.size) == (symbol["st_value"], symbol["st_size"])
             if symbol.name:
                 assert obj.symbol_name(index) == symbol.name
 

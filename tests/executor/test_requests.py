@@ -80,7 +80,7 @@ def test_a_process_that_ends_before_it_is_spoken_to(
 
     with monkeypatch.context() as patch:
         patch.setattr(spawn, "_CHILD", "import os; os._exit(3)")
-        patch.setattr(spawn.marshal, "dumps", late)
+        patch.setattr(marshal, "dumps", late)
         assert fresh.executor.call(0, 0).kind in ("died", "exit")
     fresh.executor.respawn()
     assert fresh.square(2) == 4
@@ -100,7 +100,7 @@ def test_a_start_without_descriptors_leaves_none(
 
     before = set(os.listdir("/proc/self/fd"))
     with monkeypatch.context() as patch:
-        patch.setattr(spawn.os, "pidfd_open", refuse)
+        patch.setattr(os, "pidfd_open", refuse)
         with pytest.raises(JitError, match="Too many open files"):
             fresh.executor.start()
     assert set(os.listdir("/proc/self/fd")) == before
@@ -127,7 +127,7 @@ def test_whoever_looks_does_not_take_the_status(monkeypatch: pytest.MonkeyPatch)
     class Library:
         ptrace = Ptrace()
 
-    monkeypatch.setattr(peek.ctypes, "CDLL", lambda *_, **__: Library())
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Library())
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         with pytest.raises(UsageError):

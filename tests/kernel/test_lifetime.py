@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,7 +17,7 @@ SPIN = "start:\n  br label %spin\nspin:\n  br label %spin"
 
 
 @pytest.fixture
-def running() -> Kernel:
+def running() -> Iterator[Kernel]:
     kernel = Kernel()
     kernel.ok("@abs(-1)")
     yield kernel

@@ -25,6 +25,8 @@ from jitkernel.session.program.cell import CellState
 class AwayWalk(Walk):
     """`folder` is where sessions are saved; `home` the file of this one, where it saves by itself."""
 
+    s: Session
+
     def __init__(self, session: Session, folder: Path, depth: int = 20):
         super().__init__(session, depth)
         self.folder = folder

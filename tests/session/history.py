@@ -659,7 +659,8 @@ def without(state: State, step: Step, after: State) -> State:
                 name not in new.values or new.place.get(name) != before.place.get(name)
             ):
                 new.values[name] = before.values[name]
-            for table, old in ((new.home, before.home), (new.place, before.place)):
+            both: tuple[Any, ...] = ((new.home, before.home), (new.place, before.place))
+            for table, old in both:
                 if name in old:
                     table[name] = old[name]
     ghosts = set(new.ghosts) - (set(after.ghosts) - set(before.ghosts))

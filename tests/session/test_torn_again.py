@@ -3,7 +3,7 @@ same."""
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import signal
 from collections.abc import Callable
 from typing import Any

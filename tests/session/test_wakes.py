@@ -102,7 +102,11 @@ def damage(s: Session, name: str) -> Callable[[], None]:
     bad[len(bad) // 2] ^= 1
     write = "update records set object = ? where number = ?"
     db.execute(write, (bytes(bad), number))
-    return lambda: db.execute(write, (good, number))
+
+    def mend() -> None:
+        db.execute(write, (good, number))
+
+    return mend
 
 
 def test_the_store_is_damaged(s: Session) -> None:

@@ -33,4 +33,4 @@ def test_functions_are_not_hidden_by_the_modules_of_their_names(program):
 
 def test_what_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"jitkernel\.views.*nothing"):
-        views.nothing  # noqa: B018
+        views.nothing  # type: ignore[attr-defined]  # noqa: B018

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jitkernel.session.report.memory import Sample
 from jitkernel.views import arena_map, diagram, memory_plot
 from jitkernel.views.diagram import Arrow, Node
 from jitkernel.views.diff import difference_html
@@ -104,9 +105,7 @@ def test_what_is_drawn_has_an_edge_around_it() -> None:
 def test_the_slab_has_a_scale_of_its_own() -> None:
     """40 KiB beside 60 MiB of processes would be no line at all."""
     mib = 1 << 20
-    samples = [
-        memory_plot.Sample(n, n / 10, (n + 1) << 12, 20 * mib, 4 * mib, 40 * mib) for n in range(10)
-    ]
+    samples = [Sample(n, n / 10, (n + 1) << 12, 20 * mib, 4 * mib, 40 * mib) for n in range(10)]
     svg = drawn(memory_plot.plot(samples).html)
     (slab,) = re.findall(r'points="([^"]+)" fill="url\(#slab\)"', svg)
     heights = [float(point.split(",")[1]) for point in slab.split()]
