@@ -93,8 +93,8 @@ class Arena(Recorded):
         self.trim_size = max(trim_size, PAGE)
         #: Asked when something is freed: whether threads of the program run, which may use it yet.
         self.in_use: Callable[[], bool] | None = None
-        # What was freed and is kept as it is, and what will free it; None: nothing is kept.
-        self._retained: RecordedDict[Extent, Callable[[Extent], object]] | None = None
+        # What is freed later, and what will free it; None: everything is freed at once.
+        self._deferred: RecordedDict[Extent, Callable[[Extent], object]] | None = None
         #: what makes operations on this slab, and on what lies in it, whole
         self.rollback = Rollback()
         self.rollback.repairs.append(self._repair)
@@ -154,8 +154,8 @@ class Arena(Recorded):
     def reserve_at(self, zone: str, start: int, size: int) -> Extent:
         """The extent at exactly `start`; raises `ArenaFull` where any byte of it is taken."""
         z, extent = self.zones[zone], Extent(zone, start, size)
-        if self._retained is not None and self._retained.pop(extent, None) is not None:
-            return extent  # who freed it wants it back, as it is
+        if self._deferred is not None and self._deferred.pop(extent, None) is not None:
+            return extent  # its free was deferred: it is as it was
         if not z.list.take_at(start, size):
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
@@ -209,13 +209,13 @@ class Arena(Recorded):
     def free(self, extent: Extent) -> tuple[int, int]:
         """Give an extent back, poisoned; the free range `(start, stop)` it is part of now.
 
-        Raises KeyError when it is not live.  It is only noted while threads may use it: see
-        `retain`.  What is large and may be wanted again stays until the atomic block has ended.
+        Raises KeyError when it is not live.  While threads may use it, it is freed later: see
+        `defer_frees`.  What is large stays until the atomic block that may need it has ended.
         """
         z = self.zones[extent.zone]
         if extent.start not in z.list.live:
             raise KeyError(extent.start)
-        if extent.zone != "unwind" and self.hold(extent, self.free):
+        if extent.zone != "unwind" and self.defer(extent, self.free):
             return extent.start, extent.start
         if recording():
             if extent.size > _COPIED and z.poison is not None:
@@ -239,7 +239,7 @@ class Arena(Recorded):
         return start, stop
 
     def _free_late(self, extent: Extent) -> None:
-        """Give back what had to stay; where that was interrupted, do all of it again."""
+        """Free an extent after the atomic block; all of it again where that was interrupted."""
         z = self.zones[extent.zone]
         if extent.start in z.list.live:
             self._give(z, extent)
@@ -247,14 +247,14 @@ class Arena(Recorded):
             z.list.rebuild()
             self._poison_again(extent.zone, extent.start, extent.size)
 
-    def retain(self, retain: bool) -> None:
+    def defer_frees(self, defer: bool) -> None:
         """Keep what is freed as it is, for threads that may still run it, read it or write to it;
-        or no longer."""
-        if retain:
-            if self._retained is None:
-                self._retained = RecordedDict()
-        elif self._retained is not None:
-            kept, self._retained = self._retained, None
+        or free it all."""
+        if defer:
+            if self._deferred is None:
+                self._deferred = RecordedDict()
+        elif self._deferred is not None:
+            kept, self._deferred = self._deferred, None
             before, self.in_use = self.in_use, None
             try:
                 for extent, give in kept.items():
@@ -262,24 +262,24 @@ class Arena(Recorded):
             finally:
                 self.in_use = before
 
-    def hold(self, extent: Extent, give: Callable[[Extent], object]) -> bool:
-        """Whether an extent that nobody needs any more is kept all the same, until `give` frees it.
+    def defer(self, extent: Extent, give: Callable[[Extent], object]) -> bool:
+        """Whether freeing an extent has to wait: then `give` frees it when threads have ended.
 
         Raises KeyError when it is not live.
         """
-        if self._retained is None and self.in_use is not None and self.in_use():
-            self._retained = RecordedDict()
-        if self._retained is None:
+        if self._deferred is None and self.in_use is not None and self.in_use():
+            self._deferred = RecordedDict()
+        if self._deferred is None:
             return False
-        if extent.start not in self.zones[extent.zone].list.live or extent in self._retained:
+        if extent.start not in self.zones[extent.zone].list.live or extent in self._deferred:
             raise KeyError(extent.start)
-        self._retained[extent] = give
+        self._deferred[extent] = give
         return True
 
     @property
-    def retained(self) -> tuple[Extent, ...]:
-        """What was freed and is kept as it is all the same: see `retain`."""
-        return tuple(self._retained or ())
+    def deferred(self) -> tuple[Extent, ...]:
+        """What was freed and is kept as it is until later: see `defer_frees`."""
+        return tuple(self._deferred or ())
 
     def trim(self) -> int:
         """Give all free whole pages, text too, back to the system; the number of bytes."""
@@ -292,7 +292,7 @@ class Arena(Recorded):
         return given
 
     def save(self, start: int, size: int) -> None:
-        """These bytes are about to be overwritten: an atomic block that fails writes them again."""
+        """Note bytes that are about to be overwritten, for an atomic block that fails."""
         if recording():
             size = min(size, self.base + self.capacity - start)
             note(self._bytes_again, start, self.read(start, size))
@@ -303,28 +303,28 @@ class Arena(Recorded):
                 self._unpunch(z, start, start + len(data))
         self.write(start, data)
 
-    def keep_taken(self) -> None:
-        """What is about to be taken back stays where it is, as it is: threads may use it."""
+    def keep_reserved(self) -> None:
+        """A rollback is about to undo reservations: their extents stay, threads may use them."""
         for z in self.zones.values():
             if z.poison is not None and z.list.kept is None:
                 z.list.kept = {}
 
-    def retain_kept(self) -> None:
-        """That has been taken back: what stayed is freed when the threads have ended."""
+    def defer_kept(self) -> None:
+        """The rollback is over: extents that it kept are freed when the threads have ended."""
         for z in self.zones.values():
             if z.list.kept is None:
                 continue
-            if self._retained is None:
-                self._retained = RecordedDict()
+            if self._deferred is None:
+                self._deferred = RecordedDict()
             for start, size in z.list.kept.items():
                 if start + size <= z.high:
-                    self._retained[Extent(z.name, start, size)] = self.free
+                    self._deferred[Extent(z.name, start, size)] = self.free
                 elif start in z.list.live:  # it was never handed out
                     z.list.give(start)
             z.list.kept = None
 
     def _poison_again(self, zone: str, start: int, size: int) -> None:
-        """An extent was not taken after all."""
+        """Undo `reserve`: fill the extent with poison again."""
         z = self.zones[zone]
         if z.list.kept is not None:
             return
@@ -340,7 +340,7 @@ class Arena(Recorded):
             self._punch(z, first, last)
 
     def _repair(self, restored: list[object]) -> None:
-        """Make anew what follows from which extents are live."""
+        """Rebuild free lists from what is live."""
         for found in restored:
             if isinstance(found, FreeList):
                 found.rebuild()

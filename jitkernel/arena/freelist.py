@@ -50,8 +50,8 @@ class FreeList:
         self.live: dict[int, int] = {}
         self.used = 0
         self.padding = 0
-        self.kept: dict[int, int] | None = None  # what stays live although its `take` is undone
-        self._torn = False  # a change was cut short: only `live` can be relied on
+        self.kept: dict[int, int] | None = None  # filled by undone `take`s whose ranges stay live
+        self._torn = False  # a change was interrupted: only `live` can be relied on
         self._stop_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
         self._starts: dict[int, dict[int, None]] = {}
@@ -177,7 +177,7 @@ class FreeList:
         return start, stop
 
     def rebuild(self) -> None:
-        """Make everything that follows from what is live anew; linear in that."""
+        """Derive everything else from `live`, in linear time."""
         granule, at = self.granule, self.start
         holes: list[tuple[int, int]] = []
         for start, size in sorted(self.live.items()):
@@ -189,7 +189,7 @@ class FreeList:
         self._tile(holes)
 
     def _tile(self, holes: Iterable[tuple[int, int]]) -> None:
-        """These are the free ranges, and what is live is all that is not."""
+        """Set the free ranges, and count what is live."""
         granule = self.granule
         self.used = sum(self.live.values())
         self.padding = sum(-size % granule if size else granule for size in self.live.values())

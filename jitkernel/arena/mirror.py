@@ -1,4 +1,6 @@
-"""What a zone held when somebody last looked, and what differs since.  Start from `Mirror`.
+"""What a zone held when somebody last looked, and what differs since.
+
+Start from `Mirror`, which has a copy of the bytes, or `Digests`, which has hashes.
 
 Pieces of 64 KB are compared with a copy (about 0.14 ms a megabyte); of those that differ the pages
 are told.  Pages that hold no memory read as zero and are not read: that would allocate them.
@@ -13,12 +15,13 @@ import ctypes
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from jitkernel.arena.arena import PAGE, Arena
 from jitkernel.rollback import Recorded, RecordedDict, note
 
-__all__ = ["Mirror", "Seen", "Taken"]
+__all__ = ["ChangedPage", "Digests", "Mirror", "Range", "Snapshot"]
 
 _PIECE = 16 * PAGE
 _LONGEST = 64  # looks
@@ -28,11 +31,13 @@ _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
+#: `(start, stop)`
+Range = tuple[int, int]
 #: What a mirror holds: bytes and where they begin, by piece, and where the zone ended.
-Taken = tuple[dict[int, tuple[int, bytes]], int]
+Snapshot = tuple[dict[int, tuple[int, bytes]], int]
 
 
-class Seen(NamedTuple):
+class ChangedPage(NamedTuple):
     """A page that differs: its address, its bytes then and now.
 
     `was` is shorter than a page, perhaps empty, where the zone ended there then; so is `now`.
@@ -58,7 +63,7 @@ class Mirror(Recorded):
         self._stop = self._zone.start  # where the zone ended at the last look
         self._slab = arena.writes.window
         # Pieces that are as in `_known` unless `arena.writes` tells that they were written.
-        self._settled: set[int] = set()
+        self._clean: set[int] = set()
         self._looks = 0
         self._waits: dict[int, tuple[int, int]] = {}  # by piece: until which look, for how many
         arena.writes.join(self)
@@ -66,21 +71,21 @@ class Mirror(Recorded):
     def note(self, address: int, content: bytes) -> None:
         """A page was this at the last look; the bytes after `content` were zero."""
         index = address - (address - self._zone.start) % _PIECE
-        self._settled.discard(index)
+        self._clean.discard(index)
         start, known = self._known.get(index, (index, b""))
         data = bytearray(known.ljust(address - start + PAGE, b"\0"))
         data[address - start : address - start + PAGE] = content.ljust(PAGE, b"\0")
         self._known[index] = (start, bytes(data))
         self._stop = max(self._stop, address + PAGE)
 
-    def taken(self) -> Taken:
+    def snapshot(self) -> Snapshot:
         """What the zone held at the last look, for `since`."""
         return dict(self._known), self._stop
 
-    def since(self, taken: Taken) -> list[tuple[int, bytes]]:
-        """The pages that differ from what was taken, with what they held then; nothing is
+    def since(self, snapshot: Snapshot) -> list[tuple[int, bytes]]:
+        """The pages that differ from what was snapshot, with what they held then; nothing is
         remembered."""
-        known, before = taken
+        known, before = snapshot
         held = dict.fromkeys(known, (0, 0)) | self._held(self._zone.start, before)
         found: list[tuple[int, bytes]] = []
         for index, (low, high) in sorted(held.items()):
@@ -90,7 +95,7 @@ class Mirror(Recorded):
             found += [(at, was) for at, was, _ in _differing(low, new, start, old, before, before)]
         return found
 
-    def look(self) -> list[Seen]:
+    def look(self) -> list[ChangedPage]:
         """The pages that differ since the last look, in order; what is now is remembered.
 
         New pages that hold no memory are not told.
@@ -98,14 +103,14 @@ class Mirror(Recorded):
         arena, known = self._arena, self._known
         if arena.fd < 0:
             return []
-        found: list[Seen] = []
-        note(self._settled.clear)  # what is known may become older than that
+        found: list[ChangedPage] = []
+        note(self._clean.clear)  # what is known may become older than that
         stop, before = min(self._zone.high, self._zone.start + self.limit), self._stop
         large = stop - self._zone.start >= _LARGE
         clean = arena.writes.clean(self._zone.start, stop, self) if large else []
         self._slab = arena.writes.window
         now: dict[int, tuple[int, int]] = {}
-        for start, end in self._doubtful(clean, stop):
+        for start, end in self._to_compare(clean, stop):
             now.update(self._held(start, end))
             # what was given back to the system meanwhile
             pieces = range(start, end, _PIECE)
@@ -113,17 +118,17 @@ class Mirror(Recorded):
             for index in [i for i in gone if start <= i < end and i in known and i not in now]:
                 now[index] = (index, index)
         self._looks += 1
-        for index in self._settled.intersection(now):
+        for index in self._clean.intersection(now):
             if not _within(clean, index, index + _PIECE):
                 self._wait(index)
-        self._settled.difference_update(now)
+        self._clean.difference_update(now)
         same = []
         for index, (low, high) in sorted(now.items()):
             seen = self._compare(index, low, high, before, stop)
             found += seen
             if low == index and high == index + _PIECE:
                 if _within(clean, low, high):
-                    self._settled.add(index)
+                    self._clean.add(index)
                 elif not seen and self._waits.get(index, (0, 0))[0] <= self._looks:
                     same.append((low, high))
         if large and same and arena.writes.protect(_joined(same), self):
@@ -131,7 +136,7 @@ class Mirror(Recorded):
                 if seen := self._compare(low, low, high, before, stop):
                     found = sorted([*found, *seen])
                 else:
-                    self._settled.add(low)
+                    self._clean.add(low)
         self._stop = stop
         return found
 
@@ -141,30 +146,32 @@ class Mirror(Recorded):
         wait = min(2 * self._waits.get(index, (0, 1))[1], _LONGEST)
         self._waits[index] = (self._looks + wait, wait)
 
-    def unsettle(self, ranges: Iterable[tuple[int, int]]) -> None:
+    def invalidate(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Others found these clean only now: what this one knows of them may be older."""
         first = self._zone.start
         for start, stop in ranges:
             pieces = range(start - (start - first) % _PIECE, stop, _PIECE)
-            if len(pieces) > len(self._settled):
-                self._settled = {index for index in self._settled if index not in pieces}
+            if len(pieces) > len(self._clean):
+                self._clean = {index for index in self._clean if index not in pieces}
             else:
-                self._settled.difference_update(pieces)
+                self._clean.difference_update(pieces)
 
-    def _doubtful(self, clean: list[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
-        """Where to look: whole pieces, without those that are settled and clean."""
-        start, settled = self._zone.start, self._settled
+    def _to_compare(self, clean: list[tuple[int, int]], stop: int) -> Iterator[tuple[int, int]]:
+        """Where to look: whole pieces, without those known to be as they were."""
+        start, known_clean = self._zone.start, self._clean
         at = start
         for low, high in clean:
             for index in range(low + (start - low) % _PIECE, high - _PIECE + 1, _PIECE):
-                if index in settled:
+                if index in known_clean:
                     if index > at:
                         yield at, index
                     at = index + _PIECE
         if at < stop:
             yield at, stop
 
-    def _compare(self, index: int, low: int, high: int, before: int, stop: int) -> list[Seen]:
+    def _compare(
+        self, index: int, low: int, high: int, before: int, stop: int
+    ) -> list[ChangedPage]:
         """The pages of a piece that differ; what is now is remembered.
 
         It holds memory from `low` to `high`; the zone ended at `before`, and ends at `stop` now.
@@ -187,7 +194,7 @@ class Mirror(Recorded):
         ends."""
         start = self._zone.start
         found: dict[int, tuple[int, int]] = {}
-        for at, end in self._segments(begin, stop):
+        for at, end in _segments(self._arena, begin, stop):
             while at < end:
                 index = at - (at - start) % _PIECE
                 until = min(index + _PIECE, end)
@@ -195,19 +202,93 @@ class Mirror(Recorded):
                 at = until
         return found
 
-    def _segments(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Runs of pages that hold memory, the last one up to `stop`."""
-        arena = self._arena
-        at, end = start - arena.base, stop - arena.base
-        while at < end:
-            try:
-                data = os.lseek(arena.fd, at, os.SEEK_DATA)
-            except OSError:  # nothing up to the end of the slab
-                return
-            if data >= end:
-                return
-            at = min(os.lseek(arena.fd, data, os.SEEK_HOLE), end)
-            yield arena.base + data, arena.base + at
+
+#: Where an extent begins and ends, and where a part of it does.
+_Key = tuple[int, int, int]
+
+
+class Digests:
+    """Hashes of what is live in a zone beyond its first `skip` bytes, as of the last `look`: one of
+    each 64 KB, where a `Mirror` would have the bytes.
+
+    An extent that came meanwhile, or left, was not written: who brought or freed it knows of it.
+    """
+
+    def __init__(self, arena: Arena, zone: str, skip: int):
+        self._arena, self._zone = arena, arena.zones[zone]
+        self._first = self._zone.start + skip
+        self._live: set[tuple[int, int]] = set()  # the extents at the last look
+        self._known: dict[_Key, int] = {}
+
+    def look(self) -> list[Range]:
+        """What was written since the last look, in order; what is now is remembered."""
+        high = self._zone.high
+        if self._arena.fd < 0 or (high <= self._first and not self._live):
+            return []
+        live = {(s, s + n) for s, n in self._zone.list.live.items() if s + n > self._first}
+        known, self._known = self._known, dict(self._hashes(sorted(live), high))
+        lasting, self._live = live & self._live, live
+        parts = known.keys() | self._known.keys()
+        return _joined(
+            sorted(
+                (at, min(at + _PIECE, stop))
+                for start, stop, at in parts
+                if (start, stop) in lasting
+                and known.get((start, stop, at), 0) != self._known.get((start, stop, at), 0)
+            )
+        )
+
+    def _hashes(self, live: list[Range], high: int) -> Iterator[tuple[_Key, int]]:
+        """By part of an extent: the hash of what it holds; none where that is all zero."""
+        segments, at = list(_segments(self._arena, self._first, high)), 0
+        for start, stop in live:
+            begin = max(start, self._first)
+            while at < len(segments) and segments[at][1] <= begin:
+                at += 1
+            held: dict[int, list[Range]] = {}  # by part
+            for index in range(at, len(segments)):
+                if segments[index][0] >= stop:
+                    break
+                low, end = max(segments[index][0], begin), min(segments[index][1], stop)
+                while low < end:
+                    part = low - (low - begin) % _PIECE
+                    until = min(part + _PIECE, end)
+                    held.setdefault(part, []).append((low, until))
+                    low = until
+            for part, runs in held.items():
+                if found := self._hash(part, min(part + _PIECE, stop), runs):
+                    yield (start, stop, part), found
+
+    def _hash(self, start: int, stop: int, runs: list[Range]) -> int:
+        """The hash of a part of which only `runs` hold memory; 0 where all is zero."""
+        base, view = self._arena.base, self._arena.view
+        if runs == [(start, stop)]:
+            found = hash(view[start - base : stop - base].toreadonly())
+        else:
+            whole = bytearray(stop - start)
+            for low, high in runs:
+                whole[low - start : high - start] = view[low - base : high - base]
+            found = hash(bytes(whole))
+        return 0 if found == _of_zeros(stop - start) else found
+
+
+@lru_cache(maxsize=64)
+def _of_zeros(size: int) -> int:
+    return hash(bytes(size))
+
+
+def _segments(arena: Arena, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Runs of pages that hold memory, the last one up to `stop`."""
+    at, end = start - arena.base, stop - arena.base
+    while at < end:
+        try:
+            data = os.lseek(arena.fd, at, os.SEEK_DATA)
+        except OSError:  # nothing up to the end of the slab
+            return
+        if data >= end:
+            return
+        at = min(os.lseek(arena.fd, data, os.SEEK_HOLE), end)
+        yield arena.base + data, arena.base + at
 
 
 def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
@@ -216,7 +297,7 @@ def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:
     return at >= 0 and high <= ranges[at][1]
 
 
-def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(ranges: list[tuple[int, int]]) -> list[Range]:
     """Ordered ranges, those that touch as one."""
     found: list[tuple[int, int]] = []
     for start, stop in ranges:
@@ -227,14 +308,16 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _differing(low: int, new: bytes, start: int, old: bytes, before: int, stop: int) -> list[Seen]:
+def _differing(
+    low: int, new: bytes, start: int, old: bytes, before: int, stop: int
+) -> list[ChangedPage]:
     """The pages that differ of a piece that holds `new` from `low`, and held `old` from `start`."""
     first, last = min(low, start if old else low), max(low + len(new), start + len(old))
     found = []
     for at in range(first - first % PAGE, last, PAGE):
         was, is_now = _page(start, old, at, before), _page(low, new, at, stop)
         if was != is_now:
-            found.append(Seen(at, was, is_now))
+            found.append(ChangedPage(at, was, is_now))
     return found
 
 

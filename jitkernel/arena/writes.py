@@ -132,7 +132,7 @@ class PageTable:
 class Reader(Protocol):
     """Who compares pages, and knows which of them were clean when it did."""
 
-    def unsettle(self, ranges: Iterable[Range]) -> None: ...
+    def invalidate(self, ranges: Iterable[Range]) -> None: ...
 
 
 class Writes:
@@ -177,7 +177,7 @@ class Writes:
             found = _common(found, tables[1].unwritten(start, stop))
         except OSError:
             return []
-        self._unsettle(_between(seen, start, stop), by)  # this one is going to see them
+        self._invalidate(_between(seen, start, stop), by)  # this one is going to see them
         return found
 
     def protect(self, ranges: Sequence[Range], by: Reader) -> bool:
@@ -188,7 +188,7 @@ class Writes:
         tables = self._tables()
         if tables is None:
             return False
-        self._unsettle(ranges, by)
+        self._invalidate(ranges, by)
         try:
             for start, stop in ranges:
                 for table in tables:
@@ -210,10 +210,10 @@ class Writes:
             _libc.munmap(self._window, self._arena.capacity)
             self._window = 0
 
-    def _unsettle(self, ranges: Sequence[Range], by: Reader) -> None:
+    def _invalidate(self, ranges: Sequence[Range], by: Reader) -> None:
         for reader in self._readers:
             if ranges and reader is not by:
-                reader.unsettle(ranges)
+                reader.invalidate(ranges)
 
     def _tables(self) -> tuple[PageTable, PageTable] | None:
         """This process's page table and the other's, where they tell everything."""

@@ -1,7 +1,7 @@
-"""What became of an object that is in the arena: each section, symbol and relocation of it.
+"""The link map of an object: each section, symbol and relocation of it, as they are in the arena.
 
 The bytes are read back from the slab and decoded, so this says what stands there now, after later
-cells have moved symbols; it is not a record kept from linking.  Start from `read_back`.
+cells have moved symbols; it is not a record kept from linking.  Start from `read_link_map`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jitkernel.linker.records import Image, Symbol, SymbolState
 from jitkernel.linker.unwind import split
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
 
-__all__ = ["MadeRelocation", "MadeSection", "MadeSymbol", "ReadBack", "read_back"]
+__all__ = ["MappedRelocation", "MappedSection", "MappedSymbol", "LinkMap", "read_link_map"]
 
 _KINDS = {
     c.SHT_PROGBITS: "bits", c.SHT_SYMTAB: "symbols", c.SHT_STRTAB: "strings",
@@ -38,7 +38,7 @@ _TYPES = {0: "none", 1: "object", 2: "function", 3: "section", 4: "file", 5: "co
 
 
 @dataclass(frozen=True, slots=True)
-class MadeSection:
+class MappedSection:
     """A section of the object; `zone` is empty and `why` says the reason where it is not loaded.
 
     `address` is 0 where it has none of its own: not loaded, or in pieces (see `why`).
@@ -56,7 +56,7 @@ class MadeSection:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeSymbol:
+class MappedSymbol:
     """A symbol table entry; `address` is where this object has it, 0 for what it only refers to.
 
     `symbol` is the session's record of a global name.
@@ -73,15 +73,15 @@ class MadeSymbol:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeRelocation:
+class MappedRelocation:
     """A relocation and what the linker made of it.
 
     `at` is the address of its field, `size` bytes wide, which holds the number `value`.  `how` is
     one of `direct`, `relaxed` (to a `form` without the GOT), `GOT slot`, `canonical entry`, `stub`,
     `far stub`, `raising stub`, `size`, `GOT`, `nothing`, `not loaded`, and `stored over` (the
-    program has put something else there).  `leads` is the address (or the size) that the field
-    expresses: of a symbol, an entry or a slot without the addend, of a local symbol with it; `then`
-    where that leads in the end: what a slot holds, what a stub jumps to.
+    program has put something else there).  `refers_to` is the address (or the size) that the field
+    expresses: of a symbol, an entry or a slot without the addend, of a local symbol with it;
+    `final` is the address behind that: what a slot holds, what a stub jumps to.
     """
 
     section: int
@@ -94,21 +94,21 @@ class MadeRelocation:
     value: int
     how: str
     form: str
-    leads: int
-    then: int
+    refers_to: int
+    final: int
     target: Symbol | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBack:
+class LinkMap:
     """All of an object, as it stands in the arena."""
 
-    sections: tuple[MadeSection, ...]
-    symbols: tuple[MadeSymbol, ...]
-    relocations: tuple[MadeRelocation, ...]
+    sections: tuple[MappedSection, ...]
+    symbols: tuple[MappedSymbol, ...]
+    relocations: tuple[MappedRelocation, ...]
 
 
-def read_back(linker: Linker, image: Image, data: bytes) -> ReadBack:
+def read_link_map(linker: Linker, image: Image, data: bytes) -> LinkMap:
     """What became of the object `data`, whose image is `image`.
 
     Raises LinkError where `data` is no object.
@@ -141,11 +141,11 @@ class _Reader:
         self.known = {symbol.name: symbol for symbol in image.refs}
         self.bodies: dict[int, int] = {}
 
-    def read(self) -> ReadBack:
+    def read(self) -> LinkMap:
         sections = tuple(self._section(i) for i in range(1, len(self.obj.sections)))
         symbols = tuple(self._symbol(i) for i in range(1, len(self.obj.symbols)))
         self.bodies = {i: s.address for i, s in enumerate(symbols, 1)}
-        return ReadBack(sections, symbols, tuple(self._relocations()))
+        return LinkMap(sections, symbols, tuple(self._relocations()))
 
     def _start(self, section: int) -> int:
         place = self.layout.places[section]
@@ -153,7 +153,7 @@ class _Reader:
             0 if place is None or place[0] not in self.starts else self.starts[place[0]] + place[1]
         )
 
-    def _section(self, index: int) -> MadeSection:
+    def _section(self, index: int) -> MappedSection:
         header = self.obj.section(index)
         flags = "".join(letter for bit, letter in _FLAGS if header.flags & bit)
         place, zone, address, why = self.layout.places[index], "", self._start(index), ""
@@ -173,12 +173,12 @@ class _Reader:
             why = "not loaded"
         if index in self.pieces and not why:
             why = "partly in its old place"
-        return MadeSection(
+        return MappedSection(
             index, self.obj.section_name(index), _KINDS.get(header.type, f"type {header.type:#x}"),
             flags, header.size, header.align, zone, address, why,
         )  # fmt: skip
 
-    def _symbol(self, index: int) -> MadeSymbol:
+    def _symbol(self, index: int) -> MappedSymbol:
         entry, name = self.obj.symbol(index), self.obj.symbol_name(index)
         binding, kind = entry.info >> 4, entry.info & 15
         known = None
@@ -197,12 +197,12 @@ class _Reader:
             address = start + entry.value if loaded else 0
         if binding and name in self.own:
             address = self.own[name]
-        return MadeSymbol(
+        return MappedSymbol(
             name, _BINDINGS.get(binding, str(binding)), _TYPES.get(kind, str(kind)), section,
             entry.value, entry.size, address, known,
         )  # fmt: skip
 
-    def _relocations(self) -> Iterator[MadeRelocation]:
+    def _relocations(self) -> Iterator[MappedRelocation]:
         for index, entries in self.obj.relocations.items():
             if not self.obj.section(index).flags & c.SHF_ALLOC:
                 continue
@@ -217,7 +217,9 @@ class _Reader:
                         at = address + entry[0] - low
                 yield self._made(index, entry, at)
 
-    def _frames(self, index: int, entries: list[tuple[int, int, int]]) -> Iterator[MadeRelocation]:
+    def _frames(
+        self, index: int, entries: list[tuple[int, int, int]]
+    ) -> Iterator[MappedRelocation]:
         """Those of unwind records: a record lies where the region has the one of its function."""
         where: dict[int, int] = {}
         records = split(self.obj.content(index))
@@ -240,14 +242,14 @@ class _Reader:
 
     # -- one field -------------------------------------------------------------------------------
 
-    def _made(self, section: int, entry: tuple[int, int, int], at: int) -> MadeRelocation:
+    def _made(self, section: int, entry: tuple[int, int, int], at: int) -> MappedRelocation:
         offset, info, addend = entry
         number, type = info >> 32, info & 0xFFFF_FFFF
         row, name = TABLE.get(type), self.obj.symbol_name(number)
         target = None
         if self.obj.symbol(number).info >> 4 and not name.startswith(PRIVATE):
             target = self.known.get(name)
-        size, value, how, form, leads, then = row.field if row else 0, 0, "nothing", "", 0, 0
+        size, value, how, form, refers_to, final = row.field if row else 0, 0, "nothing", "", 0, 0
         if not at:
             how = "not loaded"
         elif row is not None:
@@ -256,52 +258,52 @@ class _Reader:
             value = int.from_bytes(field, "little", signed=signed)
             relaxed = self._relaxed(section, offset, type, at)
             if relaxed:
-                how, (form, leads, at, value) = "relaxed", relaxed
+                how, (form, refers_to, at, value) = "relaxed", relaxed
             else:
-                leads = (
+                refers_to = (
                     value - addend + (at if row.relative else 0) - row.got * self.linker.bind.got
                 )
-                leads &= (1 << 64) - 1
+                refers_to &= (1 << 64) - 1
                 base = "L" if self._is_branch(section, offset, type) else row.base
-                how, leads, then = self._plain(base, type, target, number, leads, at)
+                how, refers_to, final = self._plain(base, type, target, number, refers_to, at)
         if how == "relaxed" and target is not None:
-            then = self._beyond(target, leads)
+            final = self._beyond(target, refers_to)
         if how == "direct" and target is None and row is not None:
             code = bool(self.obj.section(section).flags & c.SHF_EXECINSTR) and row.relative
             if not code:
-                leads += addend
+                refers_to += addend
             elif self.obj.symbol(number).info & 15 == c.STT_SECTION:
                 # It counts from the end of the instruction: `.rodata+0x1c` means +0x20.
-                leads += addend + 4 + _behind(self.obj.content(section), offset)
-        return MadeRelocation(
+                refers_to += addend + 4 + _behind(self.obj.content(section), offset)
+        return MappedRelocation(
             section, offset, row.name.removeprefix("R_X86_64_") if row else f"type {type}", name,
-            addend, at, size, value, how, form, leads, then, target,
+            addend, at, size, value, how, form, refers_to, final, target,
         )  # fmt: skip
 
     def _plain(
-        self, base: str, type: int, target: Symbol | None, number: int, leads: int, at: int
+        self, base: str, type: int, target: Symbol | None, number: int, refers_to: int, at: int
     ) -> tuple[str, int, int]:
         """How, where to, and where that leads, of a field as its formula has it."""
         if base == "Z":
-            return "size", leads, 0
+            return "size", refers_to, 0
         if base == "0":
             return "GOT", self.linker.bind.got, 0
         slots = self.linker.arena.zones["rodata"]
-        if base == "G" or (type in (10, 11) and self._through_slot(target, leads)):
+        if base == "G" or (type in (10, 11) and self._through_slot(target, refers_to)):
             held = 0
-            if slots.start <= leads <= slots.stop - 8:
-                held = int.from_bytes(self.linker.arena.read(leads, 8), "little")
-            return "GOT slot", leads, held
+            if slots.start <= refers_to <= slots.stop - 8:
+                held = int.from_bytes(self.linker.arena.read(refers_to, 8), "little")
+            return "GOT slot", refers_to, held
         if target is None:
-            stored = leads != self.bodies.get(number) and self._is_data(at)
-            return ("stored over" if stored else "direct"), leads, 0
-        if leads == target.stub and target.stub:
-            return self._entry(target, base == "L"), leads, self._beyond(target, leads)
-        if leads == target.address or target.state is SymbolState.NULL:
-            return "direct", leads, 0
+            stored = refers_to != self.bodies.get(number) and self._is_data(at)
+            return ("stored over" if stored else "direct"), refers_to, 0
+        if refers_to == target.stub and target.stub:
+            return self._entry(target, base == "L"), refers_to, self._beyond(target, refers_to)
+        if refers_to == target.address or target.state is SymbolState.NULL:
+            return "direct", refers_to, 0
         if target.state is SymbolState.MISSING:
-            return "nothing", leads, 0
-        return ("stored over" if self._is_data(at) else "direct"), leads, 0
+            return "nothing", refers_to, 0
+        return ("stored over" if self._is_data(at) else "direct"), refers_to, 0
 
     def _is_branch(self, section: int, offset: int, type: int) -> bool:
         """Whether a field is a call's or a jump's, which older compilers mark PC32."""
@@ -317,12 +319,12 @@ class _Reader:
             return "raising stub"
         return "far stub" if target.state is SymbolState.FAR else "stub"
 
-    def _beyond(self, target: Symbol, leads: int) -> int:
+    def _beyond(self, target: Symbol, refers_to: int) -> int:
         """Where a symbol's stub jumps to."""
-        return target.address if leads == target.stub and target.stub else 0
+        return target.address if refers_to == target.stub and target.stub else 0
 
-    def _through_slot(self, target: Symbol | None, leads: int) -> bool:
-        return target is not None and bool(target.slot) and leads == target.slot
+    def _through_slot(self, target: Symbol | None, refers_to: int) -> bool:
+        return target is not None and bool(target.slot) and refers_to == target.slot
 
     def _is_data(self, at: int) -> bool:
         zone = self.linker.arena.zones["data"]

@@ -88,7 +88,7 @@ class UnwindRegion(Recorded):
 
     def free(self, extent: Extent) -> None:
         """Take an image's records away; later where threads may be in what they describe."""
-        if self._arena.hold(extent, self.free):
+        if self._arena.defer(extent, self.free):
             return
         self.generation = next(self._generations)
         self._arena.save(extent.start, extent.size)

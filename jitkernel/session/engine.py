@@ -270,7 +270,7 @@ class Engine:
             self._park(executor, threads)
             self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
             with arena.rollback.atomic():
-                arena.retain(threads)
+                arena.defer_frees(threads)
         except BaseException:
             self.write_no_more()
             raise
@@ -292,12 +292,12 @@ class Engine:
             self.notices.append(lost)
         threads = executor.threads > 0
         if threads:
-            self.arena.keep_taken()
+            self.arena.keep_reserved()
         self._park(executor, threads)
 
     def _taken_back(self) -> None:
         """That is done."""
-        self.arena.retain_kept()
+        self.arena.defer_kept()
         if self._parked and not self._writing:
             self.write_no_more()
         self.taking_back = False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler import Compiled, Flow, LineTable, Request
     from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.linker import Symbol
-    from jitkernel.linker.linkmap import ReadBack
+    from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
@@ -151,15 +151,15 @@ class Inspect:
         """From an address of code to its line's number and text; `(0, "")` where unknown."""
         return source_lines.line_finder(self.core)
 
-    def link_map(self, number: int) -> ReadBack | None:
+    def link_map(self, number: int) -> LinkMap | None:
         """What became of each section, symbol and relocation of a cell's object; None where it is
         not in memory."""
-        from jitkernel.linker.linkmap import read_back
+        from jitkernel.linker.linkmap import read_link_map
 
         cell, data = self.cell(number), self.object(number)
         if cell is None or cell.image is None or not data:
             return None
-        return read_back(self.core.program.linker, cell.image, data)
+        return read_link_map(self.core.program.linker, cell.image, data)
 
     def placed_sizes(self, data: bytes) -> dict[str, int]:
         """Bytes of each zone that an object takes when it is placed."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.debug_info import Origins
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.linker.linkmap import MadeSymbol
+from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.disassembly import disassemble
 from jitkernel.views.view import View, join, listing
@@ -121,7 +121,7 @@ def wake(session: Session, cell: Cell) -> None:
         )
 
 
-def _own(session: Session, cell: Cell) -> list[MadeSymbol]:
+def _own(session: Session, cell: Cell) -> list[MappedSymbol]:
     """What only the cell itself knows by name."""
     made = session.inspect.link_map(cell.number)
     return [

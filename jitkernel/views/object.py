@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
-from jitkernel.linker.linkmap import MadeRelocation, MadeSymbol, ReadBack
+from jitkernel.linker.linkmap import LinkMap, MappedRelocation, MappedSymbol
 from jitkernel.views.asm import wake
 from jitkernel.views.view import View, join, table
 
@@ -46,7 +46,7 @@ def object(session: Session, target: int | str | None = None) -> View:
     return join(parts)
 
 
-def _read(session: Session, cell: Cell) -> tuple[ReadBack, int]:
+def _read(session: Session, cell: Cell) -> tuple[LinkMap, int]:
     made = session.inspect.link_map(cell.number)
     if made is None:
         raise UsageError(f"cell {cell.number} has no object in memory")
@@ -57,7 +57,7 @@ def _address(value: int) -> str:
     return f"{value:#x}" if value else ""
 
 
-def _sections(made: ReadBack, cell: Cell, size: int) -> View:
+def _sections(made: LinkMap, cell: Cell, size: int) -> View:
     rows = [
         (s.index, s.name, s.kind, s.flags, s.size, s.align, s.zone, _address(s.address), s.why)
         for s in made.sections
@@ -72,7 +72,7 @@ def _sections(made: ReadBack, cell: Cell, size: int) -> View:
     )
 
 
-def _symbols(session: Session, made: ReadBack, cell: Cell) -> View:
+def _symbols(session: Session, made: LinkMap, cell: Cell) -> View:
     shown = [s for s in made.symbols if s.kind not in ("section", "file")]
     rows = [
         (
@@ -95,7 +95,7 @@ def _symbols(session: Session, made: ReadBack, cell: Cell) -> View:
     )
 
 
-def _now(session: Session, made: MadeSymbol, cell: Cell) -> str:
+def _now(session: Session, made: MappedSymbol, cell: Cell) -> str:
     """What the session has under a symbol's name now."""
     symbol = made.symbol
     if symbol is None:
@@ -115,14 +115,14 @@ def _now(session: Session, made: MadeSymbol, cell: Cell) -> str:
     return "missing" + (f": {symbol.why}" if symbol.why else "")
 
 
-def _own_names(made: ReadBack) -> list[tuple[int, int, str]]:
+def _own_names(made: LinkMap) -> list[tuple[int, int, str]]:
     """Addresses, sizes and names of what only the cell knows."""
     local = [s for s in made.symbols if s.binding == "local" and s.address and s.name]
     return [(s.address, s.size, written(s.name)) for s in local if s.kind != "section"]
 
 
 def _relocations(
-    session: Session, made: list[MadeRelocation], title: str, own: list[tuple[int, int, str]]
+    session: Session, made: list[MappedRelocation], title: str, own: list[tuple[int, int, str]]
 ) -> View:
     rows = [
         (
@@ -132,7 +132,7 @@ def _relocations(
             + (f"{r.addend:+#x}" if r.addend else ""),
             f"{r.how} to {r.form}" if r.form else r.how,
             f"{r.value:#x}" if r.at else "",
-            f"{r.leads:#x}" if r.leads or r.how not in ("not loaded", "nothing") else "",
+            f"{r.refers_to:#x}" if r.refers_to or r.how not in ("not loaded", "nothing") else "",
             _name(session, r, own),
         )
         for r in made[:ROWS]
@@ -142,7 +142,7 @@ def _relocations(
     return table(title, columns, rows, note)
 
 
-def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]]) -> str:
+def _name(session: Session, made: MappedRelocation, own: list[tuple[int, int, str]]) -> str:
     """What an address that a field leads to is: where a stub or a slot goes in the end."""
     if made.how == "raising stub" and made.target is not None:
         return made.target.why or "nobody's"
@@ -150,7 +150,7 @@ def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]
         return "the table"
     if made.how in ("size", "nothing", "not loaded"):
         return ""
-    address = made.then or made.leads
+    address = made.final or made.refers_to
     for start, size, name in own:
         if start <= address < start + max(size, 1):
             return name if address == start else f"{name}+{address - start}"
@@ -159,7 +159,7 @@ def _name(session: Session, made: MadeRelocation, own: list[tuple[int, int, str]
     return session.inspect.name_of(address)
 
 
-def _entries(session: Session, made: ReadBack) -> View | None:
+def _entries(session: Session, made: LinkMap) -> View | None:
     """The stubs and GOT slots of the symbols that the object defines or refers to."""
     found: dict[str, Symbol] = {}
     for symbol in [*(s.symbol for s in made.symbols), *(r.target for r in made.relocations)]:

@@ -161,11 +161,11 @@ def test_large_freed_data_goes_back_at_once_and_text_by_trim(arena):
 def test_retained_text_stays_until_nobody_can_run_it(arena):
     e = arena.reserve("text", 20)
     arena.write(e.start, b"x" * 20)
-    arena.retain(True)
+    arena.defer_frees(True)
     arena.free(e)
     assert arena.read(e.start, 20) == b"x" * 20 and arena.usage()["text"]["used"] == 20
     arena.check()
-    arena.retain(False)
+    arena.defer_frees(False)
     assert arena.read(e.start, 20) == b"\xcc" * 20 and arena.usage()["text"]["used"] == 0
     arena.check()
 
@@ -178,23 +178,23 @@ def test_what_is_freed_stays_while_it_is_in_use(arena, zone):
     arena.write(e.start, b"x" * 40)
     arena.free(e)
     arena.free(other)
-    assert arena.retained == (e, other)
+    assert arena.deferred == (e, other)
     with pytest.raises(KeyError):  # once is enough
         arena.free(e)
     assert arena.reserve(zone, 40).start != e.start
     arena.write(e.start, b"y" * 40)  # as a thread does
     arena.check()
     assert arena.reserve_at(zone, e.start, 40) == e, "it may be taken back as it is"
-    assert arena.read(e.start, 40) == b"y" * 40 and arena.retained == (other,)
+    assert arena.read(e.start, 40) == b"y" * 40 and arena.deferred == (other,)
     arena.free(e)
     threads.clear()
     arena.free(arena.reserve(zone, 16))
-    assert len(arena.retained) == 3, "whether they are gone is not for whoever frees to say"
-    arena.retain(False)
-    assert arena.retained == () and arena.usage()[zone]["used"] == 40
+    assert len(arena.deferred) == 3, "whether they are gone is not for whoever frees to say"
+    arena.defer_frees(False)
+    assert arena.deferred == () and arena.usage()[zone]["used"] == 40
     assert arena.read(e.start, 40) == bytes([0xCC if zone == "text" else 0xDD]) * 40
     arena.free(arena.reserve(zone, 16))
-    assert arena.retained == ()
+    assert arena.deferred == ()
     arena.check()
 
 

@@ -98,7 +98,7 @@ def state(s: Session) -> dict[str, Any]:
         s.core.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}
-    found["away"] = linker.code, linker.swap.size, arena.retained
+    found["away"] = linker.code, linker.swap.size, arena.deferred
     found["sources"] = [n for n in program.cells if s.core.store.get(n) is None]
     found["busy"] = s.core.operating, s.core.engine.running, s.core.engine.stopping, program.running
     return found

@@ -218,7 +218,7 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     for i in range(25):  # past what undo keeps
         s.run(f"@k = i64 {i}")
     kept = {
-        zone: sum(e.size for e in s.core.arena.retained if e.zone == zone)
+        zone: sum(e.size for e in s.core.arena.deferred if e.zone == zone)
         for zone in s.core.arena.zones
     }
     assert all(kept.values()), kept
@@ -237,7 +237,7 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     before = s.core.engine.arena.usage()["data"]["used"]
     s.run("@k = i64 99")
     s.run("define i32 @another() {\n  ret i32 0\n}")
-    assert s.core.arena.retained == () and s.core.engine.arena.usage()["data"]["used"] < before
+    assert s.core.arena.deferred == () and s.core.engine.arena.usage()["data"]["used"] < before
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
 
 

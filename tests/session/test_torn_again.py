@@ -183,7 +183,7 @@ def test_what_a_thread_came_to_use_stays_when_it_is_taken_back(s):
     s.call("finish")
     assert s.core.engine.executor.pid == pid and s["answer"].value in (5, 6)
     s.run(T)  # what was kept for the thread goes
-    assert not s.core.arena.retained
+    assert not s.core.arena.deferred
 
 
 def test_text_is_taken_back_while_threads_are_parked(s, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.arena import Arena
-from jitkernel.arena.marks import Marks
+from jitkernel.arena.mirror import Digests
 from jitkernel.errors import UsageError
 
 MB = 1 << 20
@@ -137,7 +137,7 @@ def test_what_is_never_touched_takes_no_memory(fresh):
 def test_marks_tell_what_was_written():
     arena = Arena(64 * MB)
     try:
-        marks = Marks(arena, "data", MB)
+        marks = Digests(arena, "data", MB)
         one, two = arena.reserve("data", 3 * MB), arena.reserve("data", 300)
         arena.write(one.start, bytes(3 * MB))
         assert marks.look() == [], "new extents"

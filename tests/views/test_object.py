@@ -18,7 +18,7 @@ from toolchain import needs, tool
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.linker import SymbolState
-from jitkernel.linker.linkmap import MadeRelocation, ReadBack, read_back
+from jitkernel.linker.linkmap import LinkMap, MappedRelocation, read_link_map
 from jitkernel.linker.x86_64 import TABLE
 from jitkernel.views import callgraph, compare
 from jitkernel.views.asm import asm, code_of
@@ -37,7 +37,7 @@ def session() -> Iterator[Session]:
         yield running
 
 
-def placed(session: Session, name: str, level: int) -> tuple[ReadBack, Linked]:
+def placed(session: Session, name: str, level: int) -> tuple[LinkMap, Linked]:
     """A module of the corpus as a cell; what the view reads back, and what ld makes of it."""
     session.settings.opt_level = level
     cell = session.run(IR[name]).cell
@@ -45,7 +45,7 @@ def placed(session: Session, name: str, level: int) -> tuple[ReadBack, Linked]:
     record = session.core.store.get(cell.number)
     assert record is not None
     linker = session.core.program.linker
-    return read_back(linker, cell.image, record.object), link_like(
+    return read_link_map(linker, cell.image, record.object), link_like(
         record.object, linker, cell.image
     )
 
@@ -75,11 +75,11 @@ def test_what_is_read_back_is_what_ld_makes(session, tmp_path: Path, name: str, 
     for relocation in made.relocations:
         shown = re.escape(f"{relocation.value:#x}")
         assert re.search(
-            rf"^ *\+{relocation.offset:#x} .* {shown} +{relocation.leads:#x}\b", view.text, re.M
+            rf"^ *\+{relocation.offset:#x} .* {shown} +{relocation.refers_to:#x}\b", view.text, re.M
         ), relocation
 
 
-def check_field(session, made: MadeRelocation, linked: Linked, sections, symbols) -> bool:
+def check_field(session, made: MappedRelocation, linked: Linked, sections, symbols) -> bool:
     """One relocation's value and what it leads to, from ld's bytes and ld's symbols."""
     if f"s{made.section}" not in sections:
         return False  # unwind records: the region has them, each by itself
@@ -95,14 +95,14 @@ def check_field(session, made: MadeRelocation, linked: Linked, sections, symbols
     if made.how == "relaxed":
         opcodes = session.core.arena.read(made.at - 2, 2)
         if made.form == "lea" and content[made.offset - 2] == 0xC7:  # ld: mov $address, %reg
-            assert value == made.leads and opcodes[0] == 0x8D
+            assert value == made.refers_to and opcodes[0] == 0x8D
         elif made.form == "jmp":
             assert content[made.offset - 2] == 0xE9
             early = struct.unpack_from("<i", content, made.offset - 1)[0]
             assert (made.at, made.value) == (at - 1, early)
         else:
             assert (made.at, made.value & 0xFFFFFFFF) == (at, value & 0xFFFFFFFF)
-        assert made.leads in where
+        assert made.refers_to in where
         return True
     assert made.at == at
     if row.base == "G":
@@ -110,15 +110,19 @@ def check_field(session, made: MadeRelocation, linked: Linked, sections, symbols
         first, slots = sections[".got"]
         held = struct.unpack_from("<Q", slots, slot - first)[0]
         assert made.how == "GOT slot"
-        assert made.then == held == struct.unpack("<Q", session.core.arena.read(made.leads, 8))[0]
+        assert (
+            made.final == held == struct.unpack("<Q", session.core.arena.read(made.refers_to, 8))[0]
+        )
         return True
     assert made.value == value, made
     if where:
-        assert made.leads in where or made.leads - made.addend in where or row.base in "Z0", made
+        assert (
+            made.refers_to in where or made.refers_to - made.addend in where or row.base in "Z0"
+        ), made
     return True
 
 
-def compare_code(session, folder: Path, made: ReadBack, linked: Linked, sections) -> None:
+def compare_code(session, folder: Path, made: LinkMap, linked: Linked, sections) -> None:
     """Every instruction of every function: address, bytes, mnemonic and target."""
     path = folder / "linked"
     path.write_bytes(linked.elf)
@@ -181,13 +185,13 @@ def test_operands_before_an_immediate(session: Session) -> None:
         "  store volatile i8 9, ptr @m\n  ret void\n}"
     )
     cell = session.cells[-1]
-    made = read_back(
+    made = read_link_map(
         session.core.program.linker, cell.image, session.core.store.get(cell.number).object
     )
     names = {s.name: s.address for s in made.symbols}
     relocations = [r for r in made.relocations if ".text" in made.sections[r.section - 1].name]
     wanted = [names["n"] + 20, names["n"] + 20, names["m"]]
-    assert [r.leads for r in relocations] == wanted, relocations
+    assert [r.refers_to for r in relocations] == wanted, relocations
     targets = [i.target for i in decode(
         session.core.arena.read(session.symbols["f"].address, session.symbols["f"].size),
         session.symbols["f"].address) if i.target]  # fmt: skip

@@ -15,8 +15,7 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
-from jitkernel.arena.marks import Marks, Range
-from jitkernel.arena.mirror import Mirror, Taken
+from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import NAME, decode_name, quote_name, written
 from jitkernel.linker import SymbolState
@@ -51,7 +50,7 @@ class DataShadow:
         self._arena, self.limit = arena, limit
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
-        self._marks = Marks(arena, "data", limit)
+        self._digests = Digests(arena, "data", limit)
         self._lost: list[Range] = []
 
     def changes(self) -> list[tuple[int, bytes]]:
@@ -59,7 +58,7 @@ class DataShadow:
 
         Of pages that differ, those where something is live; freed data is filled anew.
         """
-        self._lost += self._marks.look()
+        self._lost += self._digests.look()
         found = [seen for seen in self._mirror.look() if seen.was]
         if not found:
             return []
@@ -97,11 +96,11 @@ class DataShadow:
         """What is now where those bytes were."""
         return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
 
-    def taken(self) -> Taken:
+    def taken(self) -> Snapshot:
         """All that the data zone held at the last `changes`; it costs next to nothing."""
-        return self._mirror.taken()
+        return self._mirror.snapshot()
 
-    def back(self, taken: Taken) -> None:
+    def back(self, taken: Snapshot) -> None:
         """Write that again, where it differs and extents are live; to be called once more where it
         is interrupted."""
         self.restore(self._mirror.since(taken))

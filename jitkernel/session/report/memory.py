@@ -223,7 +223,7 @@ def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
         for slot in (symbol.slot, symbol.far_slot):
             if slot:
                 found[slot] = ("entry", 0, f"GOT slot of {written(name)}")
-    for extent in session.arena.retained:
+    for extent in session.arena.deferred:
         found[extent.start] = ("retained", 0, "")
     for image in session.engine.thunk_images():
         for start in _starts(image):
@@ -288,7 +288,7 @@ def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
     undo = session.history.held(zone)
     if undo:
         lines.append(f"  kept so that undo can bring it back: {undo} bytes")
-    kept = sum(extent.size for extent in session.arena.retained if extent.zone == zone)
+    kept = sum(extent.size for extent in session.arena.deferred if extent.zone == zone)
     if kept:
         lines.append(f"  kept until the threads that the program has started end: {kept} bytes")
     lines.append(

@@ -221,7 +221,7 @@ class Residency(Recorded):
             if found is None or cell is None or self._engine.taking_back:
                 raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
             if cell.state is CellState.HIBERNATED:
-                self._engine.arena.retain(not alone)
+                self._engine.arena.defer_frees(not alone)
                 self._relink(cell, alone)
                 self._engine.tell_unwind()
                 self.woken += 1
