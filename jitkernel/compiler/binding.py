@@ -131,7 +131,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @cache
 def identity() -> tuple[str, str, str, str, str]:
-    """The parts of `identity.Identity`, of this process."""
+    """The parts of `records.Identity`, of this process."""
     return (
         ".".join(map(str, LLVM_VERSION)),
         str(llvmlite.__version__),

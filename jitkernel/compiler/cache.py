@@ -6,6 +6,9 @@ that are not the C library's, the CPU and its features, the versions of LLVM, ll
 package.  Its content is all that a compile answers, the times that it took included.  A cell's
 label is no part of either, so cell 3 of today finds what cell 8 of yesterday left.
 
+Only the worker has LLVM and can tell its version.  A kernel process whose worker has not answered
+yet goes by what it was told the last time: `fingerprint` says whether that still holds.
+
 Nothing is written while a cell waits: entries are collected and go out when the session is idle,
 when it closes, or half a second later.
 """
@@ -13,15 +16,18 @@ when it closes, or half a second later.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import astuple
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from jitkernel._version import __version__
 from jitkernel.compiler.cache_files import CacheFiles, cache_home
-from jitkernel.compiler.identity import fingerprint, sources_digest
 from jitkernel.compiler.records import Compiled, Identity, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import LENGTHS, frame
 from jitkernel.files import private_folder
@@ -29,6 +35,7 @@ from jitkernel.files import private_folder
 __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
 SCHEMA = 1
+_CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _DELAY = 0.5  # seconds until entries are written if nobody asks before
 _PENDING_BYTES = 16 << 20
 
@@ -243,3 +250,39 @@ def _decode(content: bytes) -> Compiled:
     middle = LENGTHS.size + text
     summary, warnings, times = _loads(content[LENGTHS.size : middle].decode())
     return Compiled(content[middle:], Summary.of(summary), times, diagnostics_of(warnings), True)
+
+
+@cache
+def sources_digest() -> str:
+    """A digest of our own text that has a say in what LLVM is given."""
+    digest = sha256(__version__.encode())
+    package = Path(__file__).parents[1]
+    for path in sorted([*package.glob("compiler/*.py"), *package.glob("ir/*.py")]):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def fingerprint(packages: str) -> str:
+    """What must not have changed since a worker spoke: LLVM's file and the processor.
+
+    `packages` is the folder that llvmlite is in.  "" where it cannot be told.
+    """
+    library = os.path.join(packages, "llvmlite", "binding", "libllvmlite.so")
+    try:
+        status = os.stat(library)
+        file = os.open("/proc/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(file, 4096)  # one processor's lines; they are slow where there are many
+        finally:
+            os.close(file)
+    except OSError:
+        return ""
+    fields = {
+        name.strip(): value
+        for name, _, value in (line.partition(b":") for line in text.splitlines())
+        if name.strip() in _CPU_FIELDS
+    }
+    digest = sha256(repr((library, status.st_size, status.st_mtime_ns, status.st_ino)).encode())
+    digest.update(repr(sorted(fields.items())).encode())
+    return digest.hexdigest()

@@ -15,9 +15,8 @@ import pytest
 from jitkernel import Session, views
 from jitkernel.compiler import Compiled, CompilerPool, Options, Request, Summary
 from jitkernel.compiler import cache as cache_module
-from jitkernel.compiler.cache import ObjectCache, open_cache
+from jitkernel.compiler.cache import ObjectCache, fingerprint, open_cache
 from jitkernel.compiler.cache_files import CacheFiles, cache_home
-from jitkernel.compiler.identity import fingerprint
 from jitkernel.compiler.process import packages
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, Diagnostic
