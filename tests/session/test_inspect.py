@@ -1,0 +1,61 @@
+"""`Session.inspect`: what views may look at, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import UsageError
+from jitkernel.session.inspect import Inspect
+
+SQUARE = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}\n@n = global i32 5"
+PUBLIC = [name for name in vars(Inspect) if not name.startswith("_") and name != "core"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_all_of_it_is_documented_and_typed(name: str) -> None:
+    member = vars(Inspect)[name]
+    function = member.fget if isinstance(member, property) else member
+    assert inspect.getdoc(function)
+    assert "return" in inspect.unwrap(function).__annotations__
+    assert not isinstance(member, property) or member.fset is None
+
+
+def test_cells_by_number_and_name(s: Session) -> None:
+    s.run(SQUARE)
+    look, number = s.inspect, s.cells[-1].number
+    for target in (None, number):
+        cell, names = look.cell_of(target)
+        assert cell.number == number and sorted(names) == ["n", "sq"]
+    assert look.cell_of("@sq")[1] == look.cell_of("sq")[1] == ["sq"]
+    with pytest.raises(UsageError, match="did you mean @sq"):
+        look.cell_of("sqq")
+    with pytest.raises(UsageError, match="never ran"):
+        look.cell_of(number + 7)
+
+
+def test_code_and_where_it_is(s: Session) -> None:
+    s.run(SQUARE)
+    look, symbol = s.inspect, s.symbols["sq"]
+    made = look.link_map(symbol.cell)
+    assert made is not None and any(m.name == "sq" for m in made.symbols)
+    assert look.in_arena(symbol.address) and "@sq" in look.name_of(symbol.address)
+    assert len(look.read(symbol.address, symbol.size)) == symbol.size
+    assert look.zones()["text"].used >= symbol.size
+    assert any(o.cell == symbol.cell for o in look.occupancy()["text"])
+    assert look.placed_sizes(look.object(symbol.cell))["text"] >= symbol.size
+
+
+def test_looking_changes_nothing(s: Session) -> None:
+    s.run(SQUARE)
+    before = s.memory()["zones"]
+    look, number = s.inspect, s.cells[-1].number
+    assert look.passes(number).ran
+    assert "sq" in look.flow(look.request(number))
+    assert "@sq" in look.optimised(look.request(number))
+    assert look.occupancy() and look.lines(number)
+    assert s.memory()["zones"] == before
+    assert look.undo_steps()[0].cell == number
+    assert s.call("sq", 7) == 49
