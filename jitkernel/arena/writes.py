@@ -18,14 +18,11 @@ import fcntl
 import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 from jitkernel.errors import present
 from jitkernel.syscalls import SYS
-
-if TYPE_CHECKING:
-    from jitkernel.arena.arena import Arena
 
 __all__ = ["PageTable", "Writes", "protectable"]
 
@@ -129,6 +126,15 @@ class PageTable:
             self.fd = -1
 
 
+class Slab(Protocol):
+    """What is asked of an `Arena`: where its memory is, here and in the other process."""
+
+    base: int
+    capacity: int
+    fd: int
+    view: memoryview
+
+
 class Reader(Protocol):
     """Who compares pages, and knows which of them were clean when it did."""
 
@@ -144,7 +150,7 @@ class Writes:
     there until a reader has seen it, whoever made a new page of it meanwhile.
     """
 
-    def __init__(self, arena: Arena):
+    def __init__(self, arena: Slab):
         self.runner: Callable[[], PageTable | None] = lambda: None
         self._arena = arena
         self._readers: WeakSet[Reader] = WeakSet()
