@@ -7,13 +7,15 @@ PY := $(VENV)/bin/python
 JOBS ?= 2
 PYTEST_ARGS ?=
 LAB_ARGS ?=
+MUTANTS_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour test lab bench soak docs lint format clean
+.PHONY: help tour test mutants lab bench soak docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
 	@echo 'make test    run the tests            (PYTEST_ARGS="tests/arena -x")'
+	@echo 'make mutants put small faults into what matters most: do the tests notice?'
 	@echo 'make lab     open JupyterLab with the kernel'
 	@echo 'make bench   print the benchmark'
 	@echo 'make soak    run the long benchmarks and tests'
@@ -27,6 +29,10 @@ tour: $(VENV)/.base
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
 	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) -m 'not slow' $(PYTEST_ARGS)
+
+mutants: $(VENV)/.test
+	@tools/debian_packages ld:binutils gcc:gcc
+	@STEP_SHOW=1 tools/step 'mutants' $(PY) -m tools.mutate $(MUTANTS_ARGS)
 
 lab: $(VENV)/.lab
 	@$(PY) -m jupyterlab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
