@@ -185,12 +185,12 @@ class Arena(Recorded):
                 z.list.take_all(ranges)
             except ValueError as error:
                 raise ArenaFull(f"the {name} zone: {error}", name, 0) from None
+            for start, size in ranges:
+                note(self._poison_again, name, start, size)
             start, size = max(ranges)
-            z.high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
-            if z.poison is None:
-                continue
-            for low, stop in z.list.holes():
-                stop = min(stop, z.high)
+            high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
+            for low, stop in z.list.holes() if z.poison is not None else ():
+                stop = min(stop, high)
                 first, last = low + -low % PAGE, stop & -PAGE
                 if name == "text" or last <= first:  # text that is free is never left zero
                     self._fill(z, low, stop)
@@ -198,6 +198,7 @@ class Arena(Recorded):
                     self._fill(z, low, first)
                     self._fill(z, last, stop)
                     self._punch(z, low, stop)
+            z.high = high  # last: what is free below it is poison, wherever this is cut short
 
     def commit(self, extent: Extent) -> None:
         """Say that a reserved extent stays.  Nothing else needs doing: the bytes are in place."""
