@@ -98,6 +98,61 @@ def test_regions_cover_the_slab_and_lie_low(arena):
     assert {r.prot for r in arena.regions} == {"rx", "r", "rw"}
 
 
+def test_the_largest_slab_begins_at_the_lowest_base():
+    """1776 MiB between 0x1000_0000 and 0x7F00_0000: there is one place for it."""
+    a = Arena(capacity=1776 << 20)
+    assert (a.base, a.base + a.capacity) == (0x1000_0000, 0x7F00_0000)
+    a.close()
+    with pytest.raises(JitError):
+        Arena(capacity=(1776 << 20) + 4096)
+
+
+def test_what_can_be_read_ends_with_the_slab(arena):
+    last = arena.base + arena.capacity - 1
+    assert arena.read(last, 1) == arena.read(arena.base, 1) == b"\0"
+    assert arena.read(arena.base + arena.capacity, 0) == b""
+    for address, size in ((last, 2), (last + 1, 1), (arena.base - 1, 1), (arena.base, -1)):
+        with pytest.raises(IndexError):
+            arena.read(address, size)
+
+
+def test_only_the_user_has_the_slab(arena):
+    assert os.fstat(arena.fd).st_mode & 0o777 == 0o700
+
+
+def test_bytes_between_extents_are_poison(arena):
+    """33 bytes take three granules: what runs on behind them meets 15 times int3."""
+    first = arena.reserve("text", 33)
+    arena.write(first.start, b"x" * 33)
+    assert arena.read(first.start + 33, 15) == b"\xcc" * 15
+    far = arena.reserve("text", 1, 4096)
+    assert far.start % 4096 == 0
+    between = far.start - (first.start + 48)
+    assert arena.read(first.start + 48, between) == b"\xcc" * between
+    arena.check()
+
+
+@pytest.mark.parametrize("way", ["reserve", "reserve_at"])
+def test_pages_that_were_given_back_are_poison_around_what_takes_them(arena, way):
+    """Where it is not, a write to what is free there would not be found."""
+    large = arena.reserve("data", 64 << 10, 4096)
+    arena.reserve("data", 16)
+    arena.free(large)  # 16 whole pages, given back
+    if way == "reserve":
+        small = arena.reserve("data", 16, 4096)
+    else:
+        small = arena.reserve_at("data", large.start + 8192 + 32, 16)
+    page = small.start & -4096
+    arena.write(small.start, b"y" * 16)
+    at = small.start - page
+    expected = b"\xdd" * at + b"y" * 16 + b"\xdd" * (4096 - 16 - at)
+    assert arena.read(page, 4096) == expected
+    arena.check()
+    arena.write(small.start + 16, b"!")
+    with pytest.raises(AssertionError, match="freed bytes"):
+        arena.check()
+
+
 def test_freed_text_is_cc_and_freed_data_dd(arena):
     for zone, byte in (("text", 0xCC), ("rodata", 0xDD), ("data", 0xDD)):
         e = arena.reserve(zone, 33)
