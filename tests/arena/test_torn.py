@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -80,7 +81,7 @@ def test_an_exception_at_any_line(name: str) -> None:
             before = books(arena)
             try:
                 with arena.rollback.atomic():
-                    ended = torn(lambda: do(arena, hole, last), line)
+                    ended = torn(partial(do, arena, hole, last), line)
             except Torn:
                 assert books(arena) == before, f"line {line}"
                 arena.check()
