@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -128,23 +130,42 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
+def start(tree: Path, tmp_path: Path, *options: object) -> subprocess.Popen[str]:
+    """A pass over the toy, whose temporary folders are in `tmp`."""
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "tools.mutate", "toy", "--root", tree, "--sample", 0]
+    command += ["--tests", "tests/toy", "--report", tmp_path / "report", *options]
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
+    return subprocess.Popen(
+        list(map(str, command)),
+        env=variables | {"TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def left(tmp_path: Path) -> list[Path]:
+    """Files and processes of a pass that are still there."""
+    scratch = tmp_path / "tmp"
+    processes = [p for p in Path("/proc").glob("[0-9]*/environ") if str(scratch) in read(p)]
+    return [*scratch.iterdir(), *processes]
+
+
+def read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 @pytest.mark.slow
 def test_a_pass(tree, tmp_path):
     """What is noticed, what hangs, what is not noticed; the tree is as before, and nothing is left."""
-    scratch = tmp_path / "tmp"
-    scratch.mkdir()
-    command = [sys.executable, "-m", "tools.mutate", "toy", "--root", tree, "--sample", "0"]
-    command += ["--tests", "tests/toy", "--report", tmp_path / "report", "--grace", "15"]
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
-    done = subprocess.run(
-        command,
-        env=variables | {"TMPDIR": str(scratch)},
-        capture_output=True,
-        text=True,
-        timeout=170,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    with start(tree, tmp_path, "--grace", 15) as process:
+        printed, _ = process.communicate(timeout=170)
+    assert process.returncode == 0, printed
     results = {one["key"]: one["result"] for one in json.loads((tmp_path / "report").read_text())}
     assert results == {
         "larger: x > y -> x >= y #0": "killed",
@@ -156,17 +177,26 @@ def test_a_pass(tree, tmp_path):
         "count: 1 -> 2 #0": "killed",
         "told: print(x) -> pass #0": "survived",
     }
-    assert "3 tests know these packages; 1 did not pass" in done.stdout
-    row = done.stdout.splitlines()[-1].split()
+    assert "3 tests know these packages; 1 did not pass" in printed
+    row = printed.splitlines()[-1].split()
     assert row == ["toy", "8", "6", "1", "1", "88", "%"]
     assert (tree / "jitkernel/toy/toy.py").read_text() == MODULE
-    assert list(scratch.iterdir()) == []
-    left = [p for p in Path("/proc").glob("[0-9]*/environ") if str(scratch).encode() in read(p)]
-    assert left == []
+    assert left(tmp_path) == []
 
 
-def read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pass_that_is_ended(tree, tmp_path, number):
+    """While a mutant hangs."""
+    with start(tree, tmp_path, "--grace", 600) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "n > 0 -> n <= 0" in line:  # the one before the one that hangs
+                break
+        while not list((tmp_path / "tmp").glob("*/run/left")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert left(tmp_path) == []

@@ -37,11 +37,17 @@ from tools.mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("arena", "session/program", "session/history", "linker")
-TESTS = ("tests/arena", "tests/linker", "tests/test_rollback.py", "tests/session")
+TESTS = (
+    "tests/arena",
+    "tests/linker",
+    "tests/test_rollback.py",
+    "tests/session",
+    "tests/views/test_object.py",  # reads back what the linker made
+)
 NEEDED = ("jitkernel", "tests", "tools", "benchmarks", "notebooks", "kernelspec", "pyproject.toml")
 _PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tools.mutation_plugin")
 _MOST_MEMORY = 4 << 30  # bytes of heap that a run may have
-_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 
 
 @dataclass(frozen=True)
@@ -210,6 +216,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
@@ -236,8 +243,16 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
 
 def _adopt_orphans() -> None:
     """Processes whose parent ends become children of this one, not of the system's first."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _last_failed(told: Path) -> str:
@@ -295,6 +310,8 @@ def main(words: list[str] | None = None) -> int:
     chosen = options().parse_args(words)
     root = chosen.root.resolve()
     _adopt_orphans()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)  # nothing is left, however it ends
     before = read_report(chosen.again) if chosen.again else []
     again = {(one.file, one.key) for one in before if one.result == "survived"}
     outcomes = [one for one in before if one.result != "survived"]
