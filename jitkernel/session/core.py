@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.zygote import close_first, first_worker
 from jitkernel.errors import JitError, present
-from jitkernel.session.operation import Cleanups, Signals, without_collections
+from jitkernel.session.operation import Cleanups, Foreign, Signals, without_collections
 from jitkernel.session.settings import SessionSettings, check_context, settings_with
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ class Core:
 
         self.lock = threading.RLock()
         self.operating = False  # an operation is in progress
-        self.signals = Signals(self.interrupt, lambda: self.operating)
+        self.foreign = Foreign()
+        self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
         self.sink: Sink = Collector()
         self.store = store or Store(self.settings.store_path)
@@ -171,6 +172,7 @@ class Core:
     def interrupt(self) -> None:
         """End the compile or the run in progress, soon.  From any thread or a signal handler."""
         self.engine.interrupt()
+        self.foreign.interrupt()
 
     # -- operations: see `operation` -------------------------------------------------------------
 
@@ -197,6 +199,7 @@ class Core:
 
         May be interrupted and called again.
         """
+        self.foreign.end()
         self.engine.arena.rollback.recover()
         self.cleanups.finish()
         self.engine.restore_order()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import contextlib
+import ctypes
 import gc
 import signal
 import threading
@@ -20,12 +21,12 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from jitkernel.errors import JitError
+from jitkernel.errors import Interrupted, JitError
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["Cleanups", "Signals", "operation", "without_collections"]
+__all__ = ["Cleanups", "Foreign", "Signals", "operation", "without_collections"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,6 +101,69 @@ class Signals:
         except BaseException as error:
             self._raised = self._raised or error
             self._stop()
+
+
+class Foreign:
+    """Code of somebody else's that runs in this process while nothing is changed, and that whoever
+    interrupts ends at once: a language reads a cell.
+
+    On the thread that runs it a handler's exception is not held back; another thread that calls
+    `interrupt` raises KeyboardInterrupt in it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._stopped = False
+
+    def __bool__(self) -> bool:
+        return self._thread is not None
+
+    def interrupt(self) -> None:
+        """End what runs, where another thread runs it."""
+        if self._thread in (None, threading.get_ident()):
+            return
+        with self._lock:
+            if self._thread is not None:
+                self._stopped = True
+                _raise_in(self._thread, KeyboardInterrupt)
+
+    def run(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """Call a function; raises Interrupted where another thread has ended it."""
+        self._stopped = False
+        try:
+            self._thread = threading.get_ident()
+            return function(*arguments, **named)
+        except KeyboardInterrupt:
+            if self._stopped:
+                raise Interrupted("the cell was interrupted while it was read") from None
+            raise
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """From now on nothing is raised, and nothing that was is on its way."""
+        sent = False
+        while self._thread is not None or self._stopped:
+            try:
+                with self._lock:
+                    self._thread = None
+                if self._stopped and not sent:
+                    sent = True
+                    # It takes the place of what is on its way.  To take that back instead would
+                    # leave the interpreter looking for it for ever.
+                    _raise_in(threading.get_ident(), KeyboardInterrupt)
+                    while True:
+                        pass
+                self._stopped = False
+            except KeyboardInterrupt:
+                if not self._stopped:
+                    raise
+
+
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Let a thread raise this soon (PyThreadState_SetAsyncExc, Python/C API)."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
 class Cleanups:

@@ -32,7 +32,16 @@ WORK = {
     "compile": SLOW_COMPILE,
     "blocked read": "@getchar()",
     "timing loop": "%timeit @sleep(1)",
+    "a language that reads on and on": "%%endless\non and on",
 }
+ENDLESS = """
+from jitkernel.languages import Language, plan
+def read(source, known):
+    while "on" in source:
+        pass
+    return plan(source)
+LANGUAGE = Language("endless", read)
+"""
 
 
 def by_signal(kernel: Kernel) -> None:
@@ -47,7 +56,10 @@ def by_message(kernel: Kernel) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def text(kernel: Kernel) -> None:
+def text(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("languages") / "endless_language.py"
+    file.write_text(ENDLESS)
+    kernel.ok(f"%language {file}")
     kernel.ok('@text = global [7 x i8] c"output\\00"\n@kept = global i64 5')
 
 

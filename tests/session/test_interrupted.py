@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
@@ -9,6 +11,9 @@ from programs import interrupting
 
 from jitkernel import Session
 from jitkernel.errors import Interrupted
+from jitkernel.languages import Known, plan, registry
+from jitkernel.languages.llvm import Plan
+from jitkernel.session.operation import Foreign
 
 NAP = """@n = global i32 0
 declare i32 @sleep(i32)
@@ -74,3 +79,83 @@ def test_a_statement_that_just_ended(s: Session) -> None:
         s.run("@n = i32 1\n@n\n@n\n@n = i32 99\n@n = i32 100", sink=sink)
     assert s["n"].value == 1, str(caught.value)
     assert s.run("@n = i32 5\n@n").value == 5  # and the next is not
+
+
+class Endless:
+    """A language whose reader does not come to an end."""
+
+    name, display = "endless", "Endless"
+    begun = threading.Event()
+
+    def read(self, source: str, session: Known) -> Plan:
+        self.begun.set()
+        while "on" in source:
+            pass
+        return plan(source)
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
+    language = Endless()
+    monkeypatch.setitem(registry._loaded, "endless", language)
+    language.begun.clear()
+    return language
+
+
+def test_a_language_that_reads_on_and_on(s: Session, endless: Endless) -> None:
+    s.run("@n = global i32 7")
+
+    def stop() -> None:
+        endless.begun.wait(60)
+        s.interrupt()
+
+    for _ in range(20):
+        endless.begun.clear()
+        thread = threading.Thread(target=stop)
+        thread.start()
+        with pytest.raises(Interrupted):
+            s.run("on and on", "endless")
+        thread.join()
+        assert s.run("@n").value == 7
+    s.check()
+
+
+def test_ctrl_c_while_a_language_reads(s: Session, endless: Endless) -> None:
+    def press() -> None:
+        endless.begun.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            s.run("on and on", "endless")
+    finally:
+        signal.signal(signal.SIGINT, before)
+        thread.join()
+    assert s.run("@n = i32 3\n@n").value == 3
+    s.check()
+
+
+def test_nothing_is_on_its_way_when_foreign_code_has_ended() -> None:
+    """Presses at any moment end that code or nothing."""
+    foreign, over = Foreign(), threading.Event()
+
+    def press() -> None:
+        while not over.is_set():
+            foreign.interrupt()
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    ended = 0
+    try:
+        for i in range(3000):
+            try:
+                foreign.run(sum, range(i))
+            except Interrupted:
+                ended += 1
+    finally:
+        over.set()
+        thread.join()
+    assert not foreign and ended

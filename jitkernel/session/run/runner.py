@@ -109,7 +109,7 @@ class Runner:
         known = self._execution.host()
         known.output = self._relay.output
         try:
-            return self._language.read(source, known)
+            return self._core.foreign.run(self._language.read, source, known)
         except (JitError, MemoryError):
             raise
         except Exception as error:  # the language is somebody's code
