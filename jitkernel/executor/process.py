@@ -422,7 +422,8 @@ class Executor:
         argument: int = 0,
     ) -> bytes:
         """A rare request; one more attempt where the process turns out to be dead, or gives an
-        answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError.
+        answer that does not fit.  Raises OSError with the process's words, Interrupted, JitError,
+        and what a callback raised meanwhile.
         """
         talk = self._talk
         if talk.busy:
@@ -434,11 +435,16 @@ class Executor:
                 answer = talk.ask(self._running(), head + payload)
                 stop = talk.stop
             finally:
+                failure, talk.failure = talk.failure, None
                 talk.busy, talk.stop = False, None
             if answer is not None and (answer[3] or fits(talk.payload())):
+                if failure is not None:
+                    raise failure
                 break
             talk.detach(0.0 if answer or stop else _PATIENCE)
             self.start()
+            if failure is not None:
+                raise failure
             if stop is not None:  # what a library does as it is loaded would be no shorter again
                 raise Interrupted(f"interrupted; {LOST}")
         else:

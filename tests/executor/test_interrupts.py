@@ -252,24 +252,49 @@ def test_an_interrupt_of_calls_in_a_row_counts(lab: Lab) -> None:
     lab.assert_sound()
 
 
-def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Path) -> None:
-    """What it does as it is loaded lasts for ever; one wish to stop it is enough."""
-    path, source = tmp_path / "slow.so", tmp_path / "slow.c"
-    source.write_text(
-        "unsigned sleep(unsigned);\n"
-        "__attribute__((constructor)) void slow(void) { for (;;) sleep(1000); }\n"
-    )
+def slow_library(folder: Path, wait: str) -> str:
+    """A library that does this as it is loaded."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc")
+    path, source = folder / "slow.so", folder / "slow.c"
+    source.write_text(
+        "unsigned sleep(unsigned); int usleep(unsigned);\n"
+        f"__attribute__((constructor)) void slow(void) {{ {wait} }}\n"
+    )
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+    return str(path)
+
+
+def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Path) -> None:
+    """What it does as it is loaded lasts for ever; one wish to stop it is enough."""
+    path = slow_library(tmp_path, "for (;;) sleep(1000);")
     fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
     fresh.square(2)
     timer = threading.Timer(0.2, fresh.executor.interrupt)
     timer.start()
     with pytest.raises(Interrupted, match="started again"):
-        fresh.executor.library(str(path))
+        fresh.executor.library(path)
     timer.join()
     assert fresh.executor.libraries == () and fresh.square(3) == 9
+
+
+@pytest.mark.parametrize("wait", ["usleep(300000);", "for (;;) sleep(1000);"])
+def test_what_a_callback_raises_while_a_library_is_loaded(
+    fresh: Lab, tmp_path: Path, wait: str
+) -> None:
+    """It is raised there, and not by the next call."""
+    path = slow_library(tmp_path, wait)
+    fresh.executor.settings = ExecutorSettings(interrupt_grace=0.3)
+    fresh.square(2)
+
+    def fail(seconds: float) -> None:
+        raise ZeroDivisionError
+
+    fresh.executor.on_wait = fail
+    with pytest.raises(ZeroDivisionError):
+        fresh.executor.library(path)
+    fresh.executor.on_wait = None
+    assert fresh.square(3) == 9
 
 
 def test_an_interrupt_of_nothing_does_nothing(lab: Lab) -> None:
