@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["counted", "cut_list", "did_you_mean"]
+__all__ = ["counted", "cut_list", "did_you_mean", "listed"]
 
 
 def counted(number: int, what: str, form: str = "") -> str:
@@ -19,6 +19,12 @@ def cut_list(words: Sequence[str], most: int, between: str = ", ") -> str:
     """At most so many words; of the others, how many there are: `@a, @b and 2 more`."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return between.join(words[:most]) + more
+
+
+def listed(words: Sequence[str]) -> str:
+    """What is in the way, a line each: the first ten, and how many more."""
+    lines = [f"  {w}" for w in words[:10]]
+    return "\n".join([*lines, f"  and {len(words) - 10} more"] if words[10:] else lines)
 
 
 def did_you_mean(

@@ -28,7 +28,7 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
-    from jitkernel.session.run.scratch import Scratch
+    from jitkernel.session.run.calls import Scratch
 
 __all__ = ["Report", "check"]
 

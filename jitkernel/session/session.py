@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from jitkernel.session.report.memory import Sample
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
+    from jitkernel.session.run.calls import Scratch
     from jitkernel.session.run.results import Result, Results, Sink
-    from jitkernel.session.run.scratch import Scratch
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
     from jitkernel.session.settings import CellOptions, SessionSettings
@@ -203,7 +203,7 @@ class Session:
 
     def scratch(self, what: str) -> Scratch:
         """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
-        from jitkernel.session.run.scratch import Scratch
+        from jitkernel.session.run.calls import Scratch
 
         return Scratch(self.core, what)
 
@@ -383,7 +383,7 @@ class Session:
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
-        from jitkernel.session.changing import take_out
+        from jitkernel.session.program.eviction import take_out
 
         return take_out(self.core, which, cascade, force)
 
@@ -463,7 +463,7 @@ class Session:
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
-        from jitkernel.session.changing import undo, undo_one
+        from jitkernel.session.history.reverting import undo, undo_one
 
         if cell is not None or name:
             return undo_one(self.core, cell, name.removeprefix("@"), cascade, partial)
@@ -475,7 +475,7 @@ class Session:
 
         `partial` as for `undo`.
         """
-        from jitkernel.session.changing import redo
+        from jitkernel.session.history.reverting import redo
 
         return redo(self.core, count, partial)
 
@@ -530,7 +530,7 @@ class Session:
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        from jitkernel.session.changing import take_out_all
+        from jitkernel.session.program.eviction import take_out_all
 
         take_out_all(self.core)
 

@@ -1,6 +1,9 @@
-"""Calls that are no cell: from Python, for times, and the destructors of what goes.
+"""Calls that are no cell, and code and memory of no cell.
 
-Start from `Caller`; `time_beside` measures how long calls take by a loop that runs natively.
+Start from `Caller`, which calls from Python; `time_beside` measures how long calls take by a loop
+that runs natively; `finish` runs the destructors of what goes.  `Scratch` has code and memory for
+the time of one operation: compiled and placed as thunks are, with no cell, no name in the symbol
+table and nothing to undo, so the session's own functions can have any name.
 """
 
 from __future__ import annotations
@@ -9,15 +12,17 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.compiler import Options, Request
 from jitkernel.elf import read_object
-from jitkernel.errors import ArenaFull, UsageError, present
+from jitkernel.errors import ArenaFull, Interrupted, UsageError, present
 from jitkernel.executor import Outcome
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, from_python, parse_cell
 from jitkernel.languages.llvm.expressions import Call
-from jitkernel.linker import Image, SymbolKind, SymbolState
+from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
-from jitkernel.rollback import RecordedList
+from jitkernel.rollback import RecordedList, note
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.report.memory import explain_full
 from jitkernel.session.run.host import Execution
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from jitkernel.session.operation import Cleanups
     from jitkernel.session.run.host import SessionHost
 
-__all__ = ["Caller", "finish", "time_beside", "value_of"]
+__all__ = ["Caller", "Scratch", "finish", "time_beside", "value_of"]
 
 
 class Caller:
@@ -284,3 +289,100 @@ def _ended(session: Core, cell: int, outcome: Outcome) -> None:
         error = error_of(outcome, session.places, session.program.linker, find, "")
         words = str(error).replace("\n", "; ")
         session.sink.note(f"a destructor of cell {cell} was stopped: {words}")
+
+
+class Scratch:
+    """A context manager: what it has taken is given back when it ends.
+
+    `what` says in messages what was interrupted.
+    """
+
+    def __init__(self, core: Core, what: str):
+        self._core, self._what = core, what
+        self._blocks: list[Block] = []
+
+    def __enter__(self) -> Scratch:
+        self._core.cleanups.add(self._release)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._core.cleanups.done(self._release)
+
+    def _release(self) -> None:
+        linker = self._core.program.linker
+        while self._blocks:
+            linker.release_block(self._blocks[-1])
+            self._blocks.pop()
+
+    def reserve(self, size: int) -> int:
+        """The address of so many bytes of the data zone."""
+        block = Block(self._core.arena.reserve("data", size, 16))
+        self._blocks.append(block)
+        return block.extent.start
+
+    def write(self, address: int, data: bytes) -> None:
+        """Fill what was reserved."""
+        self._core.arena.write(address, data)
+
+    @contextlib.contextmanager
+    def limited(self, patience: float) -> Iterator[float]:
+        """The seconds that a call may take meanwhile: the session's own limit, else `patience`."""
+        executor = self._core.engine.executor
+        before = executor.settings
+        limit = before.cell_timeout or patience
+        executor.settings = before._replace(cell_timeout=limit)
+        try:
+            yield limit
+        finally:
+            executor.settings = before
+
+    @contextlib.contextmanager
+    def function(self, bitcode: bytes, name: str) -> Iterator[int]:
+        """The address of a module's function `name` while it lasts.  Raises UsageError where the
+        session has that name, and what compiling and linking raise."""
+        engine = self._core.engine
+        linker = engine.linker
+        if name in linker.symbols:
+            raise UsageError(f"@{name} is defined in this session; {self._what} needs that name")
+        text = engine.pool.disassembled(bitcode)
+        request = Request(text, Options(opt_level=1, internal=True), label=f"@{name}")
+        compiled = engine.pool.compile(request)
+        kinds = {found.name: "function" for found in functions(text, "declare")}
+        placed: list[Image] = []
+
+        def drop() -> None:
+            with engine.writing(), engine.arena.rollback.atomic():
+                for image in placed:
+                    linker.unlink(image)
+                placed.clear()
+
+        self._core.cleanups.add(drop)
+        try:
+            with engine.writing(), engine.arena.rollback.atomic():
+                image, address = linker.place_unnamed(compiled.object, name, kinds=kinds)
+                note(placed.clear)
+                placed.append(image)
+            yield address
+        finally:
+            self._core.cleanups.done(drop)
+
+    def call_cell(self, name: str, arguments: Sequence[Any], sink: Sink) -> TypedValue:
+        """Call a function of the session with Python values; raises what stops it."""
+        return Caller(self._core, sink).call(name, arguments)
+
+    def call(
+        self, address: int, signature: Signature, arguments: Sequence[Any], sink: Sink
+    ) -> TypedValue | None:
+        """Call what `function` gave, with Python values; None where it was stopped by a fault or
+        the limit.  Raises Interrupted where the user has stopped it."""
+        engine = self._core.engine
+        host, function = Execution(self._core, sink).host(), signature.function
+        types = function.parameters
+        packed = [from_python(t, v, host) for t, v in zip(types, arguments, strict=True)]
+        target = engine.target(signature, tuple(map(str, types)))
+        outcome, data = host.run(target, address, packed)
+        if outcome.kind == "ok":
+            return TypedValue(function.result, data, host.layout)
+        if engine.stopping or (outcome.record and outcome.record.cause == ""):
+            raise Interrupted(f"{self._what} was interrupted")
+        return None
