@@ -202,3 +202,84 @@ def test_when_there_is_no_room_for_another_kind_of_cie_images_bring_their_own(li
         )
         linker.check()
     assert linker.unwind.check() == 180
+
+
+def record(length: int, back: int, size: int | None = None) -> bytes:
+    """A record that says it has `length` bytes behind its length, and has `size` of them."""
+    return struct.pack("<II", length, back) + bytes((length if size is None else size) - 4)
+
+
+@pytest.mark.parametrize(
+    ("frames", "found"),
+    [
+        (b"", []),
+        (bytes(4), []),
+        (record(12, 0), [(0, 16, -1)]),
+        (record(12, 0) + bytes(4), [(0, 16, -1)]),
+        # An FDE at 16, whose field at 20 counts back to the CIE at 0; one at 32, likewise.
+        (record(12, 0) + record(12, 20) + record(8, 36), [(0, 16, -1), (16, 16, 0), (32, 12, 0)]),
+        (record(12, 0) + bytes(4) + record(12, 0), [(0, 16, -1)]),  # nothing behind the end
+        (record(4, 4), [(0, 8, 0)]),
+    ],
+)
+def test_where_records_begin(frames, found):
+    assert split(frames) == found
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        (record(13, 0, 12), r"\.eh_frame\+0x0: a record of 13 bytes does not fit"),
+        (record(20, 0, 12), r"\.eh_frame\+0x0: a record of 20 bytes does not fit"),
+        (record(12, 0) + record(13, 20, 12), r"\.eh_frame\+0x10: a record of 13 bytes"),
+        (struct.pack("<II", 3, 0), "a record of 3 bytes"),
+        (record(12, 5), "names no CIE before it"),
+        (record(12, 0) + record(12, 21), r"\.eh_frame\+0x10 names no CIE"),
+        (record(12, 0) + b"\1\0\0\0", r"\.eh_frame\+0x10: a record does not fit"),
+    ],
+)
+def test_records_that_do_not_fit(frames, said):
+    with pytest.raises(LinkError, match=said):
+        split(frames)
+
+
+BY_HAND = """
+.text
+.globl f
+f: .fill 16, 1, 0x90
+local: .fill 16, 1, 0x90
+.section .eh_frame, "a", @progbits
+cie: .long 2f - 1f
+1: .long 0
+.byte 1
+.asciz "zR"
+.uleb128 1
+.sleb128 -8
+.byte 16
+.uleb128 1
+.byte 0x1b
+.byte 0x0c, 7, 8, 0x90, 1
+.balign 4
+2: .long 4f - 3f
+3: .long 3b - cie
+.long NAME - .
+.long 16
+.uleb128 0
+.balign 4
+4:
+"""
+
+
+@needs("as")
+@pytest.mark.parametrize(("name", "at"), [("f", 0), ("local", 16)])
+def test_a_record_names_its_function_by_a_global_or_by_its_section(linker, name, at):
+    """Also where pointers to the function have made a canonical entry, which is no code of it."""
+    pointer = ".data\n.globl p\np: .quad f\n"
+    linker.place(assemble(BY_HAND.replace("NAME", name) + pointer), 1)
+    start = linker.symbols["f"].address + at
+    assert linker.unwind.find(start) == linker.unwind.find(start + 15) != 0
+    fde = linker.unwind.find(start)
+    row = row_at(linker.arena.read, fde, start)
+    assert row is not None and (row.register, row.offset) == (7, 8)
+    other = linker.symbols["f"].address + 16 - at
+    assert not linker.unwind.find(other)
