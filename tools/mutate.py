@@ -2,7 +2,7 @@
 
 The tests run once in a scratch copy of the tree, which tells for each line the tests that run it.
 Then each mutant of the sample takes its file's place in the copy, and the tests of its lines run:
-those that mirror its package first, then the quickest others, until the budget of seconds is full.
+the quickest of each file, then the next of each, until the budget of seconds is full.
 It is killed when one fails, timed out when they hang, and survived otherwise.  Each run is a
 process group with a temporary folder of its own; whatever it started is ended, and is waited for.
 
@@ -159,17 +159,23 @@ class Tree:
     def chosen(self, mutant: Mutant, file: str, package: str, budget: float) -> list[str]:
         """The tests to run against a mutant, those of one file together."""
         mirror = f"tests/{package.partition('/')[0]}/"
+        files: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(self.known(file, mutant.lines), key=lambda t: (self.seconds[t], t)):
+            files[test.partition("::")[0]].append(test)
+        # The quickest test of each file, then the second of each: different files ask for
+        # different things.
         order = sorted(
-            self.known(file, mutant.lines),
-            key=lambda test: (not test.startswith(mirror), self.seconds[test], test),
+            (turn, not name.startswith(mirror), name, test)
+            for name, tests in files.items()
+            for turn, test in enumerate(tests)
         )
         groups: dict[str, list[str]] = defaultdict(list)
         full = 0.0
-        for test in order:
+        for _, _, name, test in order:
             if full and full + self.seconds[test] > budget:
                 continue
             full += self.seconds[test]
-            groups[test.partition("::")[0]].append(test)
+            groups[name].append(test)
         return [test for tests in groups.values() for test in tests]
 
     def judge(
