@@ -68,3 +68,4 @@ def test_what_would_be_lost_is_told_to_the_byte(s: Session) -> None:
     assert said((g, g + 2), (h + 10, h + 30)) == "@h (20 bytes of 2.9 KB), @g (2 bytes of 10 bytes)"
     assert said((g + 8, g + 12)) == "@g (2 bytes of 10 bytes), 2 bytes without a name"
     assert said((g + 10, g + 12)) == "2 bytes without a name"
+    assert said((g + 9, g + 11)) == "@g (1 byte of 10 bytes), 1 byte without a name"

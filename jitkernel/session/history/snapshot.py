@@ -215,7 +215,7 @@ def lost_words(session: Core, changes: Sequence[Change]) -> str:
 def _size(size: int) -> str:
     if size >= 1 << 20:
         return f"{size / (1 << 20):.1f} MB"
-    return f"{size / 1024:.1f} KB" if size >= 1024 else f"{size} bytes"
+    return f"{size / 1024:.1f} KB" if size >= 1024 else f"{size} byte{'s' * (size != 1)}"
 
 
 _NAME = re.compile(f"@({NAME})")
