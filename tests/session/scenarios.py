@@ -78,6 +78,15 @@ _scenario(
     lambda s: s.undo(),
 )  # fmt: skip
 _scenario(
+    "of another type now", constant("a", 1), caller("c", "a"), "@p = ptr @a", caller("d", "a"),
+    _as("y", "define i64 @a(i64 %x) {\n  ret i64 %x\n}", retype=True),
+)  # fmt: skip
+_scenario(
+    "of the type before again", constant("a", 1), caller("c", "a"), constant("n", 2),
+    _as("y", "define i64 @a(i64 %x) {\n  ret i64 %x\n}", retype=True), constant("n", 3),
+    lambda s: s.undo(2), lambda s: s.redo(), lambda s: s.undo(), "@c()",
+)  # fmt: skip
+_scenario(
     "named types", "%pt = type { i32, i32 }\n@o = global %pt { i32 1, i32 2 }", "@o",
     "%pt = type { i64, i32 }\n@q = global %pt zeroinitializer",
 )  # fmt: skip
