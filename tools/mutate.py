@@ -72,6 +72,7 @@ class Tree:
         self.root, self.folder = root, folder / "tree"
         self.packages, self.tests = tuple(packages), tuple(tests)
         self._runs = folder / "run"
+        self._last_words = ""  # of the latest run
         self.seconds: dict[str, float] = {}
         self._data = CoverageData()
         self.folder.mkdir()
@@ -113,6 +114,8 @@ class Tree:
                 finally:
                     _end_all(process)
         finally:
+            words = (self._runs / "printed").read_bytes()[-2000:]
+            self._last_words = words.decode(errors="replace")
             shutil.rmtree(self._runs, ignore_errors=True)
 
     def learn(self, cache: Path, limit: float) -> None:
@@ -126,7 +129,7 @@ class Tree:
             variables = {"MUTATE_TOLD": f"{fresh}/told", "COVERAGE_FILE": f"{fresh}/coverage"}
             self.run([*options, *sources, *self.tests], limit, **variables)
             if not (fresh / "told").exists() or not (fresh / "coverage").exists():
-                raise SystemExit(f"no test ran: {' '.join(self.tests)}")
+                raise SystemExit(f"{self._last_words}\nno test ran: {' '.join(self.tests)}")
             shutil.rmtree(known, ignore_errors=True)
             fresh.rename(known)
         self._data = CoverageData(str(known / "coverage"))
