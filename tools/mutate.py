@@ -96,13 +96,13 @@ class Tree:
             **variables,
         }
         try:
-            with open(self._runs / "printed", "wb") as printed:
+            with open(self._runs / "printed", "wb") as output:
                 process = subprocess.Popen(
                     [sys.executable, *_PYTEST, *arguments],
                     cwd=self.folder,
                     env=environment,
                     stdin=subprocess.DEVNULL,
-                    stdout=printed,
+                    stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                     preexec_fn=_limit,
@@ -114,7 +114,8 @@ class Tree:
                 finally:
                     _end_all(process)
         finally:
-            words = (self._runs / "printed").read_bytes()[-2000:]
+            printed = self._runs / "printed"
+            words = printed.read_bytes()[-2000:] if printed.exists() else b""
             self._last_words = words.decode(errors="replace")
             shutil.rmtree(self._runs, ignore_errors=True)
 
@@ -122,8 +123,8 @@ class Tree:
         """Run all tests once, unless this has been done for the very same files."""
         known = cache / self._digest()
         if not (known / "told").exists():
-            fresh = known.with_suffix(f".{os.getpid()}")
-            fresh.mkdir(parents=True)
+            fresh = self.folder.parent / "learnt"
+            fresh.mkdir()
             sources = [f"--cov=jitkernel/{package}" for package in self.packages]
             options = ["-m", "not slow and not soak", "--cov-context=test", "--cov-report="]
             variables = {"MUTATE_TOLD": f"{fresh}/told", "COVERAGE_FILE": f"{fresh}/coverage"}
@@ -131,7 +132,8 @@ class Tree:
             if not (fresh / "told").exists() or not (fresh / "coverage").exists():
                 raise SystemExit(f"{self._last_words}\nno test ran: {' '.join(self.tests)}")
             shutil.rmtree(known, ignore_errors=True)
-            fresh.rename(known)
+            cache.mkdir(parents=True, exist_ok=True)
+            shutil.move(fresh, known)
         self._data = CoverageData(str(known / "coverage"))
         self._data.read()
         for line in (known / "told").read_text(encoding="utf-8").splitlines():
