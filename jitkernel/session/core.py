@@ -68,10 +68,10 @@ class Core:
         from jitkernel.session.engine import Engine
         from jitkernel.session.history import undo  # noqa: F401
         from jitkernel.session.program.names import HiddenNames
-        from jitkernel.session.report.places import Graves
-        from jitkernel.session.report.watch import Onlookers
+        from jitkernel.session.report.places import FreedCode
+        from jitkernel.session.report.watch import Observers
         from jitkernel.session.residency import residency  # noqa: F401
-        from jitkernel.session.residency.garbage import Remains
+        from jitkernel.session.residency.garbage import DataCells
         from jitkernel.session.run import runner  # noqa: F401
         from jitkernel.session.run.results import Collector, Results
         from jitkernel.session.saved.keeping import Keeper
@@ -95,8 +95,8 @@ class Core:
         self.number = 0  # of the latest cell
         self.results = Results(self.settings)
         self.hidden = HiddenNames()
-        self.graves = Graves()
-        self.onlookers = Onlookers(self)
+        self.freed_code = FreedCode()
+        self.observers = Observers(self)
         self.line_tables: dict[Request, LineTable] = {}
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
@@ -104,7 +104,7 @@ class Core:
         self._history: UndoHistory | None = None
         self._places: Places | None = None
         self._residency: Residency | None = None
-        self.remains = Remains(self)
+        self.data_cells = DataCells(self)
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Core:
         self._keeper.bring_back()
         shadow = DataShadow(engine.arena, settings.undo_data)
         self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
-        self._places = Places(program, self.graves, engine.executor.locate, engine.is_thunk)
+        self._places = Places(program, self.freed_code, engine.executor.locate, engine.is_thunk)
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
         return program
@@ -187,7 +187,7 @@ class Core:
         written."""
         self.restore_order()
         if observed:
-            self.onlookers.ended()
+            self.observers.ended()
         if self._residency is not None:
             self._residency.trim()
         self.engine.ended()

@@ -286,7 +286,7 @@ class Inspect:
     @property
     def stopped(self) -> Stopped | None:
         """Where code was stopped last, by a fault or by the user, or was looked at while it ran."""
-        return self.core.onlookers.stopped
+        return self.core.observers.stopped
 
     @property
     def stopping(self) -> bool:

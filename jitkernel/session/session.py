@@ -133,7 +133,7 @@ class Session:
         """
         from jitkernel.session.run.runner import Runner
 
-        self.core.remains.collect()
+        self.core.data_cells.collect()
         return Runner(self.core, sink, options, cell_id, number).run(source, language)
 
     @operation(observed=True)
@@ -289,7 +289,7 @@ class Session:
         """What slab and processes held when cells had ended, the oldest first, and what they hold
         now: a bounded number of samples, thinned out evenly."""
         with self.core.lock:
-            return self.core.onlookers.memory_samples()
+            return self.core.observers.memory_samples()
 
     @operation()
     def contexts(self) -> ContextAccount:
@@ -329,24 +329,24 @@ class Session:
         the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
         a name is no variable of the session.
         """
-        return self.core.onlookers.watch(names, call, every)
+        return self.core.observers.watch(names, call, every)
 
     @operation(atomic=True)
     def unwatch(self, *names: str) -> None:
         """Look at these no more; without names, at none.  Raises UsageError."""
-        self.core.onlookers.unwatch(names)
+        self.core.observers.unwatch(names)
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """When code has run for so long, this cell's or a later one's, call `call` once with where
         it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
         """
         with self.core.lock:
-            self.core.onlookers.look_after(seconds, call)
+            self.core.observers.look_after(seconds, call)
 
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""
         with self.core.lock:
-            return self.core.onlookers.watched()
+            return self.core.observers.watched()
 
     def configure(self, name: str, value: Any) -> None:
         """Change a setting of `SessionSettings` that may change while the session lasts.  Raises

@@ -180,8 +180,8 @@ def test_the_history_is_bounded(steps):
     steps.watch("g")
     for value in range(1000):
         steps["g"].value = value
-        steps.core.onlookers.watches.look(1.0)
-        steps.core.onlookers.watches.ended()
+        steps.core.observers.watches.look(1.0)
+        steps.core.observers.watches.ended()
     (last,) = steps.watched()
     assert len(last.samples) <= 120 and (last.least, last.most) == (0, 999)
     assert list(last.samples) == sorted(last.samples) and last.samples[-1] == 999

@@ -105,7 +105,7 @@ def test_locals_pointers_and_the_way_back(session: Session) -> None:
 
 def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None:
     fault(session, "@outer(5)")
-    stopped = session.core.onlookers.stopped
+    stopped = session.core.observers.stopped
     assert stopped is not None
     frames = [named.frame for named in stopped.frames]
     for inner, outer in pairwise(frames):

@@ -206,7 +206,7 @@ def take_out_all(session: Core) -> None:
     cells = sorted(program.cells.values(), key=lambda c: c.number)
     evict(program, cells, change, cascade=True, finish=session.finish)
     forget(program, change)
-    session.onlookers.stopped = None
+    session.observers.stopped = None
     session.history.clear()
     session.results.forget()
     program.types.clear()

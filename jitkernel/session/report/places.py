@@ -22,10 +22,10 @@ from jitkernel.linker.x86_64 import STUB_SIZE
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["Graves", "Places", "Ranges"]
+__all__ = ["FreedCode", "Places", "Ranges"]
 
 
-class Graves:
+class FreedCode:
     """The last pieces of text that were freed, so that a stale pointer can be named."""
 
     def __init__(self, kept: int = 256):
@@ -35,7 +35,7 @@ class Graves:
         """Text `[start, start + size)` of a cell was freed."""
         self._freed.append((start, start + size, cell, ", ".join(written(n) for n in names)))
 
-    def bury(self, image: Image) -> None:
+    def add_image(self, image: Image) -> None:
         """The text of an image is about to be freed."""
         if image.text is not None:
             names = [s.name for s, _, _ in image.exports if s.is_function]
@@ -55,14 +55,14 @@ class Places:
     def __init__(
         self,
         program: Program,
-        graves: Graves,
+        freed_code: FreedCode,
         locate: Callable[[Sequence[int]], list[str]],
         is_thunk: Callable[[int], bool] = lambda address: False,
     ):
         self._program = program
         self.is_thunk = is_thunk
         self._linker: Linker = program.linker
-        self._graves = graves
+        self._freed_code = freed_code
         self._locate = locate
         self._texts = Ranges(self._text_ranges, self._version)
         self._symbols = Ranges(self._symbol_ranges, self._version)
@@ -158,7 +158,7 @@ class Places:
             if zone == "text":
                 stub = self.stub(address & ~15)
                 words = self.code(address) or (f"the entry of {written(stub.name)}" if stub else "")
-                return words or self._graves.find(address) or "free text"
+                return words or self._freed_code.find(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"
             return self.data(address) or f"the {zone} zone"
@@ -186,7 +186,7 @@ class Places:
         """What used to be at an address of text that is free now."""
         if self.owner(address) is not None or self.is_thunk(address):
             return ""
-        return self._graves.find(address)
+        return self._freed_code.find(address)
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""

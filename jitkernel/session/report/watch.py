@@ -3,7 +3,7 @@
 The program does nothing for it and is not slowed down: the kernel process, which waits for the
 executor anyway, reads the bytes.  What it sees is what is in memory: LLVM may keep a global in a
 register for as long as a loop runs, unless the program stores with `volatile` or atomically.
-`Onlookers` joins watches, the memory log, and who wants to see where the code is.
+`Observers` joins watches, the memory log, and who wants to see where the code is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jitkernel.session.report.faults import Stopped
     from jitkernel.session.run.host import SessionHost
 
-__all__ = ["Onlookers", "Watched", "Watches"]
+__all__ = ["Observers", "Watched", "Watches"]
 
 _KEPT = 120  # samples of one global; more are thinned out
 _SMALL = 16  # bytes: what is larger is read when it is shown, not in between
@@ -228,7 +228,7 @@ def _why_not(host: SessionHost, name: str) -> str:
     return f"no cell defines {shown}" + (f"; did you mean @{quote_name(near)}?" if near else "")
 
 
-class Onlookers:
+class Observers:
     """Who looks at a session's program, during a run and after it; its lock is held.
 
     While nobody wants to, the executor is not told to look, and waits undisturbed.

@@ -7,7 +7,7 @@ replaced; what stays is what an earlier version's users have kept, until now.  S
 
 Of some cells only data is left: strings of call lines, constants of instructions that have run.
 Such a cell defines nothing, and nothing that the linker knows refers to it; but the program may
-have kept a pointer (putenv() does).  `unreachable` says which nothing points to; `Remains` frees
+have kept a pointer (putenv() does).  `unreachable` says which nothing points to; `DataCells` frees
 them now and then.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["Garbage", "Remains", "collect", "find", "has_only_data", "unreachable", "words_into"]
+__all__ = ["Garbage", "DataCells", "collect", "find", "has_only_data", "unreachable", "words_into"]
 
 ZONES = ("text", "rodata", "unwind", "data")
 
@@ -140,7 +140,7 @@ def collect(session: Core, dry_run: bool, undo: bool) -> Garbage:
         change = history.begin(f"collection of cell{'s' * (len(cells) > 1)} {words}")
         evict(program, cells, change, finish=session.finish)
         for removed in change.removed:
-            session.graves.add(*removed.text)
+            session.freed_code.add(*removed.text)
         if undo:
             forget(program, change)
         else:
@@ -247,7 +247,7 @@ def _known(session: Core) -> Iterator[bytes]:
         yield from change.pages.values()
 
 
-class Remains:
+class DataCells:
     """Frees cells that have only data when no undo step knows them and nothing points to them.
 
     Looked for when more than `_FEW` came since the last time, and more than twice of those that
@@ -273,7 +273,7 @@ class Remains:
         gone, looked = unreachable(self._session, cells)
         self._wait = max(_FEW, 2 * (len(cells) - len(gone)), looked // _BYTES)
         if gone:
-            change = Change("remains")
+            change = Change("cells of data")
             with program.linker.arena.rollback.atomic():
                 evict(program, gone, change)
                 forget(program, change)

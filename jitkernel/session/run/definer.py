@@ -192,7 +192,7 @@ class Definer:
         )  # fmt: skip
         self.core.residency.arrived(cell)
         for removed in change.removed:
-            self.core.graves.add(*removed.text)
+            self.core.freed_code.add(*removed.text)
         self._hide_block(image)
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:

@@ -291,7 +291,7 @@ class Execution:
 
         find: Callable[[int], tuple[int, str]] = line_finder(self.core, self.running)
         fault = error_of(outcome, self.core.places, self.core.program.linker, find, kept)
-        self.core.onlookers.stopped = stopped(
+        self.core.observers.stopped = stopped(
             outcome, fault, self.core.places, self.core.program.linker
         )
         return fault
