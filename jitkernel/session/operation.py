@@ -112,58 +112,54 @@ class Foreign:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: int | None = None
-        self._stopped = False
+        # The thread that runs it, and who came first: somebody who interrupts, or its end.  No
+        # lock: an exception may come at any line, and would leave it held.
+        self._run: tuple[int, dict[str, object]] | None = None
+        self._arrived = False  # what was raised from elsewhere is here
+
+        def __init__(stop: BaseException) -> None:
+            self._arrived = True
+
+        self._stop: type[KeyboardInterrupt] = type(
+            "Stop", (KeyboardInterrupt,), {"__init__": __init__}
+        )
 
     def __bool__(self) -> bool:
-        return self._thread is not None
+        return self._run is not None
 
     def interrupt(self) -> None:
-        """End what runs, where another thread runs it."""
-        if self._thread in (None, threading.get_ident()):
+        """End what runs, where another thread runs it; once is enough."""
+        if (run := self._run) is None or run[0] == threading.get_ident():
             return
-        with self._lock:
-            if self._thread is not None:
-                self._stopped = True
-                _raise_in(self._thread, KeyboardInterrupt)
+        token = object()
+        if run[1].setdefault("first", token) is token:  # atomic
+            # PyThreadState_SetAsyncExc, Python/C API
+            stop = ctypes.py_object(self._stop)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run[0]), stop)
 
     def run(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a function; raises Interrupted where another thread has ended it."""
-        self._stopped = False
+        self._arrived = False
         try:
-            self._thread = threading.get_ident()
-            return function(*arguments, **named)
-        except KeyboardInterrupt:
-            if self._stopped:
-                raise Interrupted("the cell was interrupted while it was read") from None
-            raise
-        finally:
+            try:
+                self._run = threading.get_ident(), {}
+                return function(*arguments, **named)
+            finally:
+                self.end()
+        except self._stop:
             self.end()
+            raise Interrupted("the cell was interrupted while it was read") from None
 
     def end(self) -> None:
         """From now on nothing is raised, and nothing that was is on its way."""
-        sent = False
-        while self._thread is not None or self._stopped:
+        while (run := self._run) is not None:
             try:
-                with self._lock:
-                    self._thread = None
-                if self._stopped and not sent:
-                    sent = True
-                    # It takes the place of what is on its way.  To take that back instead would
-                    # leave the interpreter looking for it for ever.
-                    _raise_in(threading.get_ident(), KeyboardInterrupt)
-                    while True:
+                if run[1].setdefault("first", self) is not self:
+                    while not self._arrived:
                         pass
-                self._stopped = False
-            except KeyboardInterrupt:
-                if not self._stopped:
-                    raise
-
-
-def _raise_in(thread: int, error: type[BaseException]) -> None:
-    """Let a thread raise this soon (PyThreadState_SetAsyncExc, Python/C API)."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+                self._run = None
+            except self._stop:
+                pass
 
 
 class Cleanups:

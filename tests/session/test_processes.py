@@ -57,6 +57,10 @@ def gone(wanted: set[int], patience: float = 5.0) -> bool:
     return False
 
 
+#: How long its processes are to sleep: another run of these tests has others.
+SECONDS = str(1_000_000 + os.getpid())
+
+
 def sleepers(seconds: str) -> set[int]:
     """Processes that sleep so many seconds, whoever their parent is now."""
     found = set()
@@ -231,17 +235,17 @@ def test_close_leaves_nothing(tmp_path, monkeypatch):
         for _ in range(3):
             with Session(capacity=64 << 20) as s:
                 s.run(SQ + "\n@sq(3)")
-                s.run('declare i32 @system(ptr)\n@system("sleep 29997 &")')
+                s.run(f'declare i32 @system(ptr)\n@system("sleep {SECONDS} &")')
                 deadline = time.monotonic() + 5  # the shell's child has yet to become sleep
-                while not sleepers("29997") and time.monotonic() < deadline:
+                while not sleepers(SECONDS) and time.monotonic() < deadline:
                     time.sleep(0.005)
-                assert len(sleepers("29997")) == 1
+                assert len(sleepers(SECONDS)) == 1
                 with pytest.raises(Fault):
                     s.run("@strlen(null)")
                 mine = descendants(os.getpid()) - before
                 assert len(mine) >= 2
             assert gone(mine), mine
-            assert sleepers("29997") == set()
+            assert sleepers(SECONDS) == set()
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) <= fds + 1
         assert threading.active_count() <= threads
@@ -286,7 +290,7 @@ d:
 }
 ''')
 if 'child' in sys.argv:
-    s.run('@system("sleep 29998 &")')
+    s.run('@system("sleep SECONDS &")')
 if 'shut' in sys.argv:
     s.run('@shut()')
 print(s.core.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
@@ -299,14 +303,16 @@ time.sleep(300)
 @pytest.mark.parametrize("how", ["idle", "spin", "child", "shut spin"])
 def test_nothing_outlives_a_killed_kernel_process(how):
     kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL, *how.split()], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", KERNEL.replace("SECONDS", SECONDS), *how.split()],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert kernel.stdout is not None
         first = [int(p) for p in kernel.stdout.readline().split()]
         time.sleep(0.3)
-        below = descendants(kernel.pid) | set(first) | sleepers("29998")
-        assert len(sleepers("29998")) == (how == "child")
+        below = descendants(kernel.pid) | set(first) | sleepers(SECONDS)
+        assert len(sleepers(SECONDS)) == (how == "child")
         assert len(below) >= 2
     finally:
         kernel.kill()
