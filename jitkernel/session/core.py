@@ -1,6 +1,7 @@
 """What a session has: its processes, its program, and what goes with them.
 
-`Session` adds what can be done with it; the modules that do it take this.  Start from `Core`.
+`Session` is the facade over it: what can be done is declared there, and the modules that do it take
+a `Core`.  It is no public interface.  Start from `Core`.
 
 Most of the program's modules are imported by `Core.__init__`, when the compiler's process is on its
 way: that takes as long to start as they take to be imported.

@@ -104,8 +104,8 @@ class Signals:
 
 
 class Foreign:
-    """Code of somebody else's that runs in this process while nothing is changed, and that whoever
-    interrupts ends at once: a language reads a cell.
+    """Code of somebody else's that runs in this process, and that whoever interrupts ends at once:
+    a language reads a cell.  What it does to the session is made of atomic steps, as elsewhere.
 
     On the thread that runs it a handler's exception is not held back; another thread that calls
     `interrupt` raises KeyboardInterrupt in it.
