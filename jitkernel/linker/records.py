@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -55,49 +56,25 @@ class SymbolState(IntEnum):
 Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _NewSymbol:
     """A symbol before it is one: see `new_symbol`."""
 
-    __slots__ = (
-        "address", "far_slot", "held", "image", "info", "kind", "name", "size", "slot", "state",
-        "stub", "users", "why",
-    )  # fmt: skip
-
     name: str
-    kind: SymbolKind
-    state: SymbolState
-    address: int
-    size: int
-    image: Image | None
-    stub: int
-    slot: int
-    far_slot: int
-    held: int
-    users: RecordedDict[Image, bytes] | None
-    info: Any
-    why: str
+    kind: SymbolKind = SymbolKind.UNKNOWN
+    state: SymbolState = SymbolState.MISSING
+    address: int = 0
+    size: int = 0
+    image: Image | None = None
+    stub: int = 0
+    slot: int = 0
+    far_slot: int = 0
+    held: int = 0
+    users: RecordedDict[Image, bytes] | None = None
+    info: Any = None
+    why: str = ""
 
-    def __init__(
-        self,
-        name: str,
-        kind: SymbolKind = SymbolKind.UNKNOWN,
-        state: SymbolState = SymbolState.MISSING,
-        address: int = 0,
-        size: int = 0,
-    ):
-        self.name = name
-        self.kind = kind
-        self.state = state
-        self.address = address
-        self.size = size
-        self.image = None
-        self.stub = 0
-        self.slot = 0
-        self.far_slot = 0
-        self.held = 0
-        self.users = None
-        self.info = None
-        self.why = ""
+    def __post_init__(self) -> None:
         self.__class__ = Symbol
 
 
@@ -201,66 +178,29 @@ class BaseRelocations(NamedTuple):
     fields: bytes
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _NewImage:
     """An image before it is one: see `new_symbol`."""
 
-    __slots__ = (
-        "_adopted", "_exports", "cell", "copies", "data", "dso", "extra", "fini", "groups", "init",
-        "pins", "rebase", "refs", "rodata", "text", "unwind",
-    )  # fmt: skip
-
     cell: int
-    text: Extent | None
-    rodata: Block | None
-    data: Block | None
-    unwind: Extent | None
-    _adopted: Sequence[Block]
-    extra: tuple[Extent, ...]
-    _exports: Sequence[Export]
-    refs: tuple[Symbol, ...]
-    init: tuple[int, ...]
-    fini: tuple[int, ...]
-    dso: int
-    pins: tuple[tuple[str, int], ...]
-    groups: tuple[str, ...]
-    copies: tuple[str, ...]
-    rebase: BaseRelocations | None
+    text: Extent | None = None
+    rodata: Block | None = None
+    data: Block | None = None
+    unwind: Extent | None = None
+    # These two are tuples; lists while one variable after another is added: see `Image.add`.
+    _adopted: Sequence[Block] = ()
+    extra: tuple[Extent, ...] = ()
+    _exports: Sequence[Export] = ()
+    refs: tuple[Symbol, ...] = ()
+    init: tuple[int, ...] = ()
+    fini: tuple[int, ...] = ()
+    dso: int = 0
+    pins: tuple[tuple[str, int], ...] = ()
+    groups: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    rebase: BaseRelocations | None = None
 
-    def __init__(
-        self,
-        cell: int,
-        text: Extent | None = None,
-        rodata: Block | None = None,
-        data: Block | None = None,
-        unwind: Extent | None = None,
-        adopted: tuple[Block, ...] = (),
-        extra: tuple[Extent, ...] = (),
-        exports: tuple[Export, ...] = (),
-        refs: tuple[Symbol, ...] = (),
-        init: tuple[int, ...] = (),
-        fini: tuple[int, ...] = (),
-        dso: int = 0,
-        pins: tuple[tuple[str, int], ...] = (),
-        groups: tuple[str, ...] = (),
-        copies: tuple[str, ...] = (),
-    ):
-        self.cell = cell
-        self.text = text
-        self.rodata = rodata
-        self.data = data
-        self.unwind = unwind
-        # Tuples; lists while one variable after another is added: see `add`.
-        self._adopted = adopted
-        self._exports = exports
-        self.extra = extra
-        self.refs = refs
-        self.init = init
-        self.fini = fini
-        self.dso = dso
-        self.pins = pins
-        self.groups = groups
-        self.copies = copies
-        self.rebase = None
+    def __post_init__(self) -> None:
         self.__class__ = Image
 
 
