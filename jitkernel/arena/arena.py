@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
@@ -35,7 +35,6 @@ PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
 #: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
 POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
 
-_SEEK_DATA, _SEEK_HOLE = os.SEEK_DATA, os.SEEK_HOLE
 _MFD_EXEC = 0x10
 #: No process may change the slab's size, or what may be done with it: whoever reads or writes
 #: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
@@ -404,22 +403,25 @@ class Arena(Recorded):
 
     def resident_regions(self) -> dict[str, int]:
         """The same by region (`runtime.text` and so on), page for page."""
-        found = dict.fromkeys((region.name for region in self.regions), 0)
-        for region in self.regions:
-            at, end = region.start - self.base, region.stop - self.base
-            while at < end:
-                try:
-                    at = os.lseek(self.fd, at, _SEEK_DATA)
-                except OSError as error:
-                    if error.errno == errno.ENXIO:
-                        break
-                    raise
-                if at >= end:
-                    break
-                hole = min(os.lseek(self.fd, at, _SEEK_HOLE), end)
-                found[region.name] += hole - at
-                at = hole
-        return found
+        return {
+            region.name: sum(b - a for a, b in self.held(region.start, region.stop))
+            for region in self.regions
+        }
+
+    def held(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """What of `[start, stop)` occupies memory, page for page, as ranges in order."""
+        at, end = start - self.base, stop - self.base
+        while at < end:
+            try:
+                data = os.lseek(self.fd, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing up to the end of the slab
+                    return
+                raise
+            if data >= end:
+                return
+            at = min(os.lseek(self.fd, data, os.SEEK_HOLE), end)
+            yield self.base + data, self.base + at
 
     def check(self) -> None:
         """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
@@ -443,28 +445,15 @@ class Arena(Recorded):
             self.fd = -1
 
     def _check_poison(self, z: Zone, start: int, stop: int) -> None:
-        fill = bytes([z.poison or 0])
-        at = start - self.base
-        end = stop - self.base
-        while at < end:
-            try:
-                data = os.lseek(self.fd, at, _SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    return
-                raise
-            if data >= end:
-                return
-            at = max(at, data)
-            hole = min(os.lseek(self.fd, at, _SEEK_HOLE), end)
-            while at < hole:
-                page_end = min((at & -PAGE) + PAGE, hole)
-                if (at + self.base) // PAGE not in z.punched:
-                    piece = self.view[at:page_end]
-                    if piece != fill * (page_end - at):
-                        raise AssertionError(
-                            f"{z.name}: freed bytes near {at + self.base:#x} were written"
-                        )
+        fill = bytes([z.poison or 0]) * PAGE
+        for at, end in self.held(start, stop):
+            while at < end:
+                page_end = min((at & -PAGE) + PAGE, end)
+                if (
+                    at // PAGE not in z.punched
+                    and self.read(at, page_end - at) != (fill[: page_end - at])
+                ):
+                    raise AssertionError(f"{z.name}: freed bytes near {at:#x} were written")
                 at = page_end
 
     def _fill(self, z: Zone, start: int, stop: int) -> None:

@@ -91,17 +91,7 @@ class FreeList:
                 return None
             hole = at = next(reversed(self._starts[sizes[index]]))
         note(self._untake, at)
-        self._torn = True
-        stop = self._stop_of[hole]
-        self._remove(hole, stop)
-        if at != hole:
-            self._add(hole, at)
-        if at + need != stop:
-            self._add(at + need, stop)
-        self.live[at] = size
-        self.used += size
-        self.padding += need - size
-        self._torn = False
+        self._cut(hole, self._stop_of[hole], at, size, need)
         return at
 
     def take_at(self, at: int, size: int) -> bool:
@@ -113,39 +103,30 @@ class FreeList:
         for hole, stop in self._stop_of.items():
             if hole <= at and at + need <= stop:
                 note(self._untake, at)
-                self._torn = True
-                self._remove(hole, stop)
-                if at != hole:
-                    self._add(hole, at)
-                if at + need != stop:
-                    self._add(at + need, stop)
-                self.live[at] = size
-                self.used += size
-                self.padding += need - size
-                self._torn = False
+                self._cut(hole, stop, at, size, need)
                 return True
         return False
+
+    def _cut(self, hole: int, stop: int, at: int, size: int, need: int) -> None:
+        """Make `need` bytes at `at` of the free range `[hole, stop)` live, `size` of them used."""
+        self._torn = True
+        self._remove(hole, stop)
+        if at != hole:
+            self._add(hole, at)
+        if at + need != stop:
+            self._add(at + need, stop)
+        self.live[at] = size
+        self.used += size
+        self.padding += need - size
+        self._torn = False
 
     def take_all(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Take many ranges `(start, size)` at once, in time linear in what is live.
 
         Raises ValueError, with nothing taken, where one is not free or not in this list.
         """
-        granule = self.granule
         taken = dict(ranges)
-        everything = sorted([*self.live.items(), *taken.items()])
-        at = self.start
-        holes: list[tuple[int, int]] = []
-        for start, size in everything:
-            if start < at or start % granule or size < 0:
-                raise ValueError(f"{size} bytes at {start:#x} are not free")
-            if start > at:
-                holes.append((at, start))
-            at = start + ((size + granule - 1) & -granule or granule)
-        if at > self.stop:
-            raise ValueError(f"{at:#x} lies behind {self.stop:#x}")
-        if at < self.stop:
-            holes.append((at, self.stop))
+        holes = self._holes([*self.live.items(), *taken.items()])
         for start in taken:
             note(self._untake, start)
         self._torn = True
@@ -178,15 +159,24 @@ class FreeList:
 
     def rebuild(self) -> None:
         """Derive everything else from `live`, in linear time."""
+        self._tile(self._holes(self.live.items()))
+
+    def _holes(self, live: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What `live` leaves free, in order; raises ValueError where its ranges meet or lie
+        elsewhere."""
         granule, at = self.granule, self.start
         holes: list[tuple[int, int]] = []
-        for start, size in sorted(self.live.items()):
+        for start, size in sorted(live):
+            if start < at or start % granule or size < 0:
+                raise ValueError(f"{size} bytes at {start:#x} are not free")
             if start > at:
                 holes.append((at, start))
             at = start + ((size + granule - 1) & -granule or granule)
+        if at > self.stop:
+            raise ValueError(f"{at:#x} lies behind {self.stop:#x}")
         if at < self.stop:
             holes.append((at, self.stop))
-        self._tile(holes)
+        return holes
 
     def _tile(self, holes: Iterable[tuple[int, int]]) -> None:
         """Set the free ranges, and count what is live."""
@@ -220,17 +210,7 @@ class FreeList:
             self._torn = True
             self.live[at] = size
             return self
-        need = (size + self.granule - 1) & -self.granule or self.granule
-        self._torn = True
-        self._remove(start, stop)
-        if start != at:
-            self._add(start, at)
-        if at + need != stop:
-            self._add(at + need, stop)
-        self.live[at] = size
-        self.used += size
-        self.padding += need - size
-        self._torn = False
+        self._cut(start, stop, at, size, (size + self.granule - 1) & -self.granule or self.granule)
         return None
 
     def check(self) -> None:

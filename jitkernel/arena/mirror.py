@@ -12,7 +12,6 @@ somebody wrote to it: what is written again and again costs no faults, what neve
 from __future__ import annotations
 
 import ctypes
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -194,7 +193,7 @@ class Mirror(Recorded):
         ends."""
         start = self._zone.start
         found: dict[int, tuple[int, int]] = {}
-        for at, end in _segments(self._arena, begin, stop):
+        for at, end in self._arena.held(begin, stop):
             while at < end:
                 index = at - (at - start) % _PIECE
                 until = min(index + _PIECE, end)
@@ -240,7 +239,7 @@ class Digests:
 
     def _hashes(self, live: list[Range], high: int) -> Iterator[tuple[_Key, int]]:
         """By part of an extent: the hash of what it holds; none where that is all zero."""
-        segments, at = list(_segments(self._arena, self._first, high)), 0
+        segments, at = list(self._arena.held(self._first, high)), 0
         for start, stop in live:
             begin = max(start, self._first)
             while at < len(segments) and segments[at][1] <= begin:
@@ -275,20 +274,6 @@ class Digests:
 @lru_cache(maxsize=64)
 def _of_zeros(size: int) -> int:
     return hash(bytes(size))
-
-
-def _segments(arena: Arena, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Runs of pages that hold memory, the last one up to `stop`."""
-    at, end = start - arena.base, stop - arena.base
-    while at < end:
-        try:
-            data = os.lseek(arena.fd, at, os.SEEK_DATA)
-        except OSError:  # nothing up to the end of the slab
-            return
-        if data >= end:
-            return
-        at = min(os.lseek(arena.fd, data, os.SEEK_HOLE), end)
-        yield arena.base + data, arena.base + at
 
 
 def _within(ranges: list[tuple[int, int]], low: int, high: int) -> bool:

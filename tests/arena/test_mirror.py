@@ -9,7 +9,7 @@ import pytest
 
 from jitkernel.arena import Arena
 from jitkernel.arena.arena import PAGE
-from jitkernel.arena.mirror import Mirror, _segments
+from jitkernel.arena.mirror import Mirror
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def whole(arena: Arena) -> bytes:
     """The data zone without touching what holds no memory."""
     zone = arena.zones["data"]
     data = bytearray(zone.high - zone.start)
-    for at, stop in _segments(arena, zone.start, zone.high):
+    for at, stop in arena.held(zone.start, zone.high):
         data[at - zone.start : stop - zone.start] = arena.read(at, stop - at)
     return bytes(data)
 
