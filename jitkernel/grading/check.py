@@ -20,8 +20,7 @@ from jitkernel.grading.memory import capacity, decode, encode
 from jitkernel.grading.rules import Finding, apply_rule, in_words
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
-from jitkernel.languages.llvm import TypedValue
-from jitkernel.languages.llvm.values import Pointer
+from jitkernel.languages.llvm.values import Pointer, TypedValue
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
 from jitkernel.wording import counted

@@ -34,7 +34,8 @@ from jitkernel.ir.types import (
     VoidType,
     function_type,
 )
-from jitkernel.languages.llvm import assemble, parse_cell
+from jitkernel.languages.llvm.assemble import assemble
+from jitkernel.languages.llvm.plan import parse_cell
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -162,7 +162,7 @@ def _prelude(name: str) -> View | None:
 
 
 def _word(name: str) -> View | None:
-    from jitkernel.languages.llvm import describe_word
+    from jitkernel.languages.llvm.keywords import describe_word
 
     text = describe_word(name)
     return listing("", text) if text else None

@@ -297,7 +297,7 @@ class JITKernel(JITKernelSettings, Kernel):
         return {"status": "ok", "found": True, "data": data, "metadata": {}}
 
     async def do_is_complete(self, code: str) -> dict[str, Any]:
-        from jitkernel.languages.llvm import is_complete
+        from jitkernel.languages.llvm.language import is_complete
 
         # What begins with %% is read in one way whatever its language: a blank line ends it.
         of_cell = code.lstrip().startswith("%%")

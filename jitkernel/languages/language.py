@@ -18,17 +18,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Literal, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Plan, RunAction, parse_cell
-from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.llvm.values import Layouts, TypedValue
 
-if TYPE_CHECKING:
-    from jitkernel.languages.llvm.completeness import Completeness
-
-__all__ = ["Commands", "Known", "Language", "Once", "plan", "split_commands"]
+__all__ = [
+    "Commands",
+    "Completeness",
+    "Host",
+    "Known",
+    "Language",
+    "Once",
+    "plan",
+    "split_commands",
+]
 
 
 class Known(Protocol):
@@ -50,10 +56,46 @@ class Known(Protocol):
         """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
 
 
-def _complete(source: str) -> Completeness:
-    from jitkernel.languages.llvm.completeness import Completeness  # only where one types
+class Host(Known, Protocol):
+    """What an expression of a call line or an assignment may ask besides."""
 
-    return Completeness("complete")
+    def address(self, name: str) -> int | None:
+        """Where a function (its canonical entry) or a variable stands; None where unknown."""
+
+    def call(self, name: str, arguments: list[TypedValue]) -> TypedValue: ...
+
+    def intrinsic(
+        self,
+        name: str,
+        arguments: Sequence[Sequence[str]],
+        constants: Sequence[str],
+        results: Sequence[str],
+    ) -> FunctionType | str:
+        """The type of an intrinsic whose arguments may have these types, best first; "unknown", or
+        "signature" where LLVM has none like that."""
+
+    def call_intrinsic(
+        self, name: str, type: FunctionType, arguments: Sequence[TypedValue | str]
+    ) -> TypedValue:
+        """Call an intrinsic; an argument that is text is a constant."""
+
+    def allocate(self, data: bytes, align: int) -> int:
+        """The address of a copy of `data` that the cell owns."""
+
+    def result(self, number: int | None) -> TypedValue | None:
+        """The last result, or that of a cell; None where there is none."""
+
+    @property
+    def layout(self) -> Layouts:
+        """Layouts by type.  Values keep it: so it keeps alive nothing that belongs to one cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """`indent` is what a console puts at the beginning of the next line."""
+
+    status: Literal["complete", "incomplete", "invalid"]
+    indent: str = ""
 
 
 def _word_at(source: str, position: int) -> str:
@@ -62,10 +104,6 @@ def _word_at(source: str, position: int) -> str:
         if match.start() <= position <= match.end():
             return match[0]
     return ""
-
-
-def _any(type: FunctionType) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +129,9 @@ class Language:
     lexer: str = "text"
     cell_lexer: str = ""
     help_url: str = ""
-    is_complete: Callable[[str], Completeness] = _complete
+    is_complete: Callable[[str], Completeness] = lambda source: Completeness("complete")
     keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    callable_here: Callable[[FunctionType], bool] = _any
+    callable_here: Callable[[FunctionType], bool] = lambda type: True
     symbol_at: Callable[[str, int], str] = _word_at
     show: Callable[[TypedValue], str] = lambda value: ""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Compiled
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import written
-from jitkernel.languages.llvm import TypedValue, from_python
+from jitkernel.languages.llvm.values import TypedValue, from_python
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.session.program.signatures import Signature, Variable

@@ -18,7 +18,7 @@ from jitkernel.session.settings import use_context
 if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.process import WorkerProcess
-    from jitkernel.languages.llvm import TypedValue
+    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell

@@ -167,8 +167,8 @@ def unplaced(
     Functions of the session that it uses are declared for it.  Raises CompileError.
     """
     from jitkernel.compiler import Options, Request
-    from jitkernel.languages.llvm import parse_cell
     from jitkernel.languages.llvm.assemble import assemble
+    from jitkernel.languages.llvm.plan import parse_cell
 
     plan = parse_cell(source)
     if not plan.entities or plan.actions:

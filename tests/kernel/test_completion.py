@@ -171,8 +171,8 @@ def test_values_of_arguments(kernel: Kernel, code: str, some: set, none: set) ->
 def test_a_language_of_ones_own_is_offered_with_its_options(kernel: Kernel, tmp_path: Path) -> None:
     file = tmp_path / "tiny_words.py"
     file.write_text(
-        "from jitkernel.languages import Language\nfrom jitkernel.languages.llvm import parse_cell\n"
-        'LANGUAGE = Language("tinywords", lambda source, known: parse_cell(source))\n'
+        "from jitkernel.languages import Language, plan\n"
+        'LANGUAGE = Language("tinywords", lambda source, known: plan("", source))\n'
     )
     kernel.ok(f"%language {file}")
     assert "%%tinywords" in complete(kernel, "%%tiny")["matches"]

@@ -79,7 +79,7 @@ def pause(event, details):
     if name == "jitkernel.languages.language":
         languages.set()
         package.wait(2)
-    if name == "jitkernel.languages.llvm.assemble":
+    if name == "jitkernel.languages.llvm.plan":
         package.set()
         threading.Event().wait(1)
 

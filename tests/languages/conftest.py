@@ -13,8 +13,9 @@ from llvmlite import binding
 
 from jitkernel.compiler import CompilerPool, Layout
 from jitkernel.ir.types import FunctionType, Type, parse_type
-from jitkernel.languages.llvm import TypedValue, prelude_type
-from jitkernel.languages.llvm.words import nearest
+from jitkernel.languages.llvm.keywords import nearest
+from jitkernel.languages.llvm.prelude import prelude_type
+from jitkernel.languages.llvm.values import TypedValue
 
 NAMED_TYPES = {
     "pt": "{ i32, i32 }",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitkernel.languages.llvm.floats import (
+from jitkernel.languages.llvm.literals import (
     FORMATS,
     bits_of,
     convert,

@@ -6,8 +6,12 @@ import time
 import pytest
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm import assemble, assign, evaluate, explain, is_complete, parse_cell
-from jitkernel.languages.llvm.plan import AssignAction, CallAction
+from jitkernel.languages.llvm.assemble import assemble
+from jitkernel.languages.llvm.assignment import assign
+from jitkernel.languages.llvm.evaluate import evaluate
+from jitkernel.languages.llvm.hints import explain
+from jitkernel.languages.llvm.language import is_complete
+from jitkernel.languages.llvm.plan import AssignAction, CallAction, parse_cell
 
 CELLS = [
     """%pt = type { i32, [2 x i8] }

@@ -3,7 +3,9 @@
 import pytest
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.languages.llvm import Context, assemble, explain, parse_cell
+from jitkernel.languages.llvm.assemble import assemble
+from jitkernel.languages.llvm.hints import Context, explain
+from jitkernel.languages.llvm.plan import parse_cell
 
 CONTEXT = Context(
     symbols=("sq", "counter", "puts_all"), ended_locals={"x": 2, "total": 4}, private={".str": 3}

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.types import parse_type
 from jitkernel.languages import find
-from jitkernel.languages.llvm import RunAction, TypedValue, parse_type, scalar_layout
+from jitkernel.languages.llvm.plan import RunAction
+from jitkernel.languages.llvm.values import TypedValue, scalar_layout
 
 LANGUAGE = find("kaleidoscope")
 

@@ -6,7 +6,9 @@ import re
 import pytest
 
 from jitkernel.errors import CompileError
-from jitkernel.languages.llvm import (
+from jitkernel.languages.llvm import truncation
+from jitkernel.languages.llvm.assemble import assemble, stands_alone
+from jitkernel.languages.llvm.plan import (
     AssignAction,
     BlockAction,
     CallAction,
@@ -14,11 +16,8 @@ from jitkernel.languages.llvm import (
     MagicAction,
     ShellAction,
     ShowAction,
-    assemble,
     parse_cell,
     progress,
-    stands_alone,
-    truncation,
 )
 from jitkernel.languages.llvm.statements import Kind, Statement
 

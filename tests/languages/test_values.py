@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitkernel.ir.types import VOID, IntType
-from jitkernel.languages.llvm import TypedValue, evaluate, from_python, parse_type, scalar_layout
+from jitkernel.ir.types import VOID, IntType, parse_type
+from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import parse_expression
-from jitkernel.languages.llvm.values import Pointer, void
+from jitkernel.languages.llvm.values import Pointer, TypedValue, from_python, scalar_layout, void
 
 PRE = '<pre style="margin:0;padding:6px 0 0 0.6em;font-size:0.93em">'
 

@@ -12,7 +12,7 @@ from programs import interrupting
 from jitkernel import Session
 from jitkernel.errors import Interrupted
 from jitkernel.languages import Known, plan, registry
-from jitkernel.languages.llvm import Plan
+from jitkernel.languages.llvm.plan import Plan
 from jitkernel.session.operation import Foreign
 
 NAP = """@n = global i32 0

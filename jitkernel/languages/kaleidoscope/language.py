@@ -8,6 +8,7 @@ from lark import Token
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FloatType, FunctionType
+from jitkernel.languages import Commands, Completeness, Known, Language, Once, plan, split_commands
 from jitkernel.languages.kaleidoscope.codegen import PRECEDENCE, SUPPLIED, generate
 from jitkernel.languages.kaleidoscope.syntax import (
     BUILT_IN,
@@ -18,8 +19,8 @@ from jitkernel.languages.kaleidoscope.syntax import (
     complaint,
     parse,
 )
-from jitkernel.languages.language import Commands, Known, Language, Once, plan, split_commands
-from jitkernel.languages.llvm import Completeness, Plan, TypedValue
+from jitkernel.languages.llvm.plan import Plan
+from jitkernel.languages.llvm.values import TypedValue
 
 __all__ = ["LANGUAGE", "read"]
 

@@ -7,7 +7,7 @@ The tree is lark's: a node is called after its rule in `grammar.lark`.  Two kind
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -135,9 +135,8 @@ class _Group(Transformer[Token, Any]):
             raise complaint(self.source, number, "a precedence is a number from 1 to 100")
         if operator in BUILT_IN:
             raise complaint(self.source, operator, f"`{operator}` is built in: take another sign")
-        if names[0] == names[1]:
-            raise complaint(self.source, names[1], f"two parameters called `{names[1]}`")
-        return Prototype(operator, f"binary{operator}", names, _number(number))
+        head = self.function_head(operator, *names)
+        return replace(head, name=f"binary{operator}", precedence=_number(number))
 
     def expression(self, first: Node, *rest: Any) -> Node:
         return self.climb(first, list(reversed(rest)), 1)

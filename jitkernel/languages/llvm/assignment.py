@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitkernel.ir.names import quote_name
+from jitkernel.languages.language import Host
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
-from jitkernel.languages.llvm.host import Host
 from jitkernel.languages.llvm.values import TypedValue
 
 __all__ = ["Assignment", "assign"]

@@ -26,7 +26,8 @@ from jitkernel.ir.types import (
     VectorType,
     VoidType,
 )
-from jitkernel.languages.llvm import floats, literals
+from jitkernel.languages.language import Host
+from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.expressions import (
     Aggregate,
     Call,
@@ -39,7 +40,6 @@ from jitkernel.languages.llvm.expressions import (
     Word,
     complaint,
 )
-from jitkernel.languages.llvm.host import Host
 from jitkernel.languages.llvm.intrinsics import (
     RESULTS,
     constant_text,
@@ -177,14 +177,14 @@ class _Evaluator:
             raise self.fail(expr, str(error)) from None
 
     def float(self, expr: Number, type: FloatType) -> TypedValue:
-        form = floats.FORMATS.get(type.name)
+        form = literals.FORMATS.get(type.name)
         if form is None:
             raise self.fail(expr, f"{type} values cannot be written here")
         text = expr.text
         if text.lstrip("+-")[:2] == "0b":
             text = str(self.parse_int(expr, 64))
         try:
-            bits = floats.bits_of(text, form)
+            bits = literals.bits_of(text, form)
         except ValueError as error:
             raise self.fail(expr, str(error)) from None
         return self.scalar(type, bits.to_bytes(self.host.layout(type).size, "little"))
@@ -345,9 +345,9 @@ class _Evaluator:
         if isinstance(type, IntType) and type.bits < 32:
             return self.scalar(I32, encode_int(int(found.python), 32, 4))
         if isinstance(type, FloatType) and type.name in ("half", "bfloat", "float"):
-            form = floats.FORMATS[type.name]
+            form = literals.FORMATS[type.name]
             bits = int.from_bytes(found.data, "little")
-            wide = floats.convert(bits, form, floats.FORMATS["double"])
+            wide = literals.convert(bits, form, literals.FORMATS["double"])
             return self.scalar(FloatType("double"), wide.to_bytes(8, "little"))
         return found
 

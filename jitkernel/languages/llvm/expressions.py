@@ -17,8 +17,8 @@ from typing import TypeAlias
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
+from jitkernel.languages.llvm.keywords import OPCODES, nearest
 from jitkernel.languages.llvm.literals import unescape
-from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = [
     "Aggregate",

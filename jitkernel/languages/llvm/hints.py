@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, decode_name, quote_name
-from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.instructions import call_declaration
+from jitkernel.languages.llvm.keywords import OPCODES, nearest
 from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
-from jitkernel.languages.llvm.words import OPCODES, nearest
 
 __all__ = ["Context", "explain", "hint"]
 
@@ -131,22 +131,22 @@ def _float_constant(spot: _Spot) -> str:
         return f"{type} is an integer: write a whole number" + (
             f", {text.partition('.')[0]}" if "." in text else ""
         )
-    form = floats.FORMATS[type]
+    form = literals.FORMATS[type]
     try:
-        bits = floats.bits_of(text, form)
+        bits = literals.bits_of(text, form)
     except ValueError as error:
         return str(error)
-    return f"not exact in {type}; the nearest is {floats.hex_text(bits, form)}"
+    return f"not exact in {type}; the nearest is {literals.hex_text(bits, form)}"
 
 
 def _float_type(spot: _Spot) -> str:
     """A decimal where LLVM wants the hex form of x86_fp80 or fp128."""
     number = _NUMBER.match(spot.rest)
-    form = floats.FORMATS.get(spot.match[1])
+    form = literals.FORMATS.get(spot.match[1])
     if not number or not form:
         return ""
     try:
-        return f"write {floats.hex_text(floats.bits_of(number[0], form), form)}"
+        return f"write {literals.hex_text(literals.bits_of(number[0], form), form)}"
     except ValueError as error:
         return str(error)
 
@@ -161,8 +161,8 @@ def _integer_constant(spot: _Spot) -> str:
     if types[-1] == "ptr":
         return "write null" if number[0] == "0" else f"write inttoptr (i64 {number[0]} to ptr)"
     if types[-1] in ("x86_fp80", "fp128"):
-        form = floats.FORMATS[types[-1]]
-        return f"write {floats.hex_text(floats.bits_of(number[0], form), form)}"
+        form = literals.FORMATS[types[-1]]
+        return f"write {literals.hex_text(literals.bits_of(number[0], form), form)}"
     return f"write {number[0]}.0"
 
 

@@ -28,7 +28,7 @@ from jitkernel.ir.types import (
     parse_type_at,
     resolve,
 )
-from jitkernel.languages.llvm.words import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
+from jitkernel.languages.llvm.keywords import BINARY_OPCODES, CAST_OPCODES, TERMINATORS
 
 __all__ = [
     "Instruction",

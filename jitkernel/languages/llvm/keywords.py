@@ -1,13 +1,26 @@
-"""The words of IR with a line each on what they mean, for completion and inspection.
+"""The words of IR and what they mean, for completion, inspection and statements; and the names
+close to a mistyped one.
 
-Start from `KEYWORDS`.
+Start from `KEYWORDS` and `OPCODES`.
 """
 
 from __future__ import annotations
 
-__all__ = ["KEYWORDS", "describe_word"]
+from collections.abc import Iterable
 
-_OPCODES = """
+__all__ = [
+    "BINARY_OPCODES",
+    "CAST_OPCODES",
+    "ENTITY_WORDS",
+    "KEYWORDS",
+    "OPCODES",
+    "TERMINATORS",
+    "VARIABLE_WORDS",
+    "describe_word",
+    "nearest",
+]
+
+_TERMINATORS = """
 ret: end the function, with a value or void
 br: go to another block, or to one of two by an i1
 switch: go to the block of the matching integer
@@ -17,11 +30,10 @@ callbr: call inline assembly that may jump
 resume: go on throwing after a landingpad
 unreachable: this point is never reached
 catchswitch: choose a handler (Windows exceptions)
-catchpad: begin a handler (Windows exceptions)
 catchret: leave a handler (Windows exceptions)
-cleanuppad: begin a cleanup (Windows exceptions)
 cleanupret: leave a cleanup (Windows exceptions)
-fneg: negate a float
+"""
+_BINARY = """
 add: add integers
 fadd: add floats
 sub: subtract integers
@@ -40,18 +52,8 @@ ashr: shift right, filling with the sign
 and: bitwise and
 or: bitwise or
 xor: bitwise exclusive or
-extractelement: one element of a vector
-insertelement: a vector with one element changed
-shufflevector: elements of two vectors in a new order
-extractvalue: one member of a struct or an array
-insertvalue: a struct or an array with one member changed
-alloca: memory on the stack, until the function returns
-load: read a value from memory
-store: write a value to memory
-fence: order memory accesses between threads
-cmpxchg: compare and exchange, atomically
-atomicrmw: read, modify and write, atomically
-getelementptr: the address of a part, without any access
+"""
+_CASTS = """
 trunc: a narrower integer
 zext: a wider integer, zeros above
 sext: a wider integer, the sign above
@@ -66,6 +68,24 @@ ptrtoaddr: address to integer, without its provenance
 inttoptr: integer to address
 bitcast: the same bits as another type
 addrspacecast: an address in another address space
+"""
+# Words that may stand before `call` are opcodes to a reader.
+_OTHERS = """
+catchpad: begin a handler (Windows exceptions)
+cleanuppad: begin a cleanup (Windows exceptions)
+fneg: negate a float
+extractelement: one element of a vector
+insertelement: a vector with one element changed
+shufflevector: elements of two vectors in a new order
+extractvalue: one member of a struct or an array
+insertvalue: a struct or an array with one member changed
+alloca: memory on the stack, until the function returns
+load: read a value from memory
+store: write a value to memory
+fence: order memory accesses between threads
+cmpxchg: compare and exchange, atomically
+atomicrmw: read, modify and write, atomically
+getelementptr: the address of a part, without any access
 icmp: compare integers or addresses: eq ne ugt uge ult ule sgt sge slt sle
 fcmp: compare floats: oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno
 phi: the value that belongs to the block we came from
@@ -156,7 +176,7 @@ unwind: invoke: the block for an exception follows
 
 
 def _rows(kind: str, text: str) -> dict[str, tuple[str, str]]:
-    pairs = [line.split(": ", 1) for line in text.strip().split("\n")]
+    pairs = [line.split(": ", 1) for line in text.split("\n") if line]
     return {name: (kind, meaning) for name, meaning in pairs}
 
 
@@ -166,11 +186,52 @@ KEYWORDS: dict[str, tuple[str, str]] = {
     **_rows("constant", _CONSTANTS),
     **_rows("type", _TYPES),
     **_rows("entity", _ENTITIES),
-    **_rows("opcode", _OPCODES),
+    **_rows("opcode", _TERMINATORS + _BINARY + _CASTS + _OTHERS),
 }
+
+
+TERMINATORS = frozenset(_rows("", _TERMINATORS))
+BINARY_OPCODES = frozenset(_rows("", _BINARY))
+CAST_OPCODES = frozenset(_rows("", _CASTS))
+OPCODES = frozenset([word for word, (kind, _) in KEYWORDS.items() if kind == "opcode"])
+ENTITY_WORDS = frozenset(
+    "define declare target source_filename attributes module uselistorder uselistorder_bb".split()
+)
+# What may follow `@name =` in a definition of a variable, an alias or an ifunc (LangRef, "Global
+# Variables"): linkage, preemption, visibility, DLL storage, thread-local, address, storage.
+VARIABLE_WORDS = frozenset(
+    "private internal available_externally linkonce weak common appending extern_weak linkonce_odr"
+    " weak_odr external dso_local dso_preemptable default hidden protected dllimport dllexport"
+    " thread_local unnamed_addr local_unnamed_addr addrspace externally_initialized global constant"
+    " alias ifunc".split()
+)
 
 
 def describe_word(word: str) -> str:
     """`add (opcode): add integers`; empty for words that IR does not have."""
     found = KEYWORDS.get(word)
     return f"{word} ({found[0]}): {found[1]}" if found else ""
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name closest to `name`, or None where none is close."""
+    names = [n for n in known if abs(len(n) - len(name)) <= max(3, len(name))]
+    by_lower = {n.lower(): n for n in names}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    import difflib
+
+    found = difflib.get_close_matches(name, names, n=5, cutoff=cutoff)
+    if not found and 1 < len(name) < 4:  # in a short name one letter is much of it
+        alike = [n for n in names if n[:1] == name[:1] and len(n) == len(name)]
+        found = difflib.get_close_matches(name, alike, n=5, cutoff=0.5)
+    if not found:
+        return None
+    best = [
+        n for n in found if len(n) == len(found[0])
+    ]  # equally close: the longest same beginning
+    return max(best, key=lambda n: _same_beginning(n, name))
+
+
+def _same_beginning(one: str, other: str) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))

@@ -1,12 +1,147 @@
-"""LLVM IR as one of the cell languages.  Start from `LANGUAGE`."""
+"""LLVM IR as one of the cell languages: whether a cell could run as it stands, and which word a
+cursor is on, for consoles, completion and inspection.
+
+Start from `LANGUAGE`, `is_complete` and `token_at`.
+"""
 
 from __future__ import annotations
 
-from jitkernel.languages.language import Known, Language
-from jitkernel.languages.llvm import Plan, is_complete, parse_cell, token_at
-from jitkernel.languages.llvm.keywords import KEYWORDS
+import re
+from dataclasses import dataclass
 
-__all__ = ["LANGUAGE"]
+from jitkernel.errors import CompileError
+from jitkernel.ir.text import without_comments
+from jitkernel.languages.language import Completeness, Known, Language
+from jitkernel.languages.llvm.keywords import KEYWORDS
+from jitkernel.languages.llvm.plan import Plan, parse_cell
+from jitkernel.languages.llvm.statements import Kind, normalise, scan
+
+__all__ = ["LANGUAGE", "Token", "is_complete", "token_at"]
+
+#: Characters beyond which a cell is not looked into: nobody types so much, and reading it takes
+#: seconds in which the console waits.
+_LARGE = 1 << 18
+
+
+def is_complete(source: str) -> Completeness:
+    """Whether a cell is whole, needs more lines, or is wrong whatever follows.
+
+    A very long one counts as whole: running it tells the rest.
+    """
+    if len(source) > _LARGE:
+        return Completeness("complete")
+    source = normalise(source)
+    if not source.strip():
+        return Completeness("complete")
+    statements, problems = scan(source)
+    if problems:
+        if all(p.incomplete for p in problems):
+            return Completeness("incomplete", _indent(source))
+        return Completeness("invalid")
+    if not statements:
+        return Completeness("complete")
+    last = statements[-1]
+    if statements[0].kind is Kind.CELL_MAGIC:
+        # As in IPython: a blank line ends the cell that a cell magic begins.
+        ended = "\n" in statements[0].text and source.endswith("\n\n")
+        body = statements[0].text.partition("\n")[2]
+        return Completeness("complete") if ended else Completeness("incomplete", _inside(body))
+    if last.kind is Kind.LABEL:
+        return Completeness("incomplete", "  ")
+    if last.kind is Kind.SHELL and source.rstrip(" \t").endswith("\\"):
+        return Completeness("incomplete")
+    if last.text.startswith("define") and not last.text.endswith("}"):
+        return Completeness("incomplete")
+    try:
+        parse_cell(source)
+    except CompileError:
+        return Completeness("invalid")
+    return Completeness("complete")
+
+
+def _inside(source: str) -> str:
+    """The indent of the next line of a body: nothing where no bracket is open."""
+    _, problems = scan(source)
+    return _indent(source) if problems and all(p.incomplete for p in problems) else ""
+
+
+def _indent(source: str) -> str:
+    """Two blanks more than a line that opens a bracket, else as the last line."""
+    lines = source.rstrip().split("\n")
+    last = lines[-1]
+    own = last[: len(last) - len(last.lstrip())]
+    code = without_comments(last).rstrip()
+    if code.endswith(":"):
+        return own or "  "
+    return own + "  " if code.endswith(("{", "(", "[", "<")) else own or "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The word around a cursor.
+
+    `kind` is "global" (`@sq`), "local" (`%x`), "magic" (a line's first `%word`), "cell magic",
+    "metadata", "type" or "word" (opcodes and keywords), or "" where there is none.  `text` is the
+    whole word with its sigil, `prefix` the part before the cursor; they begin at offset `start`.
+    `first` says that the word begins its line.
+    """
+
+    kind: str
+    text: str
+    prefix: str
+    start: int
+    stop: int
+    first: bool
+
+
+_TYPE_WORD = re.compile(r"i\d+|ptr|void|half|bfloat|float|double|x86_fp80|fp128")
+_TOKEN = re.compile(
+    r'(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z))|(?P<comment>;[^\n]*)'
+    r'|(?P<global>@(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<cell>%%[A-Za-z_]*[\w.]*)'
+    r'|(?P<local>%(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<metadata>![-a-zA-Z$._0-9]*)'
+    r"|(?P<word>[A-Za-z_][\w.]*)"
+)
+
+
+def token_at(source: str, position: int) -> Token:
+    """The word that ends or goes on at offset `position` of a cell, else the one that begins there.
+
+    Inside strings and comments there is none.
+    """
+    position = max(0, min(position, len(source)))
+    line_start = source.rfind("\n", 0, position) + 1
+    line_end = source.find("\n", position)
+    line_end = len(source) if line_end < 0 else line_end
+    beginning: re.Match[str] | None = None
+    for match in _TOKEN.finditer(source, line_start, line_end):
+        group = match.lastgroup
+        if match.start() > position:
+            break
+        if group in ("string", "comment"):
+            inside = match.start() < position < match.end()
+            if inside or (group == "comment" and position == match.end() != match.start()):
+                beginning = None
+                break
+        elif match.start() < position <= match.end():
+            return _token(source, match, position, line_start, line_end)
+        elif match.start() == position:
+            beginning = match
+    if beginning:
+        return _token(source, beginning, position, line_start, line_end)
+    return Token("", "", "", position, position, not source[line_start:position].strip())
+
+
+def _token(source: str, match: re.Match[str], position: int, begin: int, end: int) -> Token:
+    first = not source[begin : match.start()].strip(" \t?")
+    kind = match.lastgroup or ""
+    if kind == "cell":
+        kind = "cell magic"
+    elif kind == "local" and first and not source[match.end() : end].lstrip().startswith("="):
+        kind = "magic"
+    elif kind == "word" and _TYPE_WORD.fullmatch(match[0]):
+        kind = "type"
+    prefix = source[match.start() : position]
+    return Token(kind, match[0], prefix, match.start(), match.end(), first)
 
 
 def read(source: str, known: Known) -> Plan:

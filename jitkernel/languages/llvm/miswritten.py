@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
+from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
 
 __all__ = ["most_telling", "nearest_form", "repaired"]
 

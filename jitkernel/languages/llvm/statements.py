@@ -13,7 +13,7 @@ from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import NAME, SKIP
-from jitkernel.languages.llvm.words import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
+from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
 

@@ -2,7 +2,7 @@
 
 A value's bytes are all there is; what they mean comes from a `Layout`, which says where LLVM puts
 the parts of a type.  Text can be typed back: `i32 49`, `%pt { i32 1, i32 2 }`.
-Start from `TypedValue`.
+Start from `TypedValue` and `from_python`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.layout import Layout
+from jitkernel.errors import UsageError
 from jitkernel.ir.types import (
+    I32,
+    I64,
+    PTR,
     FloatType,
     IntType,
     PointerType,
@@ -23,7 +27,10 @@ from jitkernel.ir.types import (
     VoidType,
     parse_type,
 )
-from jitkernel.languages.llvm import floats
+from jitkernel.languages.llvm import literals
+
+if TYPE_CHECKING:
+    from jitkernel.languages.language import Host
 
 __all__ = [
     "Describe",
@@ -32,6 +39,7 @@ __all__ = [
     "TypedValue",
     "element_type",
     "encode_int",
+    "from_python",
     "pack",
     "preformatted",
     "scalar_layout",
@@ -152,8 +160,8 @@ def _python(type: Type, data: bytes, at: int, layouts: Layouts) -> Any:
             return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
         case "float":
             raw = read_int(data, at, layout.bits)
-            form = floats.FORMATS.get(str(type))
-            return floats.to_double(raw, form) if form else raw
+            form = literals.FORMATS.get(str(type))
+            return literals.to_double(raw, form) if form else raw
         case "pointer":
             return Pointer(read_int(data, at, layout.size * 8))
         case "struct":
@@ -177,21 +185,21 @@ def _packed_element(layout: Layout, element: Type, data: bytes, at: int, index: 
     whole = read_int(data, at, layout.bits * layout.count)
     raw = whole >> index * layout.bits & (1 << layout.bits) - 1
     if isinstance(element, FloatType):
-        return floats.to_double(raw, _format(element))
+        return literals.to_double(raw, _format(element))
     return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
 
 
-def _format(type: Type) -> floats.Format:
-    found = floats.FORMATS.get(str(type))
+def _format(type: Type) -> literals.Format:
+    found = literals.FORMATS.get(str(type))
     if found is None:
         raise ValueError(f"{type} values cannot be shown")
     return found
 
 
-def _float_text(bits: int, form: floats.Format) -> str:
+def _float_text(bits: int, form: literals.Format) -> str:
     """As IR has it; what is not finite has only a hex form there, with what it means behind it."""
-    meant = floats.remark(bits, form)
-    return floats.shortest(bits, form) + (f" ({meant})" if meant else "")
+    meant = literals.remark(bits, form)
+    return literals.shortest(bits, form) + (f" ({meant})" if meant else "")
 
 
 class _Writer:
@@ -335,3 +343,64 @@ def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
         room = part if layout.kind == "struct" else part[: layout.stride]
         data[at : at + len(room)] = room
     return bytes(data[: layout.size])
+
+
+def from_python(
+    type: Type | None, thing: Any, host: Host, what: str = "the argument"
+) -> TypedValue:
+    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
+
+    bool, int and float for numbers; None, int, str, bytes and handles for pointers (text is copied
+    with a NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
+    """
+    if isinstance(thing, TypedValue):
+        if type is not None and thing.type != type:
+            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
+        return thing
+    if type is None:
+        type = _natural(thing, what)
+    layout = host.layout(type)
+    if layout.kind == "int" and isinstance(thing, int):
+        if not -(1 << layout.bits - 1) <= thing < 1 << layout.bits:
+            raise UsageError(f"{what}: {thing} does not fit {type}")
+        return TypedValue(type, encode_int(int(thing), layout.bits, layout.size), host.layout)
+    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
+        try:
+            bits = literals.from_number(thing, literals.FORMATS[str(type)])
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"{what}: {error}") from None
+        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
+    if layout.kind == "pointer":
+        if thing is None:
+            return TypedValue(type, bytes(8), host.layout)
+        if isinstance(thing, str):
+            thing = thing.encode("utf-8", "surrogateescape") + b"\0"
+        if isinstance(thing, (bytes, bytearray, memoryview)):
+            thing = host.allocate(bytes(thing), 16)
+        elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
+            thing = thing.__index__()
+        if isinstance(thing, int) and 0 <= thing < 1 << 64:
+            return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
+    if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
+        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
+        if len(thing) != wanted:
+            raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
+        parts = [
+            from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
+            for i, e in enumerate(thing)
+        ]
+        return TypedValue(type, pack(layout, parts), host.layout)
+    raise UsageError(f"{what}: a Python {thing.__class__.__name__} cannot be {type}")
+
+
+def _natural(thing: Any, what: str) -> Type:
+    """The type of a variadic argument given as a Python value."""
+    if isinstance(thing, int):
+        if -(1 << 31) <= thing < 1 << 31:
+            return I32
+        return I64
+    if isinstance(thing, float):
+        return FloatType("double")
+    if thing is None or isinstance(thing, (str, bytes, bytearray, memoryview)):
+        return PTR
+    raise UsageError(f"{what}: a Python {thing.__class__.__name__} needs a type")

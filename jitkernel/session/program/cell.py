@@ -13,7 +13,7 @@ from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.ir.names import written
-from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.linker.records import appended
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first

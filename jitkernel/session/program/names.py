@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jitkernel.ir.module import type_definitions
-from jitkernel.languages.llvm import Plan
+from jitkernel.languages.llvm.plan import Plan
 from jitkernel.rollback import RecordedDict
 from jitkernel.session.program.cell import Cell
 from jitkernel.session.program.signatures import Signature

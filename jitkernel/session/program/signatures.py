@@ -19,7 +19,7 @@ from jitkernel.compiler.expansion import Expansion, is_digest
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.names import quote_name, written
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
-from jitkernel.languages.llvm import scalar_layout
+from jitkernel.languages.llvm.values import scalar_layout
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, cells_words

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import quote_name
-from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.session.report.memory import MemoryLog, Sample
 from jitkernel.session.run.host import host_of
 

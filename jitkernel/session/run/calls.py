@@ -18,8 +18,10 @@ from jitkernel.errors import ArenaFull, Interrupted, UsageError, present
 from jitkernel.executor import Outcome
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
-from jitkernel.languages.llvm import CallAction, TypedValue, evaluate, from_python, parse_cell
+from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import Call
+from jitkernel.languages.llvm.plan import CallAction, parse_cell
+from jitkernel.languages.llvm.values import TypedValue, from_python
 from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList, note

@@ -23,7 +23,8 @@ from jitkernel.errors import (
 from jitkernel.files import read_bytes
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name
-from jitkernel.languages.llvm import ENTRY, Assembled, Plan, assemble, parse_cell
+from jitkernel.languages.llvm.assemble import Assembled, assemble
+from jitkernel.languages.llvm.plan import ENTRY, Plan, parse_cell
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.session.program.cell import Cell, Change, title

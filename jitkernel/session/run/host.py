@@ -11,8 +11,9 @@ from jitkernel.errors import Fault, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FunctionType, Type, parse_type
-from jitkernel.languages.llvm import PRELUDE, TypedValue, prelude_type
-from jitkernel.languages.llvm.words import nearest
+from jitkernel.languages.llvm.keywords import nearest
+from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.session.history.snapshot import far_words

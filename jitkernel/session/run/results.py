@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from jitkernel.languages.llvm import TypedValue
+    from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.session.program.cell import Cell
 
 __all__ = ["Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Values"]

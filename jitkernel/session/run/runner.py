@@ -18,12 +18,14 @@ from jitkernel.errors import (
     UsageError,
 )
 from jitkernel.ir.names import NAME, quote_name, written
-from jitkernel.ir.types import function_type
+from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
-from jitkernel.languages.llvm import (
+from jitkernel.languages.llvm.assemble import Assembled, stands_alone
+from jitkernel.languages.llvm.assignment import assign
+from jitkernel.languages.llvm.evaluate import evaluate
+from jitkernel.languages.llvm.plan import (
     ENTRY,
     Action,
-    Assembled,
     AssignAction,
     BlockAction,
     CallAction,
@@ -33,15 +35,10 @@ from jitkernel.languages.llvm import (
     RunAction,
     ShellAction,
     ShowAction,
-    Type,
-    TypedValue,
-    assign,
-    evaluate,
     parse_cell,
     progress,
-    stands_alone,
 )
-from jitkernel.languages.llvm.values import preformatted
+from jitkernel.languages.llvm.values import TypedValue, preformatted
 from jitkernel.linker import SymbolState
 from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title

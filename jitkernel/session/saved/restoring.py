@@ -18,7 +18,7 @@ from jitkernel.arena import Arena, Extent
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import parse_type
-from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol
 from jitkernel.linker.restoring import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Mirror
 from jitkernel.errors import UsageError
-from jitkernel.languages.llvm import TypedValue
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
