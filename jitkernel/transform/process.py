@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from jitkernel.errors import CompileError, Interrupted
 __all__ = ["Transformed", "transform"]
 
 _OUTPUT = 1 << 16  # bytes of what a pass prints that are kept
-_GRACE = 1.0  # seconds
 _STEP = 0.05  # seconds between two looks at `stopped`
 
 
@@ -47,60 +45,51 @@ def transform(
     Raises CompileError with the pass's own lines where it fails or takes longer than `timeout`
     seconds, Interrupted once `stopped` says so.
     """
-    reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
-        given.write(json.dumps({"name": name, "code": code, "module": module}).encode())
-        given.seek(0)
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("script.py")), str(writing)],
-            stdin=given,
-            stdout=printed,
+    order = json.dumps({"name": name, "code": code, "module": module}).encode()
+    with (
+        tempfile.TemporaryFile() as printed,
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("script.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=printed,
-            pass_fds=(writing,),
             start_new_session=True,
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        )
-        os.close(writing)
-        status: int | None = None
+        ) as process,
+    ):
         try:
-            answer = _read(reading, name, timeout, stopped)
-            with suppress(subprocess.TimeoutExpired):  # it has closed its end: it is ending
-                status = process.wait(_GRACE)
+            answer = _answer(process, order, name, timeout, stopped)
         finally:
-            os.close(reading)
             with suppress(ProcessLookupError):  # and what it started
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         printed.seek(0)
         output = printed.read(_OUTPUT).decode("utf-8", "replace")
     if not answer:
-        words = output.strip().rpartition("\n")[2]
-        raise CompileError(
-            f"the process of the pass {name} ended ({_how(status)}){words and ': '}{words}"
-        )
+        status, words = process.returncode, output.strip().rpartition("\n")[2]
+        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        raise CompileError(f"the process of the pass {name} ended ({how}){words and ': '}{words}")
     found = json.loads(answer)
     if "error" in found:
         raise CompileError(f"the pass {name} failed: {found['error']}")
     return Transformed(found["before"], found["after"], output, found["spent"])
 
 
-def _how(status: int | None) -> str:
-    if status is None or status >= 0:
-        return f"exit status {status}"
-    return signal.Signals(-status).name
-
-
-def _read(reading: int, name: str, timeout: float, stopped: Callable[[], bool]) -> bytes:
-    """All that comes, until the other end closes."""
+def _answer(
+    process: subprocess.Popen[bytes],
+    order: bytes,
+    name: str,
+    timeout: float,
+    stopped: Callable[[], bool],
+) -> bytes:
+    """What it answers to the order, until it has ended."""
     deadline = monotonic() + timeout
-    parts: list[bytes] = []
+    given: bytes | None = order
     while True:
-        if select.select([reading], [], [], _STEP)[0]:
-            part = os.read(reading, 1 << 20)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-        elif stopped():
+        try:
+            return process.communicate(given, _STEP)[0]
+        except subprocess.TimeoutExpired:
+            given = None  # it is on its way
+        if stopped():
             raise Interrupted(f"interrupted in the pass {name}; the session is as it was")
-        elif monotonic() > deadline:
+        if monotonic() > deadline:
             raise CompileError(f"the pass {name} took longer than {timeout:g} s and was stopped")

@@ -1,12 +1,11 @@
 """The process that a pass runs in.  Started by `process`; start from `main`.
 
-Standard input has the pass and the module as JSON, descriptor `argv[1]` takes what came of it.
-What the pass prints goes to standard output.
+Standard input has the pass and the module as JSON, standard output takes what came of it.  What the
+pass prints goes to standard error.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import linecache
@@ -16,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from time import perf_counter_ns
+from types import ModuleType
 from typing import Any
 
 _MEMORY = 4 << 30  # bytes of address space
@@ -25,7 +25,8 @@ def main() -> None:
     """Run one pass and end."""
     folder = sys.path.pop(0)  # this script's: what the pass imports is the environment's
     Module = _module_class(folder)
-    answer = os.fdopen(int(sys.argv[1]), "w")
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     order = json.load(sys.stdin)
     name, code, text = order["name"], order["code"], order["module"]
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -52,15 +53,14 @@ def main() -> None:
 
 def _module_class(folder: str) -> Any:
     """`module.Module`, without most of jitkernel, which would take longer than the pass."""
-    spec = importlib.util.spec_from_file_location("jitkernel_module", f"{folder}/module.py")
-    if spec is None or spec.loader is None:
-        raise ImportError(f"there is no module.py in {folder}")
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules["jitkernel_module"] = loaded  # dataclasses look there
+    package = ModuleType("jitkernel.transform")
+    package.__path__ = [folder]
+    sys.modules[package.__name__] = package
     sys.path.append(os.path.dirname(os.path.dirname(folder)))  # jitkernel may not be installed
-    spec.loader.exec_module(loaded)
+    from jitkernel.transform.module import Module
+
     sys.path.pop()
-    return loaded.Module
+    return Module
 
 
 def _find(space: dict[str, Any], name: str, file: str) -> Callable[[Any], Any]:
