@@ -2,9 +2,9 @@
 
 Sugiyama's method: edges that close a circle are turned round, every node gets a layer below those
 that lead to it, layers are ordered so that few edges cross, boxes are drawn to their neighbours.
-An edge over several layers has a place of its own in each, so that it crosses no box; those that
-were turned round have lanes on the right.  Geometry
-only; sizes are pixels, y grows downwards.  Source: Sugiyama, Tagawa, Toda (1981); Gansner et al.,
+An edge over several layers has a place of its own in each, so that it crosses no box; one that was
+turned round leads from the top of its box to the bottom of the other.  Geometry only; sizes are
+pixels, y grows downwards.  Source: Sugiyama, Tagawa, Toda (1981); Gansner et al.,
 "A Technique for Drawing Directed Graphs" (1993).
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from jitkernel.views.graph import back_edges
 
 __all__ = ["Drawing", "Route", "lay_out"]
 
-GAP_X, GAP_Y, LANE, MARGIN, PORT, STEP = 26.0, 58.0, 12.0, 14.0, 22.0, 9.0
+GAP_X, GAP_Y, LANE, MARGIN, PORT = 26.0, 58.0, 12.0, 14.0, 22.0
 GAP_LANE = 2.0  # between two edges that pass the same layer
 _SWEEPS = 12
 
@@ -95,24 +96,21 @@ class _Layout:
         found = back_edges(sorted(self.boxes, key=lambda name: name in entered), out)
         return {number for number, (a, b, _) in enumerate(self.edges) if (a, b) in found}
 
+    def _downwards(self, number: int) -> tuple[str, str]:
+        """The upper and the lower end of an edge."""
+        a, b, _ = self.edges[number]
+        return (b, a) if number in self.back else (a, b)
+
     def _layers(self) -> dict[str, int]:
         """The longest way from the top to each node."""
-        down: dict[str, list[str]] = {name: [] for name in self.boxes}
-        waiting = dict.fromkeys(self.boxes, 0)
-        for number, (a, b, _) in enumerate(self.edges):
-            if a != b:
-                upper, lower = (b, a) if number in self.back else (a, b)
-                down[upper].append(lower)
-                waiting[lower] += 1
-        layer = dict.fromkeys(self.boxes, 0)
-        ready = [name for name, count in waiting.items() if not count]
-        while ready:
-            name = ready.pop()
-            for to in down[name]:
-                layer[to] = max(layer[to], layer[name] + 1)
-                waiting[to] -= 1
-                if not waiting[to]:
-                    ready.append(to)
+        above: dict[str, list[str]] = {name: [] for name in self.boxes}
+        for number in range(len(self.edges)):
+            upper, lower = self._downwards(number)
+            if upper != lower:
+                above[lower].append(upper)
+        layer: dict[str, int] = {}
+        for name in TopologicalSorter(above).static_order():
+            layer[name] = max((layer[upper] + 1 for upper in above[name]), default=0)
         return layer
 
     def _folded(self, layer: dict[str, int], page: float) -> dict[str, int]:
@@ -146,17 +144,18 @@ class _Layout:
     def _places(self) -> None:
         for name in self.boxes:
             self.layers[self.layer[name]].append(name)
-        for number, (a, b, _) in enumerate(self.edges):
+        for number in range(len(self.edges)):
             chain: list[Item] = []
-            if a != b and number not in self.back:
-                inner = [(number, at) for at in range(self.layer[a] + 1, self.layer[b])]
-                chain = [a, *inner, b]
+            upper, lower = self._downwards(number)
+            if upper != lower:
+                inner = [(number, at) for at in range(self.layer[upper] + 1, self.layer[lower])]
+                chain = [upper, *inner, lower]
             for item in chain:
                 if isinstance(item, tuple):
                     self.layers[item[1]].append(item)
-            for upper, lower in pairwise(chain):
-                self.below.setdefault(upper, []).append(lower)
-                self.above.setdefault(lower, []).append(upper)
+            for item, under in pairwise(chain):
+                self.below.setdefault(item, []).append(under)
+                self.above.setdefault(under, []).append(item)
             self.chains.append(chain)
 
     # -- order -----------------------------------------------------------------------------------
@@ -215,12 +214,17 @@ class _Layout:
                 for item in layer:
                     first = (self.above if down else self.below).get(item, [])
                     near = first or (self.below if down else self.above).get(item, [])
+                    # What leads back goes round the boxes: neither draws the other.
+                    near = [n for n in near if self._returns(n) == self._returns(item)]
                     straight = isinstance(item, tuple) and any(isinstance(n, tuple) for n in near)
                     wanted.append(_mean([self.x[n] for n in near], self.x[item]))
                     weights.append(4.0 if straight else 1.0 if near else 0.1)
                 places = _spread(wanted, weights, self._offsets(layer))
                 for item, x in zip(layer, places, strict=True):
                     self.x[item] = x
+
+    def _returns(self, item: Item) -> bool:
+        return isinstance(item, tuple) and item[0] in self.back
 
     def _offsets(self, layer: Sequence[Item]) -> list[float]:
         """Centres of a layer's places as close together as they may stand, the first at 0."""
@@ -237,95 +241,48 @@ class _Layout:
         left = min((self.x[item] - half for item, half in items), default=0.0)
         for item in self.x:
             self.x[item] += MARGIN - left
-        edge = [
-            max((self.x[i] + self._width(i) / 2 for i in layer), default=0.0)
-            for layer in self.layers
-        ]
-        lanes = self._lanes(edge)
-        leaving, entering = self._crossroads(0), self._crossroads(1)
+        right = max((self.x[i] + self._width(i) / 2 for layer in self.layers for i in layer),
+                    default=0.0)  # fmt: skip
         tops, bottoms, y = [], [], MARGIN
-        for number, layer in enumerate(self.layers):
-            comes = sum(at == number for at, _ in entering.values())
-            goes = sum(at == number for at, _ in leaving.values())
-            y += STEP * comes + (8 if comes and not number else 0)
-            height = max((self.boxes[i][1] for i in layer if isinstance(i, str)), default=0.0)
+        for layer in self.layers:
             tops.append(y)
-            bottoms.append(y + height)
-            y += height + (GAP_Y if number < len(self.layers) - 1 else 14.0 * (goes > 0))
-            y += STEP * goes
-        starts, stops = self._ports()
-        routes = []
-        for number, (a, b, _) in enumerate(self.edges):
-            if a == b:
-                routes.append(self._loop(a, tops[self.layer[a]]))
-            elif number in self.back:
-                floor = bottoms[leaving[number][0]] + 17 + STEP * leaving[number][1]
-                roof = tops[entering[number][0]] - 12 - STEP * entering[number][1]
-                ends = (starts[number], floor, lanes[number], roof, stops[number])
-                routes.append(self._around(number, ends, tops))
-            else:
-                routes.append(self._route(number, starts[number], stops[number], tops, bottoms))
+            y += max((self.boxes[i][1] for i in layer if isinstance(i, str)), default=0.0)
+            bottoms.append(y)
+            y += GAP_Y
+        lower, upper = self._ports()
+        routes = tuple(
+            self._loop(a, tops[self.layer[a]])
+            if a == b
+            else self._route(number, lower[number], upper[number], tops, bottoms)
+            for number, (a, b, _) in enumerate(self.edges)
+        )
         at = {
             name: (self.x[name] - box[0] / 2, tops[self.layer[name]])
             for name, box in self.boxes.items()
         }
-        return Drawing(at, tuple(routes), max(edge, default=0.0) + MARGIN, y + MARGIN)
-
-    def _lanes(self, edge: list[float]) -> dict[int, float]:
-        """Where edges that lead back run: right of all layers they pass, short ones inside.
-
-        `edge` is the right edge of each layer, and is moved.
-        """
-        spans = {n: (self.layer[self.edges[n][1]], self.layer[self.edges[n][0]]) for n in self.back}
-        lanes = {}
-        for number in sorted(spans, key=lambda n: (spans[n][1] - spans[n][0], spans[n])):
-            first, last = spans[number]
-            lanes[number] = x = max(edge[first : last + 1]) + LANE + 2
-            for at in range(first, last + 1):
-                edge[at] = x
-        return lanes
-
-    def _crossroads(self, end: int) -> dict[int, tuple[int, int]]:
-        """By edge that leads back: the layer where it leaves (0) or enters (1), and its number
-        there, so that no two run on the same height."""
-        met: dict[int, int] = {}
-        found = {}
-        for number in sorted(self.back):
-            at = self.layer[self.edges[number][:2][end]]
-            found[number] = (at, met.get(at, 0))
-            met[at] = met.get(at, 0) + 1
-        return found
+        return Drawing(at, routes, right + MARGIN, y - GAP_Y + MARGIN)
 
     def _ports(self) -> tuple[dict[int, float], dict[int, float]]:
-        """Where each edge leaves its box's bottom and where it enters the other's top."""
-        leaving: dict[str, list[tuple[float, int]]] = {}
-        entering: dict[str, list[tuple[float, int]]] = {}
-        for number, (a, b, _) in enumerate(self.edges):
-            if a == b:
-                continue
-            chain = self.chains[number]
-            far = float("inf")  # to the right of all others
-            first = self.x[chain[1]] if chain else far
-            last = self.x[chain[-2]] if chain else far
-            leaving.setdefault(a, []).append((first, number))
-            entering.setdefault(b, []).append((last, number))
-        starts: dict[int, float] = {}
-        stops: dict[int, float] = {}
-        for name, found in leaving.items():
-            found.sort()
-            steps = [max(PORT, self.edges[n][2] + 12) for _, n in found]
-            at = self.x[name] - (sum(steps) - steps[-1]) / 2
-            for (_, number), step in zip(found, steps, strict=True):
-                starts[number] = at
-                at += step
-        for name, found in entering.items():
-            found.sort()
-            room = self.boxes[name][0] - 16
-            step = min(PORT, room / max(len(found) - 1, 1))
-            at = self.x[name] - step * (len(found) - 1) / 2
-            for i, (_, number) in enumerate(found):
-                stops[number] = at + step * i
-        return starts, stops
+        """Where each edge meets the bottom of its upper box and the top of its lower one."""
+        ends: tuple[dict[str, list[tuple[float, int]]], ...] = ({}, {})
+        for number, chain in enumerate(self.chains):
+            if chain:
+                for side, box, near in zip(ends, self._downwards(number), (1, -2), strict=True):
+                    side.setdefault(box, []).append((self.x[chain[near]], number))
+        found: tuple[dict[int, float], dict[int, float]] = ({}, {})
+        for side, places in zip(ends, found, strict=True):
+            for box, edges in side.items():
+                edges.sort()
+                # Room for the labels of those that begin here; the others have what is left.
+                own = {n: max(PORT, self.edges[n][2] + 12) for _, n in edges
+                       if self.edges[n][0] == box}  # fmt: skip
+                left = (self.boxes[box][0] - 16 - sum(own.values())) / max(len(edges) - len(own), 1)
+                steps = [own.get(n, min(PORT, max(left, 3.0))) for _, n in edges]
+                at = self.x[box] - (sum(steps) - steps[-1]) / 2
+                for (_, number), step in zip(edges, steps, strict=True):
+                    places[number] = at
+                    at += step
+        return found
 
     def _loop(self, name: str, top: float) -> Route:
         """An arrow from a box to itself, at its right side."""
@@ -334,38 +291,29 @@ class _Layout:
         path = f"M{x:.1f},{low:.1f} C{x + 30:.1f},{low + 8:.1f} {x + 30:.1f},{high - 8:.1f} "
         return Route(f"{path}{x:.1f},{high:.1f}", (x + 6, low + 16), True)
 
-    def _around(
-        self, number: int, ends: tuple[float, float, float, float, float], tops: list[float]
-    ) -> Route:
-        """Down, to the right, up, to the left and down into the box above."""
-        start, floor, lane, roof, stop = ends
-        a, b, _ = self.edges[number]
-        foot = tops[self.layer[a]] + self.boxes[a][1]
-        r = 6.0
-        path = (
-            f"M{start:.1f},{foot:.1f} V{floor - r:.1f} q0,{r} {r},{r} H{lane - r:.1f} "
-            f"q{r},0 {r},{-r} V{roof + r:.1f} q0,{-r} {-r},{-r} H{stop + r:.1f} "
-            f"q{-r},0 {-r},{r} V{tops[self.layer[b]]:.1f}"
-        )
-        return Route(path, (start + 4, foot + 12), True)
-
     def _route(
-        self, number: int, start: float, stop: float, tops: list[float], bottoms: list[float]
+        self, number: int, lower: float, upper: float, tops: list[float], bottoms: list[float]
     ) -> Route:
-        """Down, around what stands between."""
-        a, b, _ = self.edges[number]
-        foot = tops[self.layer[a]] + self.boxes[a][1]
-        # Straight on beside its label, so that it does not run through it.
-        x, y = start, bottoms[self.layer[a]] + (14 if self.edges[number][2] else 0)
-        path = f"M{x:.1f},{foot:.1f} L{x:.1f},{y:.1f} "
-        for item in self.chains[number][1:-1]:
-            if not isinstance(item, tuple):
-                continue  # between the ends are places only
-            here, high, low = self.x[item], tops[item[1]], bottoms[item[1]]
-            path += f"{_curve(x, y, here, high)}L{here:.1f},{low:.1f} "
-            x, y = here, low
-        path += _curve(x, y, stop, tops[self.layer[b]])
-        return Route(path, (start + 4, foot + 12), False)
+        """Between two boxes, around what stands between."""
+        back, chain = number in self.back, self.chains[number]
+        above, below = self._downwards(number)
+        foot, roof = tops[self.layer[above]] + self.boxes[above][1], tops[self.layer[below]]
+        # Upright lines, from the upper box to the lower: where, from and to which height.
+        lines = [(lower, foot, bottoms[self.layer[above]])]
+        lines += [(self.x[i], tops[i[1]], bottoms[i[1]]) for i in chain if isinstance(i, tuple)]
+        lines.append((upper, roof, roof))  # where the arrow's head is
+        if back:
+            lines = [(x, end, begin) for x, begin, end in reversed(lines)]
+        x, begin, y = lines[0]
+        if self.edges[number][2]:  # straight on beside its label, so as not to run through it
+            y += -14 if back else 14
+        path = f"M{x:.1f},{begin:.1f} L{x:.1f},{y:.1f} "
+        for here, start, end in lines[1:]:
+            path += _curve(x, y, here, start)
+            if start != end:
+                path += f"L{here:.1f},{end:.1f} "
+            x, y = here, end
+        return Route(path, (lines[0][0] + 4, begin - 4 if back else begin + 12), back)
 
 
 def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
