@@ -47,7 +47,7 @@ def function(lines: int) -> str:
 
 
 def panels(scale: Scale) -> Iterator[Figure]:
-    """The first time, when the inspecting process starts, and again with nothing remembered."""
+    """The first time, and again with nothing remembered."""
     for lines, limit, size in ((100, 0.3, 400_000), (scale.pick(500, 5_000), 3.0, None)):
         with Session(spare=False) as s:
             source = function(lines)
@@ -57,11 +57,11 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 start = time.perf_counter_ns()
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
-                s.core.engine.pool.tracer.forget()
+                s.core.engine.pool.forget_trace()
                 s.core.line_tables.clear()
         count = len(source.splitlines())
         yield Figure(
             f"explain, {count:,} lines", median(took[1:]), "ms", limit * 1e3,
-            note=f"the first, with the start of the inspecting process, {took[0]:.0f} ms",
+            note=f"the first {took[0]:.0f} ms",
         )  # fmt: skip
         yield Figure(f"explain, {count:,} lines: HTML", html, "bytes", size)

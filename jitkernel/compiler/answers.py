@@ -1,24 +1,23 @@
-"""Requests as frames, answers as results or errors.  Start from `request_frame` and `compiled`."""
+"""Requests as frames, answers as results or errors.  Start from `ask` and `compiled`."""
 
 from __future__ import annotations
 
+import select
+from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
+from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
 from jitkernel.compiler.wire import frame
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
-__all__ = [
-    "compiled",
-    "died",
-    "interrupted",
-    "question",
-    "refuse",
-    "request_frame",
-    "timed_out",
-]
+__all__ = ["ask", "compiled", "interrupted", "question", "refuse", "request_frame"]
 
+_SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
+_SHORT = 4096  # bytes of a request that may be one
+_TICK = 0.5  # seconds
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
 
@@ -76,7 +75,43 @@ def compiled(header: dict[str, Any], blob: bytes) -> Compiled:
     )
 
 
-def died(how: str, words: str, label: str, request: Request | None = None) -> WorkerDied:
+def ask(
+    worker: WorkerProcess,
+    data: bytes,
+    timeout: float,
+    label: str,
+    request: Request | None = None,
+    tick: Callable[[], None] | None = None,
+) -> tuple[dict[str, Any], bytes]:
+    """Send one frame to a worker and wait for the answer, at most `timeout` seconds.
+
+    `tick` is called twice a second meanwhile.  Where there is no answer, the worker is condemned.
+    Raises CompileError, WorkerDied or Interrupted.
+    """
+    try:
+        end = monotonic() + timeout
+        worker.send(data, timeout)
+        if tick and worker.pid:
+            while monotonic() < end and not select.select([worker], [], [], _TICK)[0]:
+                tick()
+        return worker.receive(end - monotonic(), _SPIN if len(data) < _SHORT else 0)
+    except TimeoutError:
+        worker.condemned = "timeout"
+        worker.kill()
+        raise _timed_out(label, timeout) from None
+    except (EOFError, OSError):
+        if worker.condemned == "interrupted":
+            raise interrupted(label) from None
+        error = _died(*worker.post_mortem(), label, request)
+        worker.condemned = "died"
+        raise error from None
+    except BaseException:
+        worker.condemned = "abandoned"  # an answer may be on its way: it fits no later request
+        worker.kill()
+        raise
+
+
+def _died(how: str, words: str, label: str, request: Request | None) -> WorkerDied:
     """What a compile raises whose worker ended, in LLVM's words and at their place if they tell."""
     from jitkernel.compiler.diagnose import fatal_error  # not needed to start
 
@@ -97,7 +132,7 @@ def interrupted(label: str) -> Interrupted:
     return Interrupted(f"interrupted while compiling {label}; the session is as it was")
 
 
-def timed_out(label: str, timeout: float) -> CompileError:
+def _timed_out(label: str, timeout: float) -> CompileError:
     """What a compile that took too long raises."""
     return CompileError(
         f"compiling {label} took longer than {timeout:g} s and was stopped; "

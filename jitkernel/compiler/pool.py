@@ -8,21 +8,14 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.answers import (
-    compiled,
-    died,
-    interrupted,
-    question,
-    refuse,
-    request_frame,
-    timed_out,
-)
-from jitkernel.compiler.batch import compile_batch
+from jitkernel.compiler.answers import ask, compiled, interrupted, question, refuse, request_frame
 from jitkernel.compiler.layout import Layout
-from jitkernel.compiler.pass_trace import PassTracer
+from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
     Compiled,
@@ -40,12 +33,9 @@ from jitkernel.errors import CompileError, JitError, LinkError
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
-    from jitkernel.compiler.zygote import Zygote
 
 __all__ = ["CompilerPool"]
 
-_SPIN = 2_000_000  # nanoseconds; the answer to a tiny cell comes within two milliseconds
-_SHORT = 4096  # bytes of a request that may be one
 _NO_LIMIT = 1e6  # seconds
 _LAYOUTS_KEPT = 2000
 
@@ -73,11 +63,11 @@ class CompilerPool:
         self.stopping: Callable[[], bool] = lambda: False
         self.cache = cache
         self._workers = Workers(spare, memory_limit, first)
-        self.tracer = PassTracer(lambda: self._workers.make("tracer"))
         self._told = -1  # `restarts` when the cache learned what this pool's workers are
         self._count = max(1, workers)
         self._lock = threading.RLock()  # one call at a time
         self._layouts: dict[tuple[str, str], Layout] = {}
+        self._traced: tuple[Request, PassTrace] | None = None
 
     # -- life
 
@@ -88,7 +78,6 @@ class CompilerPool:
     def close(self) -> None:
         """End all workers.  May be called again."""
         self._workers.close()
-        self.tracer.close()
         if self.cache:
             self.cache.close()
 
@@ -104,8 +93,7 @@ class CompilerPool:
 
         Callable from any thread and from a signal handler.
         """
-        busy = self._workers.interrupt()
-        return self.tracer.interrupt() or busy
+        return self._workers.interrupt()
 
     @property
     def memory_limit(self) -> int:
@@ -165,69 +153,68 @@ class CompilerPool:
         if self.cache is not None and self._known and request.context == "throwaway":
             self.cache.put(request, result)
 
-    def placed(self, worker: WorkerProcess, request: Request) -> None:
-        """A worker has answered this request: what it holds for it now."""
-        if request.context == "kept" and request.cell:
-            worker.contexts.add(request.cell)
-        elif request.context == "shared":
-            worker.shares = True
-
     def _ask(
-        self, index: int, data: bytes, label: str, request: Request | None = None
+        self,
+        index: int,
+        data: bytes,
+        label: str,
+        request: Request | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame to a worker and wait for the answer."""
+        """Send one frame to a worker and wait for the answer; see `answers.ask`."""
         worker = self.lend(index)
         # The session's own code is small, and what it is for is stopped when it runs.
         if request is not None and not request.options.internal and self.stopping():
             self.give_back(index, worker)
             raise interrupted(label)
         try:
-            limit = self._limit()
-            worker.send(data, limit)
-            answer = worker.receive(limit, _SPIN if len(data) < _SHORT else 0)
-            if request is not None:
-                self.placed(worker, request)
-        except TimeoutError:
-            worker.condemned = "timeout"
-            worker.kill()
-            raise timed_out(label, self.timeout) from None
-        except (EOFError, OSError):
-            if worker.condemned == "interrupted":
-                raise interrupted(label) from None
-            error = died(*worker.post_mortem(), label, request)
-            worker.condemned = "died"
-            raise error from None
-        except BaseException:
-            worker.condemned = "abandoned"  # an answer may be on its way: it fits no later request
-            worker.kill()
-            raise
+            limit = self.timeout if self.timeout > 0 else _NO_LIMIT
+            answer = ask(worker, data, limit, label, request, tick)
+            if request is not None and request.context == "kept" and request.cell:
+                worker.contexts.add(request.cell)
+            elif request is not None and request.context == "shared":
+                worker.shares = True
         finally:
             self.give_back(index, worker)
         if worker.condemned == "interrupted":
             raise interrupted(label)
         return answer
 
-    def _limit(self) -> float:
-        return self.timeout if self.timeout > 0 else _NO_LIMIT
-
     # -- many requests
 
     def compile_many(self, requests: Sequence[Request]) -> list[Compiled | CompileError]:
         """Compile modules in parallel; results and errors stand in the order of `requests`.
 
-        Each worker is given its next request before its last answer is read, so none waits.
+        Raises Interrupted.
         """
-        results: list[Compiled | CompileError | None] = [self._find(r) for r in requests]
-        missing = [i for i, result in enumerate(results) if result is None]
-        if missing:
-            wanted = [requests[i] for i in missing]
-            with self._lock:
-                made = compile_batch(self, self._count, wanted, self._limit(), self._who())
-            for i, result in zip(missing, made, strict=True):
-                results[i] = result
-                if isinstance(result, Compiled):
-                    self._keep(requests[i], result)
-        return [result or CompileError("not compiled") for result in results]
+        free: SimpleQueue[int] = SimpleQueue()  # numbers of workers
+        for index in range(self._count):
+            free.put(index)
+
+        def compile_one(request: Request) -> Compiled | CompileError:
+            if found := self._find(request):
+                return found
+            try:
+                data = request_frame(request, self._who())
+                index = free.get()
+                try:
+                    answer = self._ask(index, data, request.label, request)
+                finally:
+                    free.put(index)
+                result = compiled(*answer)
+            except CompileError as error:
+                return error
+            self._keep(request, result)
+            return result
+
+        # One more than there are workers: it reads the last answer and writes the next request.
+        with self._lock, ThreadPoolExecutor(self._count + 1) as threads:
+            try:
+                return list(threads.map(compile_one, requests))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self._workers.interrupt()
+                raise
 
     # -- other questions
 
@@ -345,6 +332,24 @@ class CompilerPool:
         answer, _ = self._about("flow", request, optimised=optimised)
         return {row[0]: Flow.of(row) for row in answer["functions"]}
 
+    def trace(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
+        """What each pass does to the module.
+
+        `tick` is called twice a second meanwhile.  The latest answer is kept, for a view is often
+        followed by another one of the same cell.
+        """
+        with self._lock:
+            if self._traced is None or self._traced[0] != request:
+                data = question("trace", request)
+                answer, log = self._ask(0, data, request.label, request, tick)
+                refuse(answer)
+                self._traced = request, PassTrace.of(answer, log)
+            return self._traced[1]
+
+    def forget_trace(self) -> None:
+        """Look again, the next time."""
+        self._traced = None
+
     def _about(self, do: str, request: Request, **more: Any) -> tuple[dict[str, Any], bytes]:
         """A worker's answer to a question about the module of a request."""
         with self._lock:
@@ -405,12 +410,8 @@ class CompilerPool:
 
     def processes(self) -> list[tuple[int, str, int]]:
         """The worker processes: process id, role, compiles."""
-        return [(worker.pid, worker.role, worker.compiles) for worker in self._living()]
+        return [(worker.pid, worker.role, worker.compiles) for worker in self._workers.living]
 
     def memory(self) -> list[WorkerMemory]:
         """What each worker process holds."""
-        return [memory_of(worker) for worker in self._living()]
-
-    def _living(self) -> list[WorkerProcess | Zygote]:
-        tracer = self.tracer.worker
-        return [*self._workers.living, *([tracer] if tracer else [])]
+        return [memory_of(worker) for worker in self._workers.living]

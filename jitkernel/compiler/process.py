@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
@@ -84,12 +85,12 @@ def start_worker(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
 class WorkerProcess:
     """A started worker: a `zygote` forks it, or (without one) it is a program of its own.
 
-    `role` is "worker" or "tracer"; `condemned` says why it must not be used.
-    Not thread-safe, but for `kill`.
+    `condemned` says why it must not be used.  Not thread-safe, but for `kill`.
     """
 
-    def __init__(self, role: str = "worker", zygote: Zygote | None = None):
-        self.role = role
+    role = "worker"
+
+    def __init__(self, zygote: Zygote | None = None):
         self.condemned = ""
         self.compiles = 0
         self.own_bytes = 0  # resident, as it last told
@@ -149,15 +150,15 @@ class WorkerProcess:
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
 
-    def wait_ready(self, timeout: float) -> bool:
-        """Wait until it has started, without taking anything off the socket."""
-        return self._ready or bool(select.select([self._sock], [], [], timeout)[0])
-
     def send(self, data: bytes, timeout: float) -> None:
         """Send one frame.  Raises OSError where it is gone, TimeoutError where it does not read."""
         deadline = monotonic() + timeout
         left = memoryview(data)
-        while left := left[self.send_some(left) :]:
+        while True:
+            with suppress(BlockingIOError):
+                left = left[self._sock.send(left) :]
+            if not left:
+                return
             poll = select.poll()
             poll.register(self._sock, select.POLLOUT)
             if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
@@ -171,11 +172,6 @@ class WorkerProcess:
         header, blob = self._inbox.receive(spin if self._ready and SPIN_ALLOWED else 0, timeout)
         if self._welcome(header):
             header, blob = self._inbox.receive(0, timeout)
-        self._note(header)
-        return header, blob
-
-    def _note(self, header: dict[str, Any]) -> None:
-        """What an answer tells about the worker itself."""
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
         self.first_held = self.first_held or self.held_bytes
@@ -183,26 +179,7 @@ class WorkerProcess:
             from jitkernel.compiler.records import Identity  # not needed to start
 
             self.identity = Identity(*header["who"])
-
-    def send_some(self, data: memoryview) -> int:
-        """Send what fits now; how many bytes that was.  Raises OSError where it is gone."""
-        try:
-            return self._sock.send(data)
-        except BlockingIOError:
-            return 0
-
-    def receive_some(self) -> list[tuple[dict[str, Any], bytes]]:
-        """The answers that have come, without waiting.  Raises EOFError or OSError."""
-        open_ = self._inbox.fill()
-        answers = []
-        while answer := self._inbox.next():
-            if self._welcome(answer[0]):
-                continue
-            self._note(answer[0])
-            answers.append(answer)
-        if not open_ and not answers:
-            raise EOFError
-        return answers
+        return header, blob
 
     def kill(self) -> None:
         """End the process at once; from any thread."""

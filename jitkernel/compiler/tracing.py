@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import struct
 from collections.abc import Callable
@@ -36,7 +35,6 @@ __all__ = ["trace"]
 
 _STDERR = 2
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
-_PLAIN = re.compile(r"[-\w$.]+\Z")
 # With more functions than this the whole module is not printed after each pass over one of them.
 _FEW = 12
 
@@ -52,7 +50,6 @@ def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     source = blob.decode("utf-8", "surrogatepass")
     options = Options.of(header["options"])
     pipeline.machine(options)  # an error is the request's, and the children inherit it
-    only = header["only"] if _PLAIN.match(header["only"]) else ""
 
     def compile_(watch: Callable[[str, int], None]) -> bytes:
         code, _, _, _ = pipeline.compile_module(
@@ -64,7 +61,7 @@ def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     spent = os.memfd_create("jitkernel-times")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        changes = _fork(lambda: _log_changes(compile_, only, log, result))
+        changes = _fork(lambda: _log_changes(compile_, log, result))
         timing = _fork(lambda: _log_times(compile_, theirs, spent))
         theirs.close()
         parts = _stamped(ours)
@@ -119,7 +116,7 @@ def _content(file: int) -> bytes:
 # -- the child that logs changes
 
 
-def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
+def _log_changes(compile_: Compile, log: int, result: int) -> None:
     os.dup2(log, _STDERR)
     binding.set_option("-print-changed")
     texts: list[str] = []
@@ -132,14 +129,8 @@ def _log_changes(compile_: Compile, only: str, log: int, result: int) -> None:
         if stage == "emit":
             border = os.lseek(log, 0, os.SEEK_END)
             return
-        defined = sum(not lib.IsDeclaration(f) for f in binding.functions(module))
-        if only and defined > 1:
-            binding.set_option(f"-filter-print-funcs={only}")
-        whole = bool(only) or defined <= _FEW
-        if whole:
-            binding.set_option("-print-module-scope")
-        else:
-            binding.set_option("-print-loop-func-scope")
+        whole = sum(not lib.IsDeclaration(f) for f in binding.functions(module)) <= _FEW
+        binding.set_option("-print-module-scope" if whole else "-print-loop-func-scope")
 
     answer: dict[str, Any]
     try:

@@ -113,25 +113,3 @@ class FrameReader:
                 raise EOFError
             whole += part
         return bytes(whole)
-
-    def fill(self) -> bool:
-        """Take what a socket that does not block has now; False at the end of the stream."""
-        try:
-            part = self._sock.recv(1 << 20)
-        except BlockingIOError:
-            return True
-        self._data += part
-        return bool(part)
-
-    def next(self) -> tuple[Any, bytes] | None:
-        """A frame that `fill` has completed, if there is one."""
-        data = self._data
-        if len(data) < LENGTHS.size:
-            return None
-        text, blob = LENGTHS.unpack_from(data)
-        middle = LENGTHS.size + text
-        end = middle + blob
-        if len(data) < end:
-            return None
-        self._data = data[end:]
-        return _loads(data[LENGTHS.size : middle].decode()), data[middle:end]

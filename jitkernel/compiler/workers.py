@@ -51,7 +51,7 @@ class Workers:
             if self.closed:
                 raise JitError("this compiler is closed")
             if not self._workers:
-                self._workers.append(self.make())
+                self._workers.append(self._make())
 
     def close(self) -> None:
         """End all of them.  May be called again."""
@@ -88,19 +88,16 @@ class Workers:
             spare = self._zygote
             return [*self._workers, *([spare] if spare and not spare.gone() else [])]
 
-    def make(self, role: str = "worker") -> WorkerProcess:
+    def _make(self) -> WorkerProcess:
         """A new worker, forked where there is something to fork it from."""
-        with self._state:
-            if self.closed:
-                raise JitError("this compiler is closed")
-            if self._wants_spare and not self._has_spare():
-                self._zygote = Zygote()
-            if self._zygote is not None:
-                try:
-                    return self._zygote.fork(role)
-                except OSError:  # it has just ended
-                    self._has_spare()
-            return WorkerProcess(role)
+        if self._wants_spare and not self._has_spare():
+            self._zygote = Zygote()
+        if self._zygote is not None:
+            try:
+                return self._zygote.fork()
+            except OSError:  # it has just ended
+                self._has_spare()
+        return WorkerProcess()
 
     def _has_spare(self) -> bool:
         """Whether there is a zygote; what is left of one that is gone is freed."""
@@ -121,13 +118,13 @@ class Workers:
         if self.closed:
             raise JitError("this compiler is closed")
         while index >= len(self._workers):
-            self._workers.append(self.make())
+            self._workers.append(self._make())
         worker = self._workers[index]
         if worker.condemned or worker.gone():
             worker.close()
             self.restarts += 1
             self.lost_contexts += len(worker.contexts) + worker.shares
-            worker = self._workers[index] = self.make()
+            worker = self._workers[index] = self._make()
         return worker
 
     def _start_spare(self) -> None:

@@ -76,9 +76,9 @@ class Zygote:
         poll.register(self._sock, select.POLLRDHUP)
         return bool(poll.poll(0))
 
-    def fork(self, role: str = "worker") -> WorkerProcess:
+    def fork(self) -> WorkerProcess:
         """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
-        return WorkerProcess(role, self)
+        return WorkerProcess(self)
 
     def send(self, sock: socket.socket, words: int) -> None:
         """Have a worker forked that serves `sock` and writes to the file `words`."""

@@ -168,24 +168,18 @@ class Inspect:
     # -- the compiler ----------------------------------------------------------------------------
 
     @operation()
-    def passes(
-        self, number: int, only: str = "", tick: Callable[[], None] | None = None
-    ) -> PassTrace:
-        """What each pass does to a cell's module, compiled again; `only` names one function.
+    def passes(self, number: int, tick: Callable[[], None] | None = None) -> PassTrace:
+        """What each pass does to a cell's module, compiled again.
 
         `tick` is called twice a second meanwhile.  Raises UsageError where the cell has no IR, and
         what a compile raises.
         """
-        return self._passes(self.request(number), only, tick)
+        return self.core.engine.pool.trace(self.request(number), tick)
 
     @operation()
     def passes_of(self, request: Request) -> PassTrace:
         """The same for a module that is no cell's."""
-        return self._passes(request, "", None)
-
-    def _passes(self, request: Request, only: str, tick: Callable[[], None] | None) -> PassTrace:
-        tracer = self.core.engine.pool.tracer
-        return tracer.trace(request, only, self.core.settings.timeout, tick)
+        return self.core.engine.pool.trace(request)
 
     def compile(self, request: Request) -> Compiled:
         """A module's object and summary.  Raises CompileError."""

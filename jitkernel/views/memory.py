@@ -22,11 +22,7 @@ __all__ = ["contexts", "last_use", "memory", "residency", "threads"]
 
 _LATEST = 12  # compiles
 _LISTED = 50  # cells
-_ROLES = {
-    "worker": "compiler worker",
-    "spare": "compiler worker, spare",
-    "tracer": "inspector",
-}
+_ROLES = {"worker": "compiler worker", "spare": "compiler worker, spare"}
 
 
 def memory(session: Session, arena_only: bool = False, over_time: bool = False) -> View:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from jitkernel.compiler import CompilerPool, Options, Request
-from jitkernel.compiler.pass_trace import PassTracer
+from jitkernel.compiler import CompilerPool, Options, Request, answers
 from jitkernel.compiler.passes import CLASSES, IN_DEFAULT, KNOWN, SINGLE, parse_passes
-from jitkernel.errors import CompileError, Interrupted
+from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
 LOOP = """
 define i32 @sum(ptr %p, i32 %n) {
@@ -70,13 +69,6 @@ define i32 @slow(i32 %x) noinline optnone {
 """
 
 
-@pytest.fixture(scope="module")
-def tracer() -> Iterator[PassTracer]:
-    made = PassTracer()
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("source", [LOOP, CALLS, FROZEN], ids=["loop", "calls", "optnone"])
 @pytest.mark.parametrize(
     "options",
@@ -91,10 +83,10 @@ def tracer() -> Iterator[PassTracer]:
     ids=str,
 )
 def test_what_is_told_is_what_was_compiled(
-    pool: CompilerPool, tracer: PassTracer, source: str, options: Options
+    pool: CompilerPool, source: str, options: Options
 ) -> None:
     request = Request(source, options, nobuiltin=frozenset({"sum", "user"}))
-    seen = tracer.trace(request)
+    seen = pool.trace(request)
     assert seen.object == pool.compile(request).object
     assert seen.whole
     assert all(step.verified for step in seen.ir)
@@ -102,8 +94,8 @@ def test_what_is_told_is_what_was_compiled(
     assert seen.ran >= len(seen.ir)
 
 
-def test_the_last_step_leaves_what_is_emitted(tracer: PassTracer) -> None:
-    seen = tracer.trace(Request(LOOP))
+def test_the_last_step_leaves_what_is_emitted(pool: CompilerPool) -> None:
+    seen = pool.trace(Request(LOOP))
     assert seen.ir[-1].text == seen.after
     names = [step.name for step in seen.ir]
     assert names[0] == "sroa"
@@ -112,8 +104,8 @@ def test_the_last_step_leaves_what_is_emitted(tracer: PassTracer) -> None:
     assert machine.index("x86-isel") < machine.index("greedy") < machine.index("virtregrewriter")
 
 
-def test_times_are_told_for_every_step(tracer: PassTracer) -> None:
-    seen = tracer.trace(Request(LOOP))
+def test_times_are_told_for_every_step(pool: CompilerPool) -> None:
+    seen = pool.trace(Request(LOOP))
     assert all(step.nanoseconds >= 0 for step in seen.steps)
     assert 0 < sum(step.nanoseconds for step in seen.ir) <= seen.spent
 
@@ -133,34 +125,26 @@ done:
 """
 
 
-def test_times_where_a_pass_removes_a_loop() -> None:
+def test_times_where_a_pass_removes_a_loop(pool: CompilerPool) -> None:
     """LLVM logs no text for it, and its pass managers end with it."""
-    tracer = PassTracer()
-    try:
-        seen = tracer.trace(Request(RECURSION))
-    finally:
-        tracer.close()
+    seen = pool.trace(Request(RECURSION))
     assert "br " not in seen.after.partition("@depth(")[2].partition("}")[0]
     assert all(step.nanoseconds >= 0 for step in seen.ir) and seen.spent > 0
     assert not any("invalidated" in step.text for step in seen.steps)
 
 
-def test_one_function_among_many(tracer: PassTracer, pool: CompilerPool) -> None:
-    """Of a large module one function's steps alone, still with the whole module verified."""
+def test_a_large_module_is_told_function_by_function(pool: CompilerPool) -> None:
     many = "".join(
         f"define i32 @f{k}(i32 %x) {{\n  %a = alloca i32\n  store i32 %x, ptr %a\n"
         f"  %v = load i32, ptr %a\n  ret i32 %v\n}}\n"
         for k in range(30)
     )
-    every = tracer.trace(Request(many))
+    every = pool.trace(Request(many))
     assert not every.whole
     assert {step.unit for step in every.ir} >= {f"f{k}" for k in range(30)}
-    one = tracer.trace(Request(many), only="f7")
-    assert one.whole
-    assert all(step.verified for step in one.ir)
-    assert {step.unit for step in one.ir} <= {"f7", "(f7)", "[module]"}
-    assert {step.unit for step in one.machine} == {"f7"}
-    assert one.object == every.object == pool.compile(Request(many)).object
+    assert all(step.verified for step in every.ir)
+    assert {step.unit for step in every.machine} == {f"f{k}" for k in range(30)}
+    assert every.object == pool.compile(Request(many)).object
 
 
 #: What a function text without its module leaves open: types, variables of several kinds, calls to
@@ -230,7 +214,7 @@ define internal i32 @inner(i32 %x, ptr noalias %a, ptr noalias %b) {
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_each_step_over_one_function_of_many_is_verified(tracer: PassTracer, level: int) -> None:
+def test_each_step_over_one_function_of_many_is_verified(pool: CompilerPool, level: int) -> None:
     many = "".join(
         f"define i64 @f{k}(i64 %n, ptr %p) {{\n  %a = alloca i64\n  store i64 %n, ptr %a\n"
         f"  br label %l\nl:\n  %i = phi i64 [ 0, %0 ], [ %j, %l ]\n  %v = load i64, ptr %a\n"
@@ -239,7 +223,7 @@ def test_each_step_over_one_function_of_many_is_verified(tracer: PassTracer, lev
         f"  %r = call i64 @f{(k + 1) % 14}(i64 %w, ptr %p)\n  ret i64 %r\n}}\n"
         for k in range(14)
     )
-    seen = tracer.trace(Request(many + NEIGHBOURS, Options(opt_level=level)))
+    seen = pool.trace(Request(many + NEIGHBOURS, Options(opt_level=level)))
     assert not seen.whole
     assert {step.unit for step in seen.ir} >= {"w0", "w1", "loop %l in function f3"}
     assert [(s.title, s.unit) for s in seen.ir if not s.verified] == []
@@ -267,14 +251,14 @@ def test_the_verdict_on_a_function_alone(body: str, verdict: str) -> None:
     assert told.stdout.strip() == verdict
 
 
-def test_optnone_is_left_alone(tracer: PassTracer) -> None:
-    seen = tracer.trace(Request(FROZEN))
+def test_optnone_is_left_alone(pool: CompilerPool) -> None:
+    seen = pool.trace(Request(FROZEN))
     assert "slow" not in {step.unit for step in seen.ir}
 
 
-def test_a_text_that_does_not_compile_is_refused(tracer: PassTracer) -> None:
+def test_a_text_that_does_not_compile_is_refused(pool: CompilerPool) -> None:
     with pytest.raises(CompileError, match="use of undefined value"):
-        tracer.trace(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
+        pool.trace(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
 
 
 def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
@@ -283,29 +267,45 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
         for k in range(20000)
     )
     big += "  ret i64 %v19999\n}\n"
-    tracer = PassTracer()
+    with CompilerPool() as pool:
 
-    def stop() -> None:
-        while not tracer.interrupt():
-            time.sleep(0.01)
+        def stop() -> None:
+            while not pool.interrupt():
+                time.sleep(0.01)
 
-    thread = threading.Thread(target=stop)
-    try:
+        thread = threading.Thread(target=stop)
         thread.start()
         with pytest.raises(Interrupted):
-            tracer.trace(Request(big))
+            pool.trace(Request(big))
         thread.join()
-        assert tracer.trace(Request(LOOP)).ir
-    finally:
-        tracer.close()
+        assert pool.trace(Request(LOOP)).ir
 
 
-def test_options_of_llvm_stay_in_the_children(tracer: PassTracer) -> None:
+def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the first worker is still on its way."""
+    monkeypatch.setattr(answers, "_TICK", 0.001)
+    ticks: list[int] = []
+    with CompilerPool(spare=False) as pool:
+        pool.trace(Request(LOOP), tick=lambda: ticks.append(1))
+    assert ticks
+
+
+def test_an_inspection_whose_worker_dies_is_told_and_the_next_one_works() -> None:
+    with CompilerPool(spare=False) as pool:
+        pool.compile(Request(LOOP))
+        pid = pool.processes()[0][0]
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+        with pytest.raises(WorkerDied, match="killed"):
+            pool.trace(Request(LOOP))
+        assert pool.trace(Request(LOOP)).ir
+
+
+def test_options_of_llvm_stay_in_the_children(pool: CompilerPool) -> None:
     """The process that forks compiles undisturbed ever after, and no child is left."""
-    tracer.trace(Request(LOOP))
-    tracer.trace(Request(CALLS, Options(passes="licm")))
-    assert tracer.worker is not None
-    pid = tracer.worker.pid
+    pool.trace(Request(LOOP))
+    pool.trace(Request(CALLS, Options(passes="licm")))
+    pid = pool.processes()[0][0]
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         assert file.read().split() == []
 
@@ -318,9 +318,9 @@ def test_every_known_pass_runs_alone(pool: CompilerPool, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["licm", "gvn", "early-cse", "mem2reg", "loop-vectorize"])
 def test_a_pass_of_the_default_pipeline_runs_without_the_others(
-    tracer: PassTracer, name: str
+    pool: CompilerPool, name: str
 ) -> None:
-    seen = tracer.trace(Request(LOOP, Options(passes=name)))
+    seen = pool.trace(Request(LOOP, Options(passes=name)))
     assert {step.name for step in seen.ir} <= {name, "loop-simplify", "lcssa"}
     if name == "mem2reg":
         assert name in {step.name for step in seen.ir}
@@ -346,12 +346,3 @@ def test_a_pipeline_is_part_of_the_key_of_what_was_compiled(pool: CompilerPool) 
     rows = {tuple(Options(passes=p).row()) for p in ("", "sroa", "sroa,sroa")}
     assert len(rows) == 3
     assert Options.of(Options(passes="sroa").row()) == Options(passes="sroa")
-
-
-def test_closing_ends_the_process() -> None:
-    tracer = PassTracer()
-    tracer.trace(Request(FROZEN))
-    assert tracer.worker is not None
-    pid = tracer.worker.pid
-    tracer.close()
-    assert not os.path.exists(f"/proc/{pid}")

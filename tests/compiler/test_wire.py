@@ -36,24 +36,6 @@ def test_receive(size: int, spin: int) -> None:
     sender.join()
 
 
-def test_fill_and_next_without_waiting() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        inbox = FrameReader(ours)
-        assert inbox.fill() and inbox.next() is None
-        data = frame({"n": 1}, b"12") + frame({"n": 2})
-        theirs.sendall(data[:-1])
-        assert inbox.fill()
-        assert inbox.next() == ({"n": 1}, b"12")
-        assert inbox.next() is None
-        theirs.sendall(data[-1:])
-        assert inbox.fill()
-        assert inbox.next() == ({"n": 2}, b"")
-        theirs.close()
-        assert not inbox.fill()
-
-
 @pytest.mark.parametrize("sent", [b"", frame({"n": 1}, b"12")[:-1]])
 def test_a_frame_that_does_not_come(sent: bytes) -> None:
     ours, theirs = socket.socketpair()
