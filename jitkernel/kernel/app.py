@@ -19,9 +19,10 @@ import ipykernel.kernelapp
 import jupyter_client.session
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
+from jupyter_core.paths import jupyter_config_dir, jupyter_config_path
 from traitlets import Any as AnyTrait
 from traitlets import Bool, DottedObjectName, Integer, Type, Unicode, default
-from traitlets.config import Application, Config
+from traitlets.config import Application
 
 from jitkernel._version import __version__
 from jitkernel.kernel import settings
@@ -153,22 +154,16 @@ class JITKernelApp(IPKernelApp):
 
     def load_config_file(self, *args: Any, **kwargs: Any) -> None:
         """Read our own configuration files; one that cannot be read is named and skipped."""
-        paths = settings.config_path()
         if self.config_file:
-            folder, name = os.path.split(os.path.abspath(self.config_file))
             if not os.path.isfile(self.config_file):
                 self.log.error("no such configuration file: %s", self.config_file)
                 self.exit(1)
-            self.update_config(settings.load_files([folder], os.path.splitext(name)[0]))
-        try:
-            self.update_config(settings.load_files(paths))
-        except Exception as error:
-            self.log.error("%s: configuration not read: %s", CONFIG_NAME, error)
+            folder, name = os.path.split(os.path.abspath(self.config_file))
+            Application.load_config_file(self, name, folder)
+        Application.load_config_file(self, CONFIG_NAME, jupyter_config_path())
 
     def write_default_config(self) -> None:
         """Write `jitkernel_config.py`, unless it is there."""
-        from jupyter_core.paths import jupyter_config_dir
-
         path = Path(self.config_file or Path(jupyter_config_dir(), CONFIG_NAME + ".py"))
         if path.exists():
             print(f"{path} is there already; nothing was written", file=sys.__stderr__)
@@ -217,4 +212,5 @@ class JITKernelApp(IPKernelApp):
 
     def init_kernel(self) -> None:
         super().init_kernel()
-        self.jit_session.begin(settings.session_settings(Config(self.config)))
+        found = settings.sections(self.config)
+        self.jit_session.begin(settings.session_settings(found))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import NAME, written
 from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.settings import known_settings
 
 if TYPE_CHECKING:
     from traitlets import TraitType
@@ -205,14 +206,12 @@ def _processors(given: list[str]) -> Iterator[Match]:
 def _settings(context: MagicContext, word: str) -> Iterator[Match]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
-    for section, owner in context.settings.items():
-        for own, trait in owner.traits(config=True, effect=lambda effect: effect).items():
-            full = f"{section}.{own}"
-            if not equals:
-                yield Match(full, "setting", trait.help)
-            elif full.lower() == name.strip().lower():
-                for value in _trait_values(full, trait):
-                    yield Match(f"{name}={value}", "value", trait.help)
+    for full, (_, trait) in known_settings(context.settings).items():
+        if not equals:
+            yield Match(full, "setting", trait.help)
+        elif full.lower() == name.strip().lower():
+            for value in _trait_values(full, trait):
+                yield Match(f"{name}={value}", "value", trait.help)
 
 
 def _trait_values(name: str, trait: TraitType[object, object]) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session import Session
 
-__all__ = ["EarlySession", "find_language", "read_settings"]
+__all__ = ["EarlySession", "find_language"]
 
 # Two threads that import modules of one package in different orders wait for each other, and Python
 # then gives one of them a module that is not whole: an ImportError, for good.
@@ -101,12 +101,3 @@ def find_language(name: str) -> Language:
         from jitkernel.languages import find
 
         return find(name)
-
-
-def read_settings(argv: Sequence[str]) -> dict[str, Any]:
-    """The session's settings, from the files on Jupyter's configuration path and from `argv`."""
-    from jitkernel.kernel.settings import config_path, load_files, read_arguments, session_settings
-
-    config = load_files(config_path())
-    config.merge(read_arguments(argv))
-    return session_settings(config)

@@ -88,14 +88,14 @@ class Frontend:
 
     def change_session(self, session: Session) -> None:
         """Go on with another session, and its settings; the present one ends."""
-        from jitkernel.kernel.settings import SESSION_NAMES
+        from jitkernel.kernel.settings import SESSION_NAMES, known_settings
 
         old, self._session = self.session, session
         if self.on_session is not None:
             self.on_session(session)
-        for name, own in SESSION_NAMES.items():  # what %config shows is what holds
-            section, _, trait = name.partition(".")
-            self.settings[section].set_trait(trait, getattr(session.settings, own))
+        for name, (owner, trait) in known_settings(self.settings).items():
+            if name in SESSION_NAMES:  # what %config shows is what holds
+                owner.set_trait(trait.name, getattr(session.settings, SESSION_NAMES[name]))
         old.close()
 
     # -- running ---------------------------------------------------------------------------

@@ -26,15 +26,7 @@ from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.early import find_language
 from jitkernel.kernel.frontend import Frontend
 from jitkernel.kernel.history import History
-from jitkernel.kernel.settings import (
-    Arena,
-    Compiler,
-    Executor,
-    JITKernelSettings,
-    ObjectCache,
-    only_ours,
-)
-from jitkernel.kernel.settings import Session as SessionSettings
+from jitkernel.kernel.settings import JITKernelSettings, sections
 from jitkernel.kernel.wire import WireOutput
 from jitkernel.views.view import View
 
@@ -67,18 +59,10 @@ class JITKernel(JITKernelSettings, Kernel):
         self._closing = threading.Event()
         self._started_files = False
         self.wire = WireOutput(self, lambda: self.max_output)
-        sections = {
-            "Arena": Arena(parent=self.parent),
-            "Session": SessionSettings(config=only_ours(self.config, SessionSettings)),
-            "Compiler": Compiler(parent=self.parent),
-            "Executor": Executor(parent=self.parent),
-            "ObjectCache": ObjectCache(parent=self.parent),
-            "JITKernel": self,
-        }
         self.frontend = Frontend(
             kwargs["parent"].jit_session.get,
             self.wire,
-            sections,
+            {**sections(self.config), "JITKernel": self},
             History(_history_path(), self.history_length),
         )
         self.frontend.on_session = kwargs["parent"].jit_session.adopt

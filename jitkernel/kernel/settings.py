@@ -1,18 +1,15 @@
-"""Every setting of a kernel as a trait, and how the early ones are found before Jupyter is loaded.
+"""Every setting of a kernel as a trait, and what of it reaches the session.
 
-The compiler worker and the executor start while the Jupyter libraries are still being imported,
-so this module needs traitlets only.  Each trait says when a change takes effect in its tag
-`effect`: "now", "next cell" or "start".  Not the wire session of jupyter_client: `app.Session` adds
-that to the `Session` of this module, since both read the configuration section `Session`.
-Start from `JITKernelSettings` and `session_settings`.
+Each trait says when a change takes effect in its tag `effect`: "now", "next cell" or "start".  Not
+the wire session of jupyter_client: `app.Session` adds that to the `Session` of this module, since
+both read the configuration section `Session`.  Start from `JITKernelSettings` and `sections`.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
 from traitlets import (
     Bool,
@@ -26,13 +23,7 @@ from traitlets import (
     Unicode,
     validate,
 )
-from traitlets.config import Config, Configurable
-from traitlets.config.loader import (
-    ConfigFileNotFound,
-    DeferredConfigString,
-    JSONFileConfigLoader,
-    PyFileConfigLoader,
-)
+from traitlets.config import Application, Config, Configurable
 
 __all__ = [
     "ALIASES",
@@ -43,13 +34,14 @@ __all__ = [
     "Executor",
     "ObjectCache",
     "Session",
-    "load_files",
-    "only_ours",
-    "read_arguments",
+    "configured",
+    "known_settings",
+    "sections",
     "session_settings",
 ]
 
 CONFIG_NAME = "jitkernel_config"
+Trait = TypeVar("Trait", bound=TraitType[Any, Any])
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*$", re.IGNORECASE)
 
@@ -83,15 +75,18 @@ class ByteSize(TraitType[int, Any]):
         return self.validate(None, s)
 
 
+def _setting(effect: Literal["now", "next cell", "start"], trait: Trait) -> Trait:
+    """A setting, and when a change of it takes effect."""
+    words = {"now": "now", "next cell": "with the next cell", "start": "at start"}[effect]
+    trait.help += f" Takes effect {words}."
+    return trait.tag(config=True, effect=effect)
+
+
 class Arena(Configurable):
     """The slab that holds code, constants and globals."""
 
-    capacity = ByteSize(
-        1 << 30, help="Bytes of the slab, at most 1776M. Takes effect at start."
-    ).tag(config=True, effect="start")
-    base = Integer(
-        0, help="Address of the slab in the executor; 0: random. Takes effect at start."
-    ).tag(config=True, effect="start")
+    capacity = _setting("start", ByteSize(1 << 30, help="Bytes of the slab, at most 1776M."))
+    base = _setting("start", Integer(0, help="Address of the slab in the executor; 0: random."))
 
     @validate("capacity")
     def _fits(self, proposal: Any) -> int:
@@ -103,133 +98,128 @@ class Arena(Configurable):
 class Session(Configurable):
     """The growing program."""
 
-    undo_depth = Integer(20, min=0, help="How many cell runs can be undone. Takes effect now.").tag(
-        config=True, effect="now"
+    undo_depth = _setting("now", Integer(20, min=0, help="How many cell runs can be undone."))
+    results_kept = _setting(
+        "now",
+        Integer(
+            100,
+            min=1,
+            help="How many results `_5` can name; of arrays and other large ones 64 MB at most.",
+        ),
     )
-    results_kept = Integer(
-        100,
-        min=1,
-        help="How many results `_5` can name; of arrays and other large ones 64 MB at most."
-        " Takes effect now.",
-    ).tag(config=True, effect="now")
-    context = Enum(
-        ["throwaway", "shared", "kept"],
-        "throwaway",
-        help="The LLVM context of a cell: one for each compile, one for all, or one for as long as"
-        " the cell lives. Takes effect with the next cell.",
-    ).tag(config=True, effect="next cell")
-    budget = ByteSize(
-        0,
-        help="Bytes of code that may be in memory between runs; what was used least recently leaves"
-        " and comes back when it is called; 0: no limit. Takes effect now.",
-    ).tag(config=True, effect="now")
-    store_path = Unicode(
-        "",
-        help="The session's file, written when it ends and gone on with where it is there; empty:"
-        " a temporary one. Takes effect at start.",
-    ).tag(config=True, effect="start")
-    autosave = Bool(
-        False,
-        help="Save after each cell, to store_path or to a file of the notebook's own, which"
-        " %restore --last brings back after a restart. Takes effect at start.",
-    ).tag(config=True, effect="start")
-    trust = Bool(
-        False,
-        help="Load the libraries that the session's file names: a library runs code when it is"
-        " loaded, and whoever wrote the file chose which. Takes effect at start.",
-    ).tag(config=True, effect="start")
+    context = _setting(
+        "next cell",
+        Enum(
+            ["throwaway", "shared", "kept"],
+            "throwaway",
+            help="The LLVM context of a cell: one for each compile, one for all, or one for as long"
+            " as the cell lives.",
+        ),
+    )
+    budget = _setting(
+        "now",
+        ByteSize(
+            0,
+            help="Bytes of code that may be in memory between runs; what was used least recently"
+            " leaves and comes back when it is called; 0: no limit.",
+        ),
+    )
+    store_path = _setting(
+        "start",
+        Unicode(
+            "",
+            help="The session's file, written when it ends and gone on with where it is there;"
+            " empty: a temporary one.",
+        ),
+    )
+    autosave = _setting(
+        "start",
+        Bool(
+            False,
+            help="Save after each cell, to store_path or to a file of the notebook's own, which"
+            " %restore --last brings back after a restart.",
+        ),
+    )
+    trust = _setting(
+        "start",
+        Bool(
+            False,
+            help="Load the libraries that the session's file names: a library runs code when it is"
+            " loaded, and whoever wrote the file chose which.",
+        ),
+    )
 
 
 class ObjectCache(Configurable):
     """Compiled code on disk, found again by other kernels of this user."""
 
-    enabled = Bool(
-        True,
-        help="Whether to keep it; never where JITKernel.deterministic is set. Takes effect at"
-        " start.",
-    ).tag(config=True, effect="start")
-    size = ByteSize(256 << 20, help="Bytes on disk. Takes effect at start.").tag(
-        config=True, effect="start"
+    enabled = _setting(
+        "start", Bool(True, help="Whether to keep it; never where JITKernel.deterministic is set.")
     )
+    size = _setting("start", ByteSize(256 << 20, help="Bytes on disk."))
 
 
 class Compiler(Configurable):
     """How cells are compiled."""
 
-    opt_level = Integer(2, min=0, max=3, help="-O0 to -O3. Takes effect with the next cell.").tag(
-        config=True, effect="next cell"
+    opt_level = _setting("next cell", Integer(2, min=0, max=3, help="-O0 to -O3."))
+    passes = _setting("next cell", Unicode("", help="Passes to run instead of the level's own."))
+    cpu = _setting("next cell", Unicode("native", help="The CPU to compile for."))
+    timeout = _setting(
+        "next cell", Float(60.0, min=0.1, help="Seconds until a compile is given up.")
     )
-    passes = Unicode(
-        "", help="Passes to run instead of the level's own. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
-    cpu = Unicode("native", help="The CPU to compile for. Takes effect with the next cell.").tag(
-        config=True, effect="next cell"
+    memory_limit = _setting(
+        "next cell", ByteSize(512 << 20, help="Bytes; a larger worker is replaced.")
     )
-    timeout = Float(
-        60.0, min=0.1, help="Seconds until a compile is given up. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
-    memory_limit = ByteSize(
-        512 << 20, help="Bytes; a larger worker is replaced. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
-    workers = Integer(
-        1, min=1, max=64, help="Compiler processes beside the spare. Takes effect at start."
-    ).tag(config=True, effect="start")
-    prelude = Bool(
-        True, help="Declare the common C functions when used. Takes effect with the next cell."
-    ).tag(config=True, effect="next cell")
+    workers = _setting(
+        "start", Integer(1, min=1, max=64, help="Compiler processes beside the spare.")
+    )
+    prelude = _setting("next cell", Bool(True, help="Declare the common C functions when used."))
 
 
 class Executor(Configurable):
     """The process in which cells run."""
 
-    interrupt_grace = Float(
-        2.0, min=0.0, help="Seconds until an interrupt uses force. Takes effect now."
-    ).tag(config=True, effect="now")
-    cell_timeout = Float(
-        0.0, min=0.0, help="Seconds until a cell is interrupted; 0: never. Takes effect now."
-    ).tag(config=True, effect="now")
-    memory_limit = ByteSize(
-        0, help="Bytes of address space of cells; 0: no limit. Takes effect at start."
-    ).tag(config=True, effect="start")
-    stack_size = ByteSize(8 << 20, help="Bytes of stack of cells. Takes effect at start.").tag(
-        config=True, effect="start"
+    interrupt_grace = _setting(
+        "now", Float(2.0, min=0.0, help="Seconds until an interrupt uses force.")
     )
-    env = Dict(help="Environment variables to add. Takes effect at start.").tag(
-        config=True, effect="start"
+    cell_timeout = _setting(
+        "now", Float(0.0, min=0.0, help="Seconds until a cell is interrupted; 0: never.")
     )
-    cwd = Unicode("", help="Working directory; empty: the notebook's. Takes effect at start.").tag(
-        config=True, effect="start"
+    memory_limit = _setting(
+        "start", ByteSize(0, help="Bytes of address space of cells; 0: no limit.")
     )
+    stack_size = _setting("start", ByteSize(8 << 20, help="Bytes of stack of cells."))
+    env = _setting("start", Dict(help="Environment variables to add."))
+    cwd = _setting("start", Unicode("", help="Working directory; empty: the notebook's."))
 
 
 class JITKernelSettings(Configurable):
     """What the Jupyter side does; `JITKernel` inherits these traits."""
 
-    default_language = Unicode(
-        "llvm",
-        help="The language of a cell without %%; %language lists what there is."
-        " Takes effect at start.",
-    ).tag(config=True, effect="start")
-    asm_syntax = Enum(["intel", "att"], "intel", help="The syntax of %asm. Takes effect now.").tag(
-        config=True, effect="now"
+    default_language = _setting(
+        "start",
+        Unicode("llvm", help="The language of a cell without %%; %language lists what there is."),
     )
-    max_output = ByteSize(
-        10_000_000, help="Bytes of a cell's output that are shown. Takes effect now."
-    ).tag(config=True, effect="now")
-    status_line = Bool(True, help="Say under a cell what it defined. Takes effect now.").tag(
-        config=True, effect="now"
+    asm_syntax = _setting("now", Enum(["intel", "att"], "intel", help="The syntax of %asm."))
+    max_output = _setting(
+        "now", ByteSize(10_000_000, help="Bytes of a cell's output that are shown.")
     )
-    deterministic = Bool(
-        False,
-        help="The same displays on every run: a fixed base and CPU, addresses and times masked."
-        " For courses and documentation. Takes effect at start.",
-    ).tag(config=True, effect="start")
-    startup_files = List(
-        Unicode(), help="Files that run as cells before the first one. Takes effect at start."
-    ).tag(config=True, effect="start")
-    history_length = Integer(
-        10_000, min=0, help="Cells of history kept; 0: none. Takes effect at start."
-    ).tag(config=True, effect="start")
+    status_line = _setting("now", Bool(True, help="Say under a cell what it defined."))
+    deterministic = _setting(
+        "start",
+        Bool(
+            False,
+            help="The same displays on every run: a fixed base and CPU, addresses and times masked."
+            " For courses and documentation.",
+        ),
+    )
+    startup_files = _setting(
+        "start", List(Unicode(), help="Files that run as cells before the first one.")
+    )
+    history_length = _setting(
+        "start", Integer(10_000, min=0, help="Cells of history kept; 0: none.")
+    )
 
     @validate("default_language")
     def _known_language(self, proposal: Any) -> str:
@@ -263,106 +253,65 @@ DETERMINISTIC_BASE = 0x2000_0000
 DETERMINISTIC_CPU = "x86-64-v2"
 
 
-def config_path() -> list[str]:
-    """Where `jitkernel_config.py` and `.json` are looked for, the strongest first."""
-    from jupyter_core.paths import jupyter_config_path
-
-    return jupyter_config_path()
-
-
-def load_files(paths: Sequence[str], name: str = CONFIG_NAME) -> Config:
-    """The configuration files `name.json` and `name.py` of all `paths`, the first path wins."""
-    config = Config()
-    for folder in reversed(paths):
-        for loader, suffix in ((JSONFileConfigLoader, ".json"), (PyFileConfigLoader, ".py")):
-            if os.path.isfile(os.path.join(folder, name + suffix)):
-                try:
-                    config.merge(loader(name + suffix, path=folder).load_config())
-                except ConfigFileNotFound:
-                    continue
-    return config
-
-
-def read_arguments(argv: Sequence[str]) -> Config:
-    """The settings among the command line's arguments, without building the application.
-
-    Only `--Class.trait=value`, our aliases and flags; the application reads them all again.
-    """
-    config = Config()
-    sections = {"Arena", "Session", "Compiler", "Executor", "ObjectCache", "JITKernel"}
-    for argument in argv:
-        if not argument.startswith("--"):
-            continue
-        name, equals, value = argument[2:].partition("=")
-        if not equals and name in FLAGS:
-            config.merge(Config(FLAGS[name][0]))
-            continue
-        section, _, trait = ALIASES.get(name, name).partition(".")
-        if equals and section in sections and trait:
-            config[section][trait] = DeferredConfigString(value)
-    return config
-
-
-# `%config` names and the session's own.
-SESSION_NAMES = {
-    "Session.undo_depth": "undo_depth",
-    "Session.results_kept": "results_kept",
-    "Session.budget": "budget",
-    "Session.context": "context",
-    "Compiler.opt_level": "opt_level",
-    "Compiler.passes": "passes",
-    "Compiler.cpu": "cpu",
-    "Compiler.timeout": "timeout",
+#: What a setting is called in the session where that is another name.
+_RENAMED = {
     "Compiler.memory_limit": "worker_memory_limit",
-    "Compiler.prelude": "prelude",
-    "Executor.interrupt_grace": "interrupt_grace",
-    "Executor.cell_timeout": "cell_timeout",
+    "Executor.memory_limit": "executor_memory_limit",
+    "ObjectCache.enabled": "object_cache",
+    "ObjectCache.size": "object_cache_size",
+}
+#: Every setting that is the session's, with its name there.
+SESSION_NAMES = {
+    (name := f"{section.__name__}.{trait}"): _RENAMED.get(name, trait)
+    for section in (Arena, Session, Compiler, Executor, ObjectCache)
+    for trait in section.class_own_traits(config=True)
 }
 
 
-def session_settings(config: Config) -> dict[str, Any]:
-    """What `jitkernel.Session` is started with, by the names of its own settings."""
-    arena, session = Arena(config=config), Session(config=only_ours(config, Session))
-    compiler, executor = Compiler(config=config), Executor(config=config)
-    cache = ObjectCache(config=config)
-    kernel = JITKernelSettings(config=only_ours(config, JITKernelSettings, "JITKernel"))
-    base, cpu = arena.base, compiler.cpu
-    if kernel.deterministic:
-        base = base or DETERMINISTIC_BASE
-        cpu = DETERMINISTIC_CPU if cpu == "native" else cpu
+def configured() -> Config:
+    """The configuration files `jitkernel_config.py` and `.json` on Jupyter's path."""
+    from jupyter_core.paths import jupyter_config_path
+
+    reader = Application()
+    reader.load_config_file(CONFIG_NAME, jupyter_config_path())
+    return reader.config
+
+
+def sections(config: Config) -> dict[str, Any]:
+    """The sections of the settings by name, each with what `config` says.
+
+    `Session` is read by the wire session too, `JITKernel` by the base classes of the kernel:
+    options that are no settings are left out.
+    """
+    found: dict[str, Any] = {}
+    for section in (Arena, Session, Compiler, Executor, ObjectCache, JITKernelSettings):
+        name, known = section.__name__.removesuffix("Settings"), section.class_own_traits()
+        given = {trait: value for trait, value in config[name].items() if trait in known}
+        found[name] = section(config=Config({section.__name__: given}))
+    return found
+
+
+def known_settings(
+    found: Mapping[str, Configurable],
+) -> dict[str, tuple[Any, Any]]:
+    """`Section.trait` -> (its section, the trait), for every setting that says when it acts."""
     return {
-        "capacity": arena.capacity,
-        "base": base,
-        "undo_depth": session.undo_depth,
-        "context": session.context,
-        "budget": session.budget,
-        "store_path": session.store_path,
-        "autosave": session.autosave,
-        "trust": session.trust,
-        "object_cache": cache.enabled and not kernel.deterministic,
-        "object_cache_size": cache.size,
-        "results_kept": session.results_kept,
-        "opt_level": compiler.opt_level,
-        "passes": compiler.passes,
-        "cpu": cpu,
-        "timeout": compiler.timeout,
-        "worker_memory_limit": compiler.memory_limit,
-        "workers": compiler.workers,
-        "prelude": compiler.prelude,
-        "interrupt_grace": executor.interrupt_grace,
-        "cell_timeout": executor.cell_timeout,
-        "executor_memory_limit": executor.memory_limit,
-        "stack_size": executor.stack_size,
-        "env": dict(executor.env),
-        "cwd": executor.cwd,
+        f"{section}.{name}": (owner, trait)
+        for section, owner in found.items()
+        for name, trait in owner.traits(config=True, effect=bool).items()
     }
 
 
-def only_ours(config: Config, section: type[Configurable], name: str = "") -> Config:
-    """The section of `config` for one class, without options that are no traits of that class.
-
-    `Session` is read by the wire session too, `JITKernel` by the base classes of the kernel.
-    """
-    known = section.class_trait_names(config=True)
-    found = config[name or section.__name__]
-    return Config({section.__name__: {k: v for k, v in found.items() if k in known}})
+def session_settings(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What `jitkernel.Session` is started with, by the names of its own settings."""
+    settings = {
+        own: getattr(found[section], trait)
+        for name, own in SESSION_NAMES.items()
+        for section, _, trait in [name.partition(".")]
+    }
+    if found["JITKernel"].deterministic:
+        settings["base"] = settings["base"] or DETERMINISTIC_BASE
+        settings["object_cache"] = False
+        if settings["cpu"] == "native":
+            settings["cpu"] = DETERMINISTIC_CPU
+    return settings

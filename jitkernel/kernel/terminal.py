@@ -96,32 +96,18 @@ def run_file(path: Path, session: str = "", trust: bool = False) -> int:
 def _run_source(source: str, language: str, path: str, trust: bool) -> int:
     from jitkernel.errors import Exited
     from jitkernel.kernel.displays import error_lines
-    from jitkernel.kernel.early import read_settings
     from jitkernel.kernel.frontend import Frontend
-    from jitkernel.kernel.settings import (
-        Arena,
-        Compiler,
-        Executor,
-        JITKernelSettings,
-        ObjectCache,
-        Session,
-    )
-    from jitkernel.session import Session as JitSession
+    from jitkernel.kernel.settings import configured, sections, session_settings
+    from jitkernel.session import Session
 
-    sections = {
-        "Arena": Arena(),
-        "Session": Session(),
-        "Compiler": Compiler(),
-        "Executor": Executor(),
-        "ObjectCache": ObjectCache(),
-        "JITKernel": JITKernelSettings(status_line=False),
-    }
-    settings = read_settings([])
+    found = sections(configured())
+    found["JITKernel"].set_trait("status_line", False)
+    settings = session_settings(found)
     if path:
         settings["store_path"] = path
     settings["trust"] |= trust
-    with JitSession(**settings) as session:
-        frontend = Frontend(session, TerminalOutput(), sections)
+    with Session(**settings) as session:
+        frontend = Frontend(session, TerminalOutput(), found)
         session.begin()
         if session.withheld:
             names = printable(", ".join(session.withheld))

@@ -12,9 +12,9 @@ from jitkernel.kernel.settings import (
     DETERMINISTIC_CPU,
     Arena,
     Compiler,
-    load_files,
+    configured,
     parse_size,
-    read_arguments,
+    sections,
     session_settings,
 )
 
@@ -49,7 +49,7 @@ def test_limits_are_named() -> None:
 
 
 def test_defaults() -> None:
-    settings = session_settings(Config())
+    settings = session_settings(sections(Config()))
     assert settings["capacity"] == 1 << 30
     assert settings["opt_level"] == 2
     assert settings["cpu"] == "native"
@@ -60,28 +60,23 @@ def test_every_setting_is_one_of_the_session() -> None:
 
     from jitkernel.session.settings import SessionSettings
 
-    assert set(session_settings(Config())) <= {f.name for f in fields(SessionSettings)}
+    assert set(session_settings(sections(Config()))) <= {f.name for f in fields(SessionSettings)}
 
 
 def test_the_command_line() -> None:
-    config = read_arguments(
-        [
-            "-f",
-            "x.json",
-            "--Arena.capacity=256M",
-            "--O3",
-            "--cpu=x86-64",
-            "--Session.key=k",
-            "--debug",
-        ]
-    )
-    settings = session_settings(config)
-    assert settings["capacity"] == 256 << 20
-    assert settings["opt_level"] == 3
-    assert settings["cpu"] == "x86-64"
+    from tests.kernel.conftest import Kernel
+
+    kernel = Kernel("--Arena.capacity=256M", "--O3", "--cpu=x86-64", "--Session.key=k")
+    try:
+        shown = kernel.ok("%config")
+    finally:
+        kernel.stop()
+    for name, value in (("Arena.capacity", 256 << 20), ("Compiler.opt_level", 3)):
+        assert f"{name} {value} " in " ".join(shown.split())
+    assert "Compiler.cpu 'x86-64'" in " ".join(shown.split())
 
 
-def test_files_on_the_path_the_first_wins(tmp_path: Path) -> None:
+def test_files_on_the_path_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     strong, weak = tmp_path / "strong", tmp_path / "weak dir"
     for folder in (strong, weak):
         folder.mkdir()
@@ -89,12 +84,13 @@ def test_files_on_the_path_the_first_wins(tmp_path: Path) -> None:
     (strong / "jitkernel_config.py").write_text(
         "c.Compiler.opt_level = 1\nc.Arena.capacity = '64M'\n"
     )
-    settings = session_settings(load_files([str(strong), str(weak)]))
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", f"{strong}:{weak}")
+    settings = session_settings(sections(configured()))
     assert (settings["opt_level"], settings["workers"], settings["capacity"]) == (1, 2, 64 << 20)
 
 
 def test_deterministic_fixes_base_and_cpu() -> None:
-    settings = session_settings(read_arguments(["--deterministic"]))
+    settings = session_settings(sections(Config(JITKernel={"deterministic": True})))
     assert settings["base"] and settings["cpu"] == DETERMINISTIC_CPU
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from jitkernel.errors import UsageError
 from jitkernel.files import write_text
 from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.settings import known_settings
 from jitkernel.views.view import table
 from jitkernel.wording import did_you_mean
 
@@ -32,17 +33,8 @@ def config(context: MagicContext, arguments: Any) -> None:
         _show(context, name)
 
 
-def _traits(context: MagicContext) -> dict[str, tuple[Any, Any]]:
-    """`Section.trait` -> (its owner, the trait), for every setting that says when it acts."""
-    return {
-        f"{section}.{name}": (owner, trait)
-        for section, owner in context.settings.items()
-        for name, trait in owner.traits(config=True, effect=lambda effect: effect).items()
-    }
-
-
 def _show(context: MagicContext, name: str) -> None:
-    known = _traits(context)
+    known = known_settings(context.settings)
     chosen = {k: v for k, v in known.items() if not name or k == name or k.startswith(name + ".")}
     if not chosen:
         raise UsageError(_unknown(name, known))
@@ -71,7 +63,7 @@ def _unknown(name: str, known: Any) -> str:
 def _set(context: MagicContext, name: str, value: str) -> None:
     from traitlets import TraitError
 
-    known = _traits(context)
+    known = known_settings(context.settings)
     if name not in known:
         raise UsageError(_unknown(name, known))
     owner, trait = known[name]
