@@ -37,10 +37,7 @@ def check_platform() -> Finding:
 
 
 def check_python() -> Finding:
-    version = platform.python_version()
-    if tuple(map(int, platform.python_version_tuple()[:2])) < (3, 11):
-        return Finding("missing", f"Python {version}", "install Python 3.11 or later")
-    return Finding("ok", f"Python {version} ({sys.executable})")
+    return Finding("ok", f"Python {platform.python_version()} ({sys.executable})")
 
 
 def check_cores() -> Finding:
@@ -51,31 +48,15 @@ def check_cores() -> Finding:
 
 
 def check_memfd() -> Finding:
-    """An executable memfd, which vm.memfd_noexec = 2 forbids (kernel docs, mfd_noexec.rst)."""
-    path = "/proc/sys/vm/memfd_noexec"
+    from jitkernel.arena import Arena
+    from jitkernel.errors import JitError
+
     try:
-        with open(path) as file:
-            value = file.read().strip()
-    except OSError:
-        value = "0"
-    if value == "2":
-        return Finding(
-            "missing",
-            "executable memory files are forbidden (vm.memfd_noexec = 2)",
-            "as root: sysctl vm.memfd_noexec=1",
-        )
-    try:
-        os.close(os.memfd_create("jitkernel-doctor", os.MFD_CLOEXEC | 0x10))  # MFD_EXEC
-    except OSError:
-        try:
-            os.close(os.memfd_create("jitkernel-doctor", os.MFD_CLOEXEC))
-        except OSError as error:
-            return Finding(
-                "missing",
-                f"memfd_create: {error.strerror}",
-                "allow memfd_create in the container's seccomp profile",
-            )
-    return Finding("ok", f"executable memory files (vm.memfd_noexec = {value})")
+        Arena(64 << 20).close()
+    except JitError as error:
+        remedy = "or allow memfd_create in the container's seccomp profile"
+        return Finding("missing", str(error), remedy)
+    return Finding("ok", "executable memory files (memfd_create)")
 
 
 def check_low_addresses() -> Finding:
@@ -106,24 +87,28 @@ def _overlaps(line: str) -> bool:
     return first < 0x7F00_0000 and last > 0x1000_0000
 
 
-def check_llvmlite() -> Finding:
+def _version(package: str) -> str:
+    """The version of a package, "" where it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version("llvmlite")
+        return version(package)
     except PackageNotFoundError:
-        return Finding("missing", "llvmlite is not installed", "pip install 'llvmlite>=0.50,<0.51'")
+        return ""
+
+
+def check_llvmlite() -> Finding:
+    found, remedy = _version("llvmlite"), "pip install 'llvmlite>=0.50,<0.51'"
+    if not found:
+        return Finding("missing", "llvmlite is not installed", remedy)
     if not found.startswith("0.50."):
-        return Finding(
-            "note",
-            f"llvmlite {found}: not a version that was tried",
-            "pip install 'llvmlite>=0.50,<0.51'",
-        )
+        return Finding("note", f"llvmlite {found}: not a version that was tried", remedy)
     return Finding("ok", f"llvmlite {found}")
 
 
 def check_syscall_file() -> Finding:
-    """How a cell that waits for input is recognised: /proc/PID/syscall of the executor."""
+    """How a cell that waits for input is recognised: /proc/PID/syscall of the executor.  It needs
+    what ptrace does, by which `%stack --after` stops a thread."""
     try:
         child = subprocess.Popen(["sleep", "5"])
     except OSError as error:
@@ -142,21 +127,6 @@ def check_syscall_file() -> Finding:
         child.kill()
         child.wait()
     return Finding("ok", "/proc/PID/syscall can be read (input boxes for scanf and the like)")
-
-
-def check_ptrace() -> Finding:
-    try:
-        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
-            scope = file.read().strip()
-    except OSError:
-        return Finding("ok", "ptrace is not restricted")
-    if scope in ("0", "1"):
-        return Finding("ok", f"ptrace of own children is allowed (ptrace_scope = {scope})")
-    return Finding(
-        "note",
-        f"ptrace is restricted (ptrace_scope = {scope})",
-        "as root: sysctl kernel.yama.ptrace_scope=1",
-    )
 
 
 def check_session() -> Finding:
@@ -204,16 +174,9 @@ def _lab_remedy() -> str:
 
 
 def check_lab() -> Finding:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return Finding("ok", f"JupyterLab {version('jupyterlab')}")
-    except PackageNotFoundError:
-        return Finding(
-            "note",
-            "JupyterLab is not in this environment",
-            _lab_remedy(),
-        )
+    if found := _version("jupyterlab"):
+        return Finding("ok", f"JupyterLab {found}")
+    return Finding("note", "JupyterLab is not in this environment", _lab_remedy())
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
@@ -224,7 +187,6 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_low_addresses,
     check_llvmlite,
     check_syscall_file,
-    check_ptrace,
     check_session,
     check_kernelspec,
     check_lab,

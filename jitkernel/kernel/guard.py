@@ -86,7 +86,7 @@ def _reap(shell: int, status: int) -> bool:
 
 def _end_all(shell: int, status: int) -> None:
     for _ in range(_TRIES):
-        for pid in _descendants():
+        for pid in _children():
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
@@ -96,22 +96,10 @@ def _end_all(shell: int, status: int) -> None:
         select.select([], [], [], _PAUSE)
 
 
-def _descendants() -> set[int]:
-    """All processes below this one (proc_pid_stat(5): the parent stands behind the name)."""
-    parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError, ValueError):
-                continue
-    found: set[int] = set()
-    new = {os.getpid()}
-    while new:
-        new = {pid for pid, parent in parents.items() if parent in new} - found
-        found |= new
-    return found
+def _children() -> list[int]:
+    """The processes right below this one; whoever loses its parent becomes one (proc(5))."""
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(pid) for pid in file.read().split()]
 
 
 if __name__ == "__main__":
