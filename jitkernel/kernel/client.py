@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,13 @@ from jitkernel.kernel.displays import plain
 __all__ = ["code_cells", "outputs_text", "read_notebook", "run_cell", "running_kernel"]
 
 START_TIMEOUT = 60.0  # seconds
+#: What a notebook stores of each message that is an output.
+_OUTPUTS = {
+    "stream": ("name", "text"),
+    "display_data": ("data", "metadata"),
+    "execute_result": ("data", "metadata", "execution_count"),
+    "error": ("ename", "evalue", "traceback"),
+}
 
 
 @contextlib.contextmanager
@@ -49,75 +56,32 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
 
 
 def run_cell(
-    client: Any,
-    source: str,
-    on_output: Callable[[dict[str, Any]], None] | None = None,
-    cell_id: str = "",
-    timeout: float | None = None,
+    client: Any, source: str, cell_id: str = "", timeout: float | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run one cell: the reply's content and the outputs as a notebook stores them."""
     outputs: list[dict[str, Any]] = []
     live: dict[str, dict[str, Any]] = {}  # displays that may be updated in place
 
     def take(message: dict[str, Any]) -> None:
-        output = _as_output(message)
-        if message["msg_type"] == "clear_output":
-            outputs.clear()
-        display = message["content"].get("transient", {}).get("display_id", "")
-        if message["msg_type"] == "update_display_data" and display in live:
-            live[display]["data"] = message["content"]["data"]
-        if output is None:
-            return
+        kind, content = message["msg_type"], message["content"]
+        display = content.get("transient", {}).get("display_id", "")
         last = outputs[-1] if outputs else {}
-        if output["output_type"] == "stream" and last.get("name") == output["name"]:
-            last["text"] += output["text"]
-        else:
-            outputs.append(dict(output))
+        if kind == "clear_output":
+            outputs.clear()
+        elif kind == "update_display_data" and display in live:
+            live[display]["data"] = content["data"]
+        elif kind == "stream" and last.get("name") == content["name"]:
+            last["text"] += content["text"]
+        elif kind in _OUTPUTS:
+            outputs.append({"output_type": kind, **{key: content[key] for key in _OUTPUTS[kind]}})
             if display:
                 live[display] = outputs[-1]
-        if on_output is not None:
-            on_output(output)
 
-    content = {
-        "code": source,
-        "silent": False,
-        "store_history": True,
-        "user_expressions": {},
-        "allow_stdin": False,
-        "stop_on_error": False,
-    }
-    message = client.session.msg("execute_request", content, metadata={"cellId": cell_id})
-    client.shell_channel.send(message)
-    identity = message["header"]["msg_id"]
-    while True:
-        found = client.get_iopub_msg(timeout=timeout)
-        if found["parent_header"].get("msg_id") != identity:
-            continue
-        take(found)
-        if found["msg_type"] == "status" and found["content"]["execution_state"] == "idle":
-            break
-    while True:
-        reply = client.get_shell_msg(timeout=timeout)
-        if reply["parent_header"].get("msg_id") == identity:
-            return reply["content"], outputs
-
-
-def _as_output(message: dict[str, Any]) -> dict[str, Any] | None:
-    kind, content = message["msg_type"], message["content"]
-    if kind == "stream":
-        return {"output_type": "stream", "name": content["name"], "text": content["text"]}
-    if kind == "display_data":
-        return {"output_type": kind, "data": content["data"], "metadata": content["metadata"]}
-    if kind == "execute_result":
-        return {
-            "output_type": kind,
-            "data": content["data"],
-            "metadata": content["metadata"],
-            "execution_count": content["execution_count"],
-        }
-    if kind == "error":
-        return {"output_type": kind, **{k: content[k] for k in ("ename", "evalue", "traceback")}}
-    return None
+    client.session.metadata = {"cellId": cell_id}
+    reply = client.execute_interactive(
+        source, allow_stdin=False, stop_on_error=False, timeout=timeout, output_hook=take
+    )
+    return reply["content"], outputs
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
