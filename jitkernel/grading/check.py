@@ -15,14 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
 from jitkernel.grading.exercise import REFERENCE, Exercise, find_exercise
-from jitkernel.grading.inputs import Kind, draw, smaller, told, written_call
-from jitkernel.grading.memory import capacity, decode, encode
+from jitkernel.grading.inputs import (
+    Kind,
+    capacity,
+    decode,
+    draw,
+    encode,
+    smaller,
+    told,
+    written_call,
+)
 from jitkernel.grading.rules import Finding, apply_rule, in_words
 from jitkernel.ir.names import bare, written
 from jitkernel.ir.types import IntType
 from jitkernel.languages.llvm.values import Pointer, TypedValue
 from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature
+from jitkernel.session.run.results import Collector
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -69,8 +78,8 @@ def check(
         if not finding.holds
     ]
     if broken:
-        right = f"All {inputs} inputs gave the right answer."
-        raise CheckFailed("\n".join([*broken, right, *_hint(exercise)]))
+        # No hint: it is about the answer.
+        raise CheckFailed("\n".join([*broken, f"All {inputs} inputs gave the right answer."]))
     return Report(exercise, name, inputs, tuple(finding.found for finding in findings))
 
 
@@ -86,10 +95,6 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
         trial = _Trial(session, scratch, exercise, name, address, limit)
         inputs = _check_inputs(trial, exercise, name)
     return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
-
-
-def _hint(exercise: Exercise) -> list[str]:
-    return [f"hint: {exercise.hint}"] if exercise.hint else []
 
 
 def _check_type(session: Session, exercise: Exercise, name: str) -> None:
@@ -122,7 +127,9 @@ def _check_inputs(trial: _Trial, exercise: Exercise, name: str) -> int:
             lines = [f"{call}: {first}", *rest]
             if done:
                 lines.append(f"{counted(done, 'input')} before it gave the right answer.")
-            raise CheckFailed("\n".join(lines + _hint(exercise)), call)
+            if exercise.hint:
+                lines.append(f"hint: {exercise.hint}")
+            raise CheckFailed("\n".join(lines), call)
         done += 1
     return done
 
@@ -147,27 +154,11 @@ def _simplest(
             return values, complaint
 
 
-class _Printed:
-    """The sink of a check: the first bytes of what is printed; no input, and nothing shown."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
+class _Printed(Collector):
+    """The sink of a check: the first bytes of what is printed, of both streams in `out`."""
 
     def output(self, name: str, data: bytes) -> None:
-        self.data += data[: _PRINTED - len(self.data)]
-
-    def input(self, prompt: str) -> str | None:
-        return None
-
-    def shown(self, label: str, text: str, html: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def magic(self, action: Any, run: Any = None) -> None: ...
-
-    def shell(self, action: Any) -> None: ...
-
-    def inspect(self, action: Any) -> None: ...
+        self.out += data[: _PRINTED - len(self.out)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +195,13 @@ class _Trial:
         self.slow = False
 
     def complaint(self, values: tuple[Any, ...]) -> str:
-        """What is wrong about the student's answer; empty where nothing is."""
-        exercise, printed = self._exercise, _Printed()
+        """What is wrong about the student's answer and what it printed; empty where it is right."""
+        printed = _Printed()
+        words = self._wrong(values, printed)
+        return "\n".join([words, *_said(printed)]) if words else ""
+
+    def _wrong(self, values: tuple[Any, ...], printed: _Printed) -> str:
+        tolerance = self._exercise.tolerance
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
@@ -216,26 +212,20 @@ class _Trial:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
                 raise
-            lost = [error.lost] if error.lost else []
             words = f"did not come back within {self.limit:g} s; expected {expected.text}"
-            return "\n".join([words, *lost, *_said(printed)])
+            return f"{words}\n{error.lost}".rstrip()
         except Fault as error:
             first, *rest = str(error).split("\n")
             words = f"{type(error).__name__}: {first}; expected {expected.text}"
-            return "\n".join([words, *rest, *_said(printed)])
-        outside = self._outside(values)
-        if outside:
-            return "\n".join([outside, *_said(printed)])
+            return "\n".join([words, *rest])
+        if outside := self._outside(values):
+            return outside
         found = self._answer(value, values)
-        if _same(expected.value, found.value, exercise.tolerance) and all(
-            _same(a, b, exercise.tolerance) for a, b in zip(expected.left, found.left, strict=True)
-        ):
-            return ""
-        if _same(expected.value, found.value, exercise.tolerance):
-            words = f"expected to leave {expected.memory}, left {found.memory}"
-        else:
-            words = f"expected {expected.text}, got {found.text}"
-        return "\n".join([words, *_said(printed)])
+        if not _same(expected.value, found.value, tolerance):
+            return f"expected {expected.text}, got {found.text}"
+        if not _same(expected.left, found.left, tolerance):
+            return f"expected to leave {expected.memory}, left {found.memory}"
+        return ""
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         arguments = self._arguments(values)
@@ -341,7 +331,7 @@ def _same(one: Any, other: Any, tolerance: float) -> bool:
 
 def _said(printed: _Printed) -> list[str]:
     """What the call printed, for whoever looks for a fault by printing."""
-    if not printed.data:
+    if not printed.out:
         return []
-    lines = printed.data.decode("utf-8", "replace").splitlines()[:20]
+    lines = printed.out.decode("utf-8", "replace").splitlines()[:20]
     return ["It printed:", *(f"  {line}" for line in lines)]

@@ -150,18 +150,14 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
         raise UsageError(
             "a pointer as a result is compared by where it leads in an argument's memory"
         )
-    if not _comparable(result):
+    if not isinstance(result, PointerType | VoidType) and not _of_numbers(result):
         raise UsageError(f"a result of type {result} cannot be compared; write into an array")
     free = sum(kind.name != "length" for kind in made.kinds)
     return replace(made, tries=_tries(head.get("try", ""), free))
 
 
-def _comparable(type: Type) -> bool:
-    """Numbers, pointers, nothing, and aggregates of numbers."""
-    return isinstance(type, PointerType | VoidType) or _of_numbers(type)
-
-
 def _of_numbers(type: Type) -> bool:
+    """Whether it is a number, or an aggregate of numbers."""
     if isinstance(type, StructType):
         return all(map(_of_numbers, type.members))
     if isinstance(type, ArrayType | VectorType):

@@ -1,12 +1,15 @@
-"""Random inputs of a function, and smaller ones that may fail as well.
+"""Random inputs of a function, smaller ones that may fail as well, and their bytes in memory.
 
-Start from `kinds_of`, `draw` and `smaller`.  The same seed draws the same inputs everywhere.
+Start from `kinds_of`, `draw` and `smaller`.  The same seed draws the same inputs everywhere.  What
+a pointer leads to lies where C and LLVM put it on x86-64: each field at a multiple of its own size,
+the whole as long as its widest field asks for (psABI 3.1.2).
 """
 
 from __future__ import annotations
 
 import random
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,16 +18,18 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type
 
-__all__ = ["MOST", "Kind", "draw", "kinds_of", "smaller", "told", "written_call"]
+__all__ = [
+    "MOST", "Kind", "capacity", "decode", "draw", "encode", "kinds_of", "smaller", "told",
+    "written_call",
+]  # fmt: skip
 
 MOST = 32  # elements of an array, characters of a text
 
-_KIND = re.compile(
-    r"(?P<sorted>sorted\s+)?(?P<name>any|text|length|i\d+\[\]|float\[\]|double\[\])?"
-    r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
-)
+_ELEMENT = r"(?P<element>i\d+|float|double)"
+_RANGE = r"\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$"
+_KIND = re.compile(rf"(?P<sorted>sorted\s+)?(?P<name>any|text|length|{_ELEMENT}\[\])?{_RANGE}")
 _STRUCT = re.compile(r"(?P<sorted>sorted\s+)?\{(?P<fields>[^{}]*)\}\s*(?P<many>\[\])?$")
-_FIELD = re.compile(r"(?P<type>i\d+|float|double)\s*(?:(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+))?$")
+_FIELD = re.compile(_ELEMENT + _RANGE)
 _PARTS = re.compile(r",(?![^{]*\})")  # a comma that stands in no braces
 
 
@@ -33,17 +38,15 @@ class Kind:
     """How one argument is drawn.
 
     `name` is `int`, `float`, `text` (a C string), `struct` (a pointer to one), `array` or `length`
-    (the number of elements of the array before it).  `bits` are the width of an integer or an
-    element, `low` and `high` the least and greatest value; `real` says that the elements are
-    floating point; `fields` are those of a struct, or of an array's elements if those are structs.
-    `unsigned` says that integers are told as unsigned ones.
+    (the number of elements of the array before it).  `bits` are the width of a number, `low` and
+    `high` its least and greatest value; `fields` are those of a struct, or the one kind of an
+    array's elements.  `unsigned` says that integers are told as unsigned ones.
     """
 
     name: str
     bits: int = 0
     low: int | None = None
     high: int | None = None
-    real: bool = False
     sorted: bool = False
     fields: tuple[Kind, ...] = ()
     unsigned: bool = False
@@ -60,10 +63,7 @@ class Kind:
     @property
     def element(self) -> Kind:
         """The kind of an array's elements."""
-        if self.fields:
-            return Kind("struct", fields=self.fields)
-        name = "float" if self.real else "int"
-        return Kind(name, self.bits, self.low, self.high, unsigned=self.unsigned)
+        return self.fields[0]
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -91,47 +91,49 @@ def kinds_of(text: str, signature: FunctionType) -> tuple[Kind, ...]:
 
 
 def _kind(word: str, type: Type) -> Kind:
-    struct = _STRUCT.match(word)
-    if struct is not None and isinstance(type, PointerType):
-        fields = tuple(_field(part.strip()) for part in struct["fields"].split(","))
-        name = "array" if struct["many"] else "struct"
-        return Kind(name, sorted=bool(struct["sorted"]), fields=fields)
+    braces = _STRUCT.match(word)
+    if braces is not None and isinstance(type, PointerType):
+        fields = tuple(_field(part.strip()) for part in braces["fields"].split(","))
+        found = Kind("struct", fields=fields)
+        if braces["many"]:
+            return Kind("array", sorted=bool(braces["sorted"]), fields=(found,))
+        return found
     match = _KIND.match(word)
     if match is None:
         raise UsageError(f"inputs: {word!r} is none of any, 0..9, text, i32[], length")
     name = match["name"] or "any"
-    low = None if match["low"] is None else int(match["low"])
-    high = None if match["high"] is None else int(match["high"])
     if isinstance(type, PointerType):
         if name == "text":
             return Kind("text")
-        if name.endswith("[]"):
-            bits, real = _width(name[:-2])
-            return Kind("array", bits, low, high, real, bool(match["sorted"]))
+        if match["element"]:
+            return Kind("array", sorted=bool(match["sorted"]), fields=(_number(match),))
         raise UsageError("inputs: say what a ptr leads to: text, i32[], double[], {i32, i64} ...")
     if isinstance(type, IntType) and name in ("any", "length"):
-        return Kind("length" if name == "length" else "int", type.bits, low, high)
+        return Kind("length" if name == "length" else "int", type.bits, *_bounds(match))
     if isinstance(type, FloatType) and name == "any":
-        return Kind("float", 32 if str(type) == "float" else 64, low, high)
+        return Kind("float", 32 if str(type) == "float" else 64, *_bounds(match))
     raise UsageError(f"inputs: {word!r} does not fit an argument of type {type}")
 
 
-def _width(element: str) -> tuple[int, bool]:
-    """Bits of a number in memory, and whether it is floating point."""
-    real = not element.startswith("i")
-    bits = int(element[1:]) if not real else 32 if element == "float" else 64
+def _bounds(match: re.Match[str]) -> tuple[int | None, int | None]:
+    low, high = match["low"], match["high"]
+    return (None, None) if low is None else (int(low), int(high))
+
+
+def _number(match: re.Match[str]) -> Kind:
+    """A number in memory."""
+    element = match["element"]
+    bits = {"float": 32, "double": 64}.get(element) or int(element[1:])
     if bits not in (8, 16, 32, 64):
         raise UsageError(f"inputs: elements of {bits} bits are not bytes in memory")
-    return bits, real
+    return Kind("int" if element[0] == "i" else "float", bits, *_bounds(match))
 
 
 def _field(word: str) -> Kind:
     match = _FIELD.match(word)
     if match is None:
         raise UsageError(f"inputs: {word!r} is no field: i32, i64 0..9, float, double")
-    bits, real = _width(match["type"])
-    low, high = (None if match[end] is None else int(match[end]) for end in ("low", "high"))
-    return Kind("float" if real else "int", bits, low, high)
+    return _number(match)
 
 
 def draw(kinds: tuple[Kind, ...], chance: random.Random) -> tuple[Any, ...]:
@@ -180,8 +182,6 @@ def _integer(kind: Kind, chance: random.Random) -> int:
 
 def _rounded(value: float, bits: int) -> float:
     """A value that the type holds exactly."""
-    import struct
-
     value = round(value, 3)
     return float(struct.unpack("<f", struct.pack("<f", value))[0]) if bits == 32 else value
 
@@ -257,3 +257,45 @@ def told(kind: Kind, value: Any) -> str:
     if kind.unsigned and isinstance(value, int):
         return str(value % (1 << kind.bits))
     return str(value)
+
+
+# -- in memory -----------------------------------------------------------------------------------
+
+
+def encode(kind: Kind, value: Any) -> bytes:
+    """The bytes of an argument's memory; text with its NUL."""
+    if kind.name == "text":
+        return str(value).encode() + b"\0"
+    if kind.name == "struct":
+        return _struct(kind).pack(*value)
+    form, structs = _struct(kind.element), kind.element.fields
+    return b"".join(form.pack(*element) if structs else form.pack(element) for element in value)
+
+
+def decode(kind: Kind, data: bytes) -> Any:
+    """The value that `data` holds: a text, a struct as a tuple, a list of elements."""
+    if kind.name == "text":
+        return data.partition(b"\0")[0].decode("utf-8", "replace")
+    if kind.name == "struct":
+        return _struct(kind).unpack(data)
+    rows = list(_struct(kind.element).iter_unpack(data))
+    return rows if kind.element.fields else [value for (value,) in rows]
+
+
+def capacity(kind: Kind) -> int:
+    """The most bytes that a drawn value takes."""
+    if kind.name == "text":
+        return 4 * MOST + 1
+    return _struct(kind).size if kind.name == "struct" else MOST * _struct(kind.element).size
+
+
+def _struct(kind: Kind) -> struct.Struct:
+    """The format of a number, or of a struct with its padding."""
+    form, at, widest = "<", 0, 1
+    for field in kind.fields or (kind,):
+        size = field.bits // 8
+        gap = -at % size
+        letter = {4: "f", 8: "d"}[size] if field.name == "float" else "bh.i...q"[size - 1]
+        form += f"{gap}x{letter}"
+        at, widest = at + gap + size, max(widest, size)
+    return struct.Struct(f"{form}{-at % widest}x")
