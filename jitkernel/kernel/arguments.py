@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import NAME, written
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext
+from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
 
 if TYPE_CHECKING:
     from traitlets import TraitType
+
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["Match", "argument_matches", "cell_symbols", "option_at", "paths", "session_symbols"]
 
@@ -37,7 +39,7 @@ class Match:
 
 
 def argument_matches(
-    context: MagicContext, magic: Magic, typed: str, word: str, code: str
+    context: Frontend, magic: Magic, typed: str, word: str, code: str
 ) -> Iterator[Match]:
     """What `word` may become, which stands behind the arguments `typed`, in the cell `code`."""
     given = _WORDS.findall(typed)
@@ -95,7 +97,7 @@ def _positional(magic: Magic, given: list[str]) -> Argument | None:
 
 
 def _values(
-    context: MagicContext, magic: Magic, argument: Argument, word: str, given: list[str], code: str
+    context: Frontend, magic: Magic, argument: Argument, word: str, given: list[str], code: str
 ) -> Iterator[Match]:
     for choice in argument.choices:
         if choice.startswith(word):
@@ -138,7 +140,7 @@ def _values(
     yield from (match for match in offered if match.text.lower().startswith(word.lower()))
 
 
-def _names(context: MagicContext, argument: Argument, word: str, code: str) -> Iterator[Match]:
+def _names(context: Frontend, argument: Argument, word: str, code: str) -> Iterator[Match]:
     """`sq` is understood for `@sq`; in free text, as after %timeit, only `@sq` is."""
     free = argument.completes == "code"
     mark = free or not word or word.startswith("@")
@@ -157,7 +159,7 @@ def _names(context: MagicContext, argument: Argument, word: str, code: str) -> I
             yield Match(lead + shown, match.kind, match.signature)
 
 
-def _cells(context: MagicContext, word: str) -> Iterator[Match]:
+def _cells(context: Frontend, word: str) -> Iterator[Match]:
     """Numbers of cells that have code, the last ones first; `3-` and `2,` go on."""
     lead = word[: max(word.rfind("-"), word.rfind(",")) + 1]
     if word and not word[-1].isdigit() and not lead:
@@ -169,7 +171,7 @@ def _cells(context: MagicContext, word: str) -> Iterator[Match]:
             yield Match(text, "cell", f"cell {cell.number}: {names}" if names else "cell")
 
 
-def _magics(context: MagicContext, word: str) -> Iterator[Match]:
+def _magics(context: Frontend, word: str) -> Iterator[Match]:
     for magic in context.magics:
         yield Match(magic.name, "magic", magic.help)
         if word.startswith("%"):
@@ -203,7 +205,7 @@ def _processors(given: list[str]) -> Iterator[Match]:
         yield Match(name, "cpu", machine)
 
 
-def _settings(context: MagicContext, word: str) -> Iterator[Match]:
+def _settings(context: Frontend, word: str) -> Iterator[Match]:
     """`Section.name`, and behind a `=` the values that it may have."""
     name, equals, _ = word.partition("=")
     for full, (_, trait) in known_settings(context.settings).items():
@@ -235,7 +237,7 @@ def _languages() -> list[str]:
     return names()
 
 
-def session_symbols(context: MagicContext) -> Iterator[Match]:
+def session_symbols(context: Frontend) -> Iterator[Match]:
     """The session's symbols, with what they are and their types."""
     for symbol in context.session.symbols.values():
         if symbol.state != "fixed":

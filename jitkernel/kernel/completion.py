@@ -20,9 +20,10 @@ from jitkernel.kernel.arguments import (
     session_symbols,
 )
 from jitkernel.kernel.magics.parsing import cell_magic
-from jitkernel.kernel.magics.registry import Magic, MagicContext
+from jitkernel.kernel.magics.registry import Magic
 
 if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
 __all__ = ["Match", "cell_language", "complete", "magic_of"]
@@ -38,7 +39,7 @@ _UNFINISHED = re.compile(r'(?:@"[^"]*|[^\s"]|"[^"]*")*\Z')
 MANY = 500  # matches; more help nobody
 
 
-def complete(context: MagicContext, code: str, position: int) -> dict[str, Any]:
+def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
     """The content of a `complete_reply`; `position` counts characters."""
     before = code[:position]
     line = before.rsplit("\n", 1)[-1]
@@ -92,7 +93,7 @@ def _reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
 # -- magics --------------------------------------------------------------------------------
 
 
-def magic_of(context: MagicContext, line: str) -> Magic | None:
+def magic_of(context: Frontend, line: str) -> Magic | None:
     """The magic whose arguments are being typed."""
     match = _MAGIC_LINE.match(line)
     if match is None or match[4].startswith("="):
@@ -109,7 +110,7 @@ def _last_word(line: str) -> tuple[str, str]:
     return text[: len(text) - len(word)], word
 
 
-def _magic_matches(context: MagicContext, marks: str, word: str, cell_too: bool) -> Iterator[Match]:
+def _magic_matches(context: Frontend, marks: str, word: str, cell_too: bool) -> Iterator[Match]:
     for magic in context.magics:
         for name in (magic.name, *magic.aliases):
             if not name.startswith(word):
@@ -129,7 +130,7 @@ def _magic_matches(context: MagicContext, marks: str, word: str, cell_too: bool)
 # -- other languages -----------------------------------------------------------------------
 
 
-def cell_language(context: MagicContext, code: str) -> Language | None:
+def cell_language(context: Frontend, code: str) -> Language | None:
     """The language of a cell, by its %% line or by default; None for IR and for unknown ones."""
     from jitkernel.languages import find, names
 
@@ -144,7 +145,7 @@ def cell_language(context: MagicContext, code: str) -> Language | None:
 
 
 def _language_matches(
-    context: MagicContext, language: Language, code: str, word: str
+    context: Frontend, language: Language, code: str, word: str
 ) -> Iterator[Match]:
     """Keywords, functions that the language can call, and the cell's own words."""
     if not word:
@@ -174,7 +175,7 @@ def _language_matches(
 # -- IR ------------------------------------------------------------------------------------
 
 
-def _ir_matches(context: MagicContext, code: str, before: str, word: str) -> Iterator[Match]:
+def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterator[Match]:
     if word.startswith("@"):
         yield from (m for m in _symbols(context, code) if m.text.startswith(word))
         return
@@ -190,7 +191,7 @@ def _ir_matches(context: MagicContext, code: str, before: str, word: str) -> Ite
             yield Match(text, kind, meaning)
 
 
-def _symbols(context: MagicContext, code: str) -> Iterator[Match]:
+def _symbols(context: Frontend, code: str) -> Iterator[Match]:
     """The session's symbols, the names that this cell defines, the C library's common ones."""
     yield from session_symbols(context)
     yield from cell_symbols(code)
@@ -200,7 +201,7 @@ def _symbols(context: MagicContext, code: str) -> Iterator[Match]:
         yield Match("@" + name, "function", declaration)
 
 
-def _locals(context: MagicContext, code: str, before: str) -> Iterator[Match]:
+def _locals(context: Frontend, code: str, before: str) -> Iterator[Match]:
     """Values, parameters and labels of the function around the cursor, and named types."""
     start = before.rfind("\ndefine ")
     stop = code.find("\n}", len(before))

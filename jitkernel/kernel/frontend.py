@@ -221,7 +221,7 @@ class Frontend:
             raise UsageError(f"nothing is called {action.name} here")
         self.page(view)
 
-    # -- what magics use, with what is above: `MagicContext` -------------------------------
+    # -- what magics use, with what is above -----------------------------------------------
 
     @property
     def magics(self) -> Registry:
@@ -248,15 +248,19 @@ class Frontend:
         return answer.strip().lower() in ("y", "yes")
 
     def clear(self, wait: bool) -> None:
+        """Clear the cell's output."""
         self.out.clear(wait)
 
     def display(self, view: View) -> None:
+        """A display among the cell's output."""
         self.out.display(self.masked(view))
 
     def live(self, view: View, last: bool = True) -> None:
+        """A display that takes the place of the cell's last one of this kind; `last`: for good."""
         self.out.live(self.masked(view), last)
 
     def page(self, view: View) -> None:
+        """Help, for the pager where there is one."""
         self.out.page(self.masked(view))
 
     def masked(self, view: View) -> View:

@@ -15,10 +15,11 @@ from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.arguments import option_at
 from jitkernel.kernel.completion import cell_language, magic_of
 from jitkernel.kernel.magics.parsing import help_text
-from jitkernel.kernel.magics.registry import Magic, MagicContext
+from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.view import View, join, listing, prose
 
 if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
     from jitkernel.session.handles import Symbol
 
@@ -27,7 +28,7 @@ __all__ = ["inspect_at", "inspect_name"]
 _WORD = re.compile("[@%!]{0,2}" + NAME)
 
 
-def inspect_at(context: MagicContext, code: str, position: int, level: int) -> View | None:
+def inspect_at(context: Frontend, code: str, position: int, level: int) -> View | None:
     """What stands at a position (counted in characters) of a cell; None if nothing is known."""
     start = code.rfind("\n", 0, position) + 1
     stop = code.find("\n", position)
@@ -65,7 +66,7 @@ def _argument(magic: Magic, word: str) -> View | None:
 
 
 def _in_language(
-    context: MagicContext, language: Language, code: str, position: int, level: int
+    context: Frontend, language: Language, code: str, position: int, level: int
 ) -> View | None:
     """A keyword of the language, a function that stands or is called there, or a magic."""
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
@@ -78,7 +79,7 @@ def _in_language(
     return None
 
 
-def inspect_name(context: MagicContext, name: str, level: int) -> View | None:
+def inspect_name(context: Frontend, name: str, level: int) -> View | None:
     """What `name` is.  Level 0 is the short form; from 1 on (`??`) IR and assembly follow."""
     if name.startswith("%"):
         known = context.magics
@@ -99,7 +100,7 @@ def inspect_name(context: MagicContext, name: str, level: int) -> View | None:
     return listing("", help_text(magic)) if magic is not None else None
 
 
-def _symbol(context: MagicContext, symbol: Symbol, level: int) -> View:
+def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
     from jitkernel.session import VariableHandle
 
     session = context.session
@@ -133,7 +134,7 @@ def _symbol(context: MagicContext, symbol: Symbol, level: int) -> View:
     return join([head, *_source(context, symbol, level)])
 
 
-def _source(context: MagicContext, symbol: Symbol, level: int) -> list[View]:
+def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
     from jitkernel.views.ir import entity, ir
 

@@ -6,7 +6,7 @@ Start from `MAGICS`, `run_line_magic` and `run_cell_magic`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics import (
@@ -21,8 +21,11 @@ from jitkernel.kernel.magics import (
     views,
 )
 from jitkernel.kernel.magics.parsing import CellCall, cell_magic, help_text, parse
-from jitkernel.kernel.magics.registry import HABITS, Magic, MagicContext, Registry
+from jitkernel.kernel.magics.registry import HABITS, Magic, Registry
 from jitkernel.views.view import listing
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["MAGICS", "CellCall", "cell_magic", "lone_magic", "run_cell_magic", "run_line_magic"]
 
@@ -35,7 +38,7 @@ MAGICS = Registry(
 )
 
 
-def run_line_magic(context: MagicContext, name: str, line: str, within: bool = False) -> Any:
+def run_line_magic(context: Frontend, name: str, line: str, within: bool = False) -> Any:
     """Run `%name line`; `within` a cell that a session runs."""
     known = context.magics.get(name.rstrip("?"))
     if known is not None and (name.endswith("?") or line.strip() in ("?", "??")):
@@ -64,7 +67,7 @@ def lone_magic(source: str) -> tuple[str, str] | None:
     return (name, line) if magic is not None and magic.alone and "\n" not in line else None
 
 
-def run_cell_magic(context: MagicContext, call: CellCall, cell_id: str | None) -> Any:
+def run_cell_magic(context: Frontend, call: CellCall, cell_id: str | None) -> Any:
     """Run `%%name line` with the rest of its cell."""
     if call.asks_help:
         return run_line_magic(context, call.name + "?", "")

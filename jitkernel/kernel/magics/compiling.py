@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.kernel.magics.parsing import targets
-from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, MagicContext, magic
+from jitkernel.kernel.magics.registry import LEVELS, Argument, Magic, magic
 
 if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import CellOptions
 
 __all__ = ["language_magic", "pipeline"]
@@ -30,7 +31,7 @@ COMPILE_OPTIONS = (
 
 
 @magic("llvm", *COMPILE_OPTIONS, form="cell", example="%%llvm -O3 --closed")
-def llvm(context: MagicContext, arguments: Any) -> Any:
+def llvm(context: Frontend, arguments: Any) -> Any:
     """Run the rest of the cell with options of its own."""
     return context.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
@@ -56,7 +57,7 @@ def cell_options(arguments: Any) -> CellOptions:
 def language_magic(name: str, shown: str, example: str = "") -> Magic:
     """`%%name`: the rest of the cell in that language."""
 
-    def call(context: MagicContext, arguments: Any) -> Any:
+    def call(context: Frontend, arguments: Any) -> Any:
         options = cell_options(arguments)
         return context.execute(arguments.body, arguments.cell_id, options, name)
 
@@ -72,7 +73,7 @@ kaleidoscope = language_magic("kaleidoscope", "Kaleidoscope, the language of LLV
     Argument("file", "a Python file", "?", completes="file"),
     example="%language forth.py",
 )
-def language(context: MagicContext, arguments: Any) -> None:
+def language(context: Frontend, arguments: Any) -> None:
     """The languages that cells can be written in; with a Python file, add the one that it names
     LANGUAGE."""
     from jitkernel import languages
@@ -102,7 +103,7 @@ def language(context: MagicContext, arguments: Any) -> None:
     form="cell",
     example='%%pass no-neg --on @f --time "@f(3)"',
 )
-def python_pass(context: MagicContext, arguments: Any) -> None:
+def python_pass(context: Frontend, arguments: Any) -> None:
     """A pass in Python: a function of the module (or of its `text: str`) that changes it or returns
     another; its diff, LLVM's verdict, and what it did to the code."""
     from jitkernel.kernel.verdicts import effect_view
@@ -139,7 +140,7 @@ def python_pass(context: MagicContext, arguments: Any) -> None:
     ),
     example="%opt sroa,instcombine,simplifycfg",
 )
-def opt(context: MagicContext, arguments: Any) -> None:
+def opt(context: Frontend, arguments: Any) -> None:
     """The level or the passes for this cell, above its code; alone in a cell, for all to come."""
     session = context.session
     if not arguments.pipeline:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import write_text
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.kernel.settings import known_settings
 from jitkernel.views.view import table
 from jitkernel.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -20,7 +23,7 @@ __all__ = []
     Argument("setting", "Section.name, or Section.name=value", "rest", completes="setting"),
     example="%config Compiler.opt_level=3",
 )
-def config(context: MagicContext, arguments: Any) -> None:
+def config(context: Frontend, arguments: Any) -> None:
     """List the settings, or set one."""
     text = (arguments.setting or "").strip()
     name, equals, value = (part.strip() for part in text.partition("="))
@@ -33,7 +36,7 @@ def config(context: MagicContext, arguments: Any) -> None:
         _show(context, name)
 
 
-def _show(context: MagicContext, name: str) -> None:
+def _show(context: Frontend, name: str) -> None:
     known = known_settings(context.settings)
     chosen = {k: v for k, v in known.items() if not name or k == name or k.startswith(name + ".")}
     if not chosen:
@@ -60,7 +63,7 @@ def _unknown(name: str, known: Any) -> str:
     return f"there is no setting {name}{did_you_mean(name, known, cutoff=0.4)}"
 
 
-def _set(context: MagicContext, name: str, value: str) -> None:
+def _set(context: Frontend, name: str, value: str) -> None:
     from traitlets import TraitError
 
     known = known_settings(context.settings)
@@ -99,7 +102,7 @@ def _refused(name: str, trait: Any, value: str, words: str) -> str:
 
 
 @magic("cd", Argument("folder", "where to", "?", completes="file"))
-def cd(context: MagicContext, arguments: Any) -> None:
+def cd(context: Frontend, arguments: Any) -> None:
     """Change the working directory, of cells and of !commands."""
     path = os.path.expanduser(arguments.folder or "~")
     try:
@@ -113,7 +116,7 @@ def cd(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("pwd")
-def pwd(context: MagicContext, arguments: Any) -> None:
+def pwd(context: Frontend, arguments: Any) -> None:
     """The working directory."""
     context.print(os.getcwd())
 
@@ -123,7 +126,7 @@ def pwd(context: MagicContext, arguments: Any) -> None:
     Argument("setting", "NAME, or NAME=value", "rest", completes="variable"),
     example="%env OMP_NUM_THREADS=2",
 )
-def env(context: MagicContext, arguments: Any) -> None:
+def env(context: Frontend, arguments: Any) -> None:
     """List environment variables, show one, or set one."""
     name, equals, value = (arguments.setting or "").partition("=")
     name = name.strip()
@@ -145,7 +148,7 @@ def env(context: MagicContext, arguments: Any) -> None:
     Argument("file", "where to", completes="file"),
     form="cell",
 )
-def writefile(context: MagicContext, arguments: Any) -> None:
+def writefile(context: Frontend, arguments: Any) -> None:
     """Write the rest of the cell to a file."""
     path = os.path.expanduser(arguments.file)
     body = arguments.body.lstrip("\n")
@@ -156,6 +159,6 @@ def writefile(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("clear", Argument("-w --wait", "when the next output comes", "flag"))
-def clear(context: MagicContext, arguments: Any) -> None:
+def clear(context: Frontend, arguments: Any) -> None:
     """Clear the cell's output."""
     context.clear(arguments.wait)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -19,7 +22,7 @@ _FOLDER = Argument("--folder", "where the exercises are", default="", completes=
     _FOLDER,
     example="%check clz",
 )
-def check(context: MagicContext, arguments: Any) -> None:
+def check(context: Frontend, arguments: Any) -> None:
     """Grade a function: hidden inputs, then rules. Without a name, the exercises at hand."""
     from jitkernel import grading
     from jitkernel.kernel.verdicts import report_view
@@ -45,7 +48,7 @@ def _listed(folder: str) -> Any:
 
 
 @magic("exercise", Argument("exercise", "its name"), _FOLDER, form="cell", example="%%exercise clz")
-def exercise(context: MagicContext, arguments: Any) -> None:
+def exercise(context: Frontend, arguments: Any) -> None:
     """Make an exercise of the cell: `; task: ...`, `; try:`, `; must:`, then the reference."""
     from jitkernel import grading
 

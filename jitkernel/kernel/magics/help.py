@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.glossary import WORDS, explained
 from jitkernel.kernel.magics.parsing import help_text, usage
-from jitkernel.kernel.magics.registry import Argument, Magic, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, Magic, magic
 from jitkernel.views.view import View, join, listing, paragraph, table
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = ["grouped"]
 
@@ -48,7 +51,7 @@ def grouped(magics: Iterable[Magic]) -> list[tuple[str, list[Magic]]]:
 
 
 @magic("help", Argument("topic", "a magic, a name, a word", "rest", completes="magic"))
-def help(context: MagicContext, arguments: Any) -> None:
+def help(context: Frontend, arguments: Any) -> None:
     """What there is, or help on one magic, a name, or a word such as predecessor."""
     topic = arguments.topic
     if topic:
@@ -69,7 +72,7 @@ def help(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("lsmagic")
-def lsmagic(context: MagicContext, arguments: Any) -> None:
+def lsmagic(context: Frontend, arguments: Any) -> None:
     """The names of all magics."""
     magics = [m for _, members in grouped(context.magics) for m in members]
     line = "  ".join("%" + m.name for m in magics if m.form != "cell")
@@ -78,7 +81,7 @@ def lsmagic(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("quickref")
-def quickref(context: MagicContext, arguments: Any) -> None:
+def quickref(context: Frontend, arguments: Any) -> None:
     """One page of everything."""
     width = max(len(usage(m)) for m in context.magics if len(usage(m)) < 60)
     lines = [CELLS, ""]

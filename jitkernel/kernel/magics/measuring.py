@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time as clock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.views.view import time_text
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -19,7 +22,7 @@ _LEAST = 0.5  # seconds between two updates of a display
 
 
 @magic("time", _CODE, form="both", example="%time @sq(7)")
-def time(context: MagicContext, arguments: Any) -> Any:
+def time(context: Frontend, arguments: Any) -> Any:
     """Run something once and say how long it took, compiling included."""
     body = getattr(arguments, "body", None)
     if body is None and not arguments.code:
@@ -53,7 +56,7 @@ def time(context: MagicContext, arguments: Any) -> Any:
     form="both",
     example="%timeit -n 1000 -r 5 @sq(7)",
 )
-def timeit(context: MagicContext, arguments: Any) -> Any:
+def timeit(context: Frontend, arguments: Any) -> Any:
     """Time a call in a native loop in the executor."""
     body = getattr(arguments, "body", None)
     if body is not None and arguments.code:
@@ -94,7 +97,7 @@ def timing_text(calls: list[float]) -> str:
     Argument("--stop", "look at these no more; without names, at none", "flag"),
     example="%watch @g @table --every 1",
 )
-def watch(context: MagicContext, arguments: Any) -> None:
+def watch(context: Frontend, arguments: Any) -> None:
     """Show globals as they change in memory while cells run, and after the run or a crash. The
     program is not slowed down and needs nothing for it; but LLVM may keep a global in a register
     while a loop runs: `store volatile` shows every step. Without names: what is watched now."""

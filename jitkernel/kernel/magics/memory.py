@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import CELLS, targets
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.kernel.settings import parse_size
 from jitkernel.views.view import size_text
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -25,7 +28,7 @@ _CONTEXTS = {
     Argument("--plot", "over time: slab, kernel, executor and workers each", "flag"),
     example="%memory --plot",
 )
-def memory(context: MagicContext, arguments: Any) -> None:
+def memory(context: Frontend, arguments: Any) -> None:
     """The whole account as one sum: the slab, every process, files; and how it came to that."""
     from jitkernel.views.memory import memory as view
 
@@ -38,7 +41,7 @@ def memory(context: MagicContext, arguments: Any) -> None:
     Argument("part", "only this of the zone's parts, extent by extent", "?", int),
     example="%arena text 3",
 )
-def arena(context: MagicContext, arguments: Any) -> None:
+def arena(context: Frontend, arguments: Any) -> None:
     """A map of the arena: what lies where, and what is free."""
     from jitkernel.views.arena import arena as view
 
@@ -51,7 +54,7 @@ def arena(context: MagicContext, arguments: Any) -> None:
     Argument("--undo", "forget what could be undone, free what was kept for it", "flag"),
     example="%gc --dry-run",
 )
-def gc(context: MagicContext, arguments: Any) -> None:
+def gc(context: Frontend, arguments: Any) -> None:
     """Free cells whose definitions were replaced and that nothing uses; give empty pages back."""
     from jitkernel.views.undo import garbage as view
 
@@ -63,7 +66,7 @@ def gc(context: MagicContext, arguments: Any) -> None:
     Argument("policy", "whose context it is", "?", choices=tuple(_CONTEXTS)),
     example="%context shared",
 )
-def llvm_context(context: MagicContext, arguments: Any) -> None:
+def llvm_context(context: Frontend, arguments: Any) -> None:
     """Choose the LLVM context that cells are compiled in; without a word, what each cell cost."""
     from jitkernel.views.memory import contexts as view
 
@@ -81,7 +84,7 @@ def llvm_context(context: MagicContext, arguments: Any) -> None:
     Argument("size", "bytes (64M), or none; without it, how things stand", "?", completes="size"),
     example="%budget 64M",
 )
-def budget(context: MagicContext, arguments: Any) -> None:
+def budget(context: Frontend, arguments: Any) -> None:
     """Bound the code in memory: what was used least recently leaves until it is called."""
     from jitkernel.views.memory import residency as view
     from jitkernel.views.memory import threads
@@ -105,7 +108,7 @@ def budget(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("keep", CELLS, Argument("--off", "no longer", "flag"), example="%keep @sq")
-def keep(context: MagicContext, arguments: Any) -> None:
+def keep(context: Frontend, arguments: Any) -> None:
     """Keep the code of cells in memory whatever the budget; without a target, which are kept."""
     from jitkernel.session.program.cell import cells_words
 
@@ -120,7 +123,7 @@ def keep(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("hibernate", CELLS, example="%hibernate @sq")
-def hibernate(context: MagicContext, arguments: Any) -> None:
+def hibernate(context: Frontend, arguments: Any) -> None:
     """Take the code of cells out of memory until somebody calls it."""
     from jitkernel.session.program.cell import cells_words
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
 from jitkernel.ir.names import bare, written
 from jitkernel.kernel.magics.parsing import CELLS
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -18,7 +21,7 @@ _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", co
 
 
 @magic("cells")
-def cells(context: MagicContext, arguments: Any) -> None:
+def cells(context: Frontend, arguments: Any) -> None:
     """The cells of the session: what each defines, its size, its state."""
     from jitkernel.views import tables
 
@@ -32,7 +35,7 @@ def cells(context: MagicContext, arguments: Any) -> None:
     aliases=("whos",),
     example="%symbols sq*",
 )
-def symbols(context: MagicContext, arguments: Any) -> None:
+def symbols(context: Frontend, arguments: Any) -> None:
     """The functions and globals of the session: type, size, cell, users."""
     from jitkernel.views import tables
 
@@ -40,7 +43,7 @@ def symbols(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("who", _PATTERN)
-def who(context: MagicContext, arguments: Any) -> None:
+def who(context: Frontend, arguments: Any) -> None:
     """The names that the session defines."""
     from jitkernel.views import tables
 
@@ -56,7 +59,7 @@ def who(context: MagicContext, arguments: Any) -> None:
     Argument("--force", "leave stubs: a call to one raises UndefinedSymbol", "flag"),
     example="%evict @sq --cascade",
 )
-def evict(context: MagicContext, arguments: Any) -> None:
+def evict(context: Frontend, arguments: Any) -> None:
     """Free cells or symbols. Refused while others use them, unless told what to do with those."""
     if not arguments.target:
         raise UsageError("%evict needs a cell or a name: %evict 3, %evict 3-5, %evict @sq")
@@ -75,7 +78,7 @@ def evict(context: MagicContext, arguments: Any) -> None:
     Argument("target", "a cell's number or a name", "?", completes="target"),
     example="%deps @sq",
 )
-def deps(context: MagicContext, arguments: Any) -> None:
+def deps(context: Frontend, arguments: Any) -> None:
     """What a cell uses, who uses it, and what evicting it would break; without one, of all."""
     from jitkernel.views import deps as view
 
@@ -92,7 +95,7 @@ def deps(context: MagicContext, arguments: Any) -> None:
     Argument("-l --list", "show what can be undone", "flag"),
     example="%undo --cell 5",
 )
-def undo(context: MagicContext, arguments: Any) -> None:
+def undo(context: Frontend, arguments: Any) -> None:
     """Take back the last runs, or one of them: definitions and the values of globals."""
     if arguments.list:
         from jitkernel.views.undo import undo as view
@@ -123,14 +126,14 @@ def undo(context: MagicContext, arguments: Any) -> None:
     Argument("count", "how many", "?", int, 1),
     Argument("--partial", "as for %undo", "flag"),
 )
-def redo(context: MagicContext, arguments: Any) -> None:
+def redo(context: Frontend, arguments: Any) -> None:
     """Do again what %undo took back, until something new is run."""
     for sentence in context.session.redo(arguments.count, partial=arguments.partial):
         context.print(sentence)
 
 
 @magic("reset", Argument("-f --force", "do not ask", "flag"))
-def reset(context: MagicContext, arguments: Any) -> None:
+def reset(context: Frontend, arguments: Any) -> None:
     # As IPython's: a notebook that is run by no one may reset, and says so by its cell.
     """Evict every cell and forget results and undo; loaded libraries stay. Asks first, where the
     client can be asked."""
@@ -143,7 +146,7 @@ def reset(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("run", Argument("file", "a file of LLVM IR", completes="file"), example="%run sort.ll")
-def run(context: MagicContext, arguments: Any) -> Any:
+def run(context: Frontend, arguments: Any) -> Any:
     """Run a file as a cell."""
     from jitkernel.languages import of_file
 
@@ -159,7 +162,7 @@ def run(context: MagicContext, arguments: Any) -> Any:
     Argument("name", "a file, or a name that the loader finds", completes="file"),
     example="%lib libz.so.1",
 )
-def library(context: MagicContext, arguments: Any) -> None:
+def library(context: Frontend, arguments: Any) -> None:
     """Load a shared library into the executor; its functions can then be declared."""
     found = context.session.load(os.path.expanduser(arguments.name))
     context.print(f"{arguments.name} is loaded; its functions can be declared and called.")
@@ -168,7 +171,7 @@ def library(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("load", Argument("name", "a shared library", completes="file"))
-def load(context: MagicContext, arguments: Any) -> None:
+def load(context: Frontend, arguments: Any) -> None:
     """Load a shared library, as %lib does."""
     name = arguments.name
     if ".so" not in name and not name.startswith("lib"):
@@ -182,7 +185,7 @@ def load(context: MagicContext, arguments: Any) -> None:
     Argument("file", "an ELF object for x86-64", completes="file"),
     example="%link fast.o",
 )
-def link(context: MagicContext, arguments: Any) -> None:
+def link(context: Frontend, arguments: Any) -> None:
     """Link a relocatable object file (.o) into the session."""
     result = context.session.link(os.path.expanduser(arguments.file))
     for note in result.notes:
@@ -199,7 +202,7 @@ def link(context: MagicContext, arguments: Any) -> None:
     Argument("-f --file", "write them to a new file", completes="file"),
     aliases=("hist",),
 )
-def history(context: MagicContext, arguments: Any) -> None:
+def history(context: Frontend, arguments: Any) -> None:
     """The sources of this session's cells."""
     if arguments.search:
         pattern = arguments.search

@@ -1,7 +1,7 @@
 """What a magic is, what it may use, and the registry of all: parser, help and TAB read it.
 
 A `Magic` says everything about itself once: its words, its arguments, what completes them and the
-function that does it.  That function gets a `MagicContext`, never the kernel.  Which magics there
+function that does it.  That function gets the `Frontend`, never the kernel.  Which magics there
 are is in `magics/__init__`.  Start from `Registry`.
 """
 
@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.errors import UsageError
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from traitlets.config import Configurable
+    from jitkernel.kernel.frontend import Frontend
 
-    from jitkernel.kernel.history import History
-    from jitkernel.session import CellOptions, Result, Session
-    from jitkernel.session.run.results import Sink
-    from jitkernel.views.view import View
-
-__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "MagicContext", "Registry", "magic"]
+__all__ = ["HABITS", "LEVELS", "Argument", "Magic", "Registry", "magic"]
 
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
@@ -74,7 +69,7 @@ class Magic:
 
     name: str
     help: str
-    call: Callable[[MagicContext, Any], Any]
+    call: Callable[[Frontend, Any], Any]
     arguments: tuple[Argument, ...] = ()
     aliases: tuple[str, ...] = ()
     form: Literal["line", "cell", "both"] = "line"
@@ -98,83 +93,14 @@ def magic(
     form: Literal["line", "cell", "both"] = "line",
     example: str = "",
     alone: bool = False,
-) -> Callable[[Callable[[MagicContext, Any], Any]], Magic]:
+) -> Callable[[Callable[[Frontend, Any], Any]], Magic]:
     """Makes a function a magic; what it says of itself is the magic's help."""
 
-    def declare(call: Callable[[MagicContext, Any], Any]) -> Magic:
+    def declare(call: Callable[[Frontend, Any], Any]) -> Magic:
         help = " ".join((call.__doc__ or "").split())
         return Magic(name, help, call, arguments, aliases, form, example, alone)
 
     return declare
-
-
-class MagicContext(Protocol):
-    """What a magic may use of whoever runs it: one session, its settings and its output."""
-
-    @property
-    def session(self) -> Session:
-        """The session; the first to ask waits until it is there."""
-
-    @property
-    def sink(self) -> Sink:
-        """What the session reports to while code runs."""
-
-    @property
-    def settings(self) -> Mapping[str, Configurable]:
-        """The sections of the configuration, by name."""
-
-    @property
-    def history(self) -> History:
-        """The sources of this and of earlier sessions."""
-
-    @property
-    def magics(self) -> Registry:
-        """Every magic."""
-
-    def setting(self, name: str) -> Any:
-        """The value of `Section.trait`."""
-
-    def configure(self, name: str, value: Any) -> None:
-        """Change the setting `Section.trait`, for the session too.  Raises TraitError."""
-
-    def execute(
-        self,
-        source: str,
-        cell_id: str | None = None,
-        options: CellOptions | None = None,
-        language: str = "",
-    ) -> Result | None:
-        """Run a cell."""
-
-    def run_nested(self, source: str, language: str = "") -> None:
-        """Run a piece of source from within a cell; its value is displayed."""
-
-    def change_session(self, session: Session) -> None:
-        """Go on with another session; the present one ends."""
-
-    def look_up(self, name: str, level: int = 0) -> View | None:
-        """What is known of a name; from level 1 on with IR and assembly."""
-
-    def print(self, text: str) -> None:
-        """A line on the cell's stdout."""
-
-    def note(self, text: str) -> None:
-        """A status line."""
-
-    def display(self, view: View) -> None:
-        """A display among the cell's output."""
-
-    def live(self, view: View, last: bool = True) -> None:
-        """A display that takes the place of the cell's last one of this kind; `last`: for good."""
-
-    def page(self, view: View) -> None:
-        """Help, for the pager where there is one."""
-
-    def clear(self, wait: bool) -> None:
-        """Clear the cell's output."""
-
-    def confirm(self, question: str, unasked: bool = False) -> bool:
-        """Whether the user says yes; `unasked` where the client has no input box."""
 
 
 class Registry:

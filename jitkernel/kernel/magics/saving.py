@@ -6,10 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.registry import Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
     from jitkernel.session import Session
 
 __all__ = []
@@ -20,7 +21,7 @@ __all__ = []
     Argument("file", "the file; one that is there must be a session's", completes="file"),
     example="%save work.jks",
 )
-def save(context: MagicContext, arguments: Any) -> None:
+def save(context: Frontend, arguments: Any) -> None:
     """Write the session to a file: sources, code, symbols, the values of globals."""
     session, path = context.session, os.path.expanduser(arguments.file)
     size = session.save(path)
@@ -37,7 +38,7 @@ def save(context: MagicContext, arguments: Any) -> None:
     alone=True,
     example="%restore work.jks",
 )
-def restore(context: MagicContext, arguments: Any) -> None:
+def restore(context: Frontend, arguments: Any) -> None:
     """Go on with a session that was saved; the present one ends, and undo begins anew."""
     from jitkernel.kernel.last_session import last_session
 
@@ -53,7 +54,7 @@ def restore(context: MagicContext, arguments: Any) -> None:
     context.print(f"restored {session.restored}")
 
 
-def _restored(context: MagicContext, path: str, rebuild: bool, trust: bool) -> Session:
+def _restored(context: Frontend, path: str, rebuild: bool, trust: bool) -> Session:
     """The session of a file; it goes on where the present one saves to, where that saves after each
     cell.  What the file would run is asked about, where somebody can be."""
     from jitkernel.session import Session
@@ -76,7 +77,7 @@ def _restored(context: MagicContext, path: str, rebuild: bool, trust: bool) -> S
     return session
 
 
-def _trusted(context: MagicContext, path: str, session: Session) -> bool:
+def _trusted(context: Frontend, path: str, session: Session) -> bool:
     """Whether the user wants a file's libraries; nobody does who cannot be asked."""
     names = ", ".join(session.withheld)
     try:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.parsing import SHOWN, one_of, shown, targets
-from jitkernel.kernel.magics.registry import LEVELS, Argument, MagicContext, magic
+from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
 from jitkernel.views.view import View, prose
+
+if TYPE_CHECKING:
+    from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
@@ -25,7 +28,7 @@ _EVERY = 0.5  # seconds between two words of progress
     Argument("--diff", "what the passes changed", "flag"),
     example="%ir @sq --opt",
 )
-def ir(context: MagicContext, arguments: Any) -> None:
+def ir(context: Frontend, arguments: Any) -> None:
     """The LLVM IR of a function or a cell, as it was given to the compiler."""
     from jitkernel.views.ir import ir as view
 
@@ -52,7 +55,7 @@ def ir(context: MagicContext, arguments: Any) -> None:
     form="both",
     example="%asm @sq --target riscv64",
 )
-def asm(context: MagicContext, arguments: Any) -> None:
+def asm(context: Frontend, arguments: Any) -> None:
     """Machine code as it stands in the arena, or with --target as it would be elsewhere."""
     from jitkernel.views.asm import asm as view
     from jitkernel.views.foreign import foreign, unplaced
@@ -79,7 +82,7 @@ def asm(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("object", SHOWN, example="%object @sq")
-def object_file(context: MagicContext, arguments: Any) -> None:
+def object_file(context: Frontend, arguments: Any) -> None:
     """A cell's relocatable object, and what the linker made of each relocation."""
     from jitkernel.views.object import object as view
 
@@ -96,7 +99,7 @@ def object_file(context: MagicContext, arguments: Any) -> None:
     Argument("--depth", "draw so many edges around it, or around the entry", "", int),
     example="%cfg @sum --raw",
 )
-def cfg(context: MagicContext, arguments: Any) -> None:
+def cfg(context: Frontend, arguments: Any) -> None:
     """Control flow of a function: its blocks and where each can go next."""
     from jitkernel.views.cfg import cfg as view
 
@@ -119,7 +122,7 @@ def cfg(context: MagicContext, arguments: Any) -> None:
     Argument("--depth", "only what is so many calls away from it", "", int),
     example="%callgraph @sum --depth 2",
 )
-def callgraph(context: MagicContext, arguments: Any) -> None:
+def callgraph(context: Frontend, arguments: Any) -> None:
     """Who calls whom, read from the machine code as it stands now."""
     from jitkernel.views.callgraph import callgraph as view
 
@@ -132,7 +135,7 @@ def callgraph(context: MagicContext, arguments: Any) -> None:
     Argument("--after", "show it when code has run for so many seconds, and go on", "", float),
     example="%stack --after 2",
 )
-def stack(context: MagicContext, arguments: Any) -> None:
+def stack(context: Frontend, arguments: Any) -> None:
     """The stack where a cell was stopped last, by a fault or by you: frames, words, registers."""
     from jitkernel.views.stack import stack as view
 
@@ -154,7 +157,7 @@ def stack(context: MagicContext, arguments: Any) -> None:
     Argument("--time", "time a call with these arguments: '7, 3'"),
     example="%compare @sum -O0 -O2 --time 100",
 )
-def compare(context: MagicContext, arguments: Any) -> None:
+def compare(context: Frontend, arguments: Any) -> None:
     """Two functions, levels, machines or versions side by side, counted and timed."""
     from jitkernel.views.compare import compare as view
 
@@ -177,7 +180,7 @@ def compare(context: MagicContext, arguments: Any) -> None:
     Argument("--syntax", "how to write assembly", choices=("intel", "att")),
     example="%explain @sq",
 )
-def explain(context: MagicContext, arguments: Any) -> None:
+def explain(context: Frontend, arguments: Any) -> None:
     """All that became of a function or a cell, from its source to its bytes in the arena."""
     from jitkernel.views.explain import explain as view
 
@@ -191,7 +194,7 @@ def explain(context: MagicContext, arguments: Any) -> None:
 
 
 @magic("timeline", SHOWN, example="%timeline 3")
-def timeline(context: MagicContext, arguments: Any) -> None:
+def timeline(context: Frontend, arguments: Any) -> None:
     """Microseconds of each step of a cell: parse, verify, optimise, emit, link, run."""
     from jitkernel.views.timeline import timeline as view
 
@@ -211,7 +214,7 @@ def timeline(context: MagicContext, arguments: Any) -> None:
     ),
     example="%passes @sq --only instcombine",
 )
-def passes(context: MagicContext, arguments: Any) -> None:
+def passes(context: Frontend, arguments: Any) -> None:
     """Which pass of the optimiser changed what, step by step, each step verified."""
     from jitkernel.views.passes import passes as view
 
@@ -230,7 +233,7 @@ def passes(context: MagicContext, arguments: Any) -> None:
     Argument("--final", "as it is emitted alone", "flag"),
     example="%mir @sq --regalloc",
 )
-def mir(context: MagicContext, arguments: Any) -> None:
+def mir(context: Frontend, arguments: Any) -> None:
     """Machine IR after instruction selection, after register allocation, final; spills marked."""
     from jitkernel.views.mir import mir as view
 
@@ -242,7 +245,7 @@ def mir(context: MagicContext, arguments: Any) -> None:
 
 
 @contextmanager
-def _telling(context: MagicContext, doing: str, done: str) -> Iterator[Callable[[str], None]]:
+def _telling(context: Frontend, doing: str, done: str) -> Iterator[Callable[[str], None]]:
     """What is told, in one place, about something that takes more than a moment."""
     began = last = time.monotonic()
     shown = False
