@@ -24,20 +24,15 @@ __all__ = ["Arena", "Session", "__version__", "errors", "grading", "views"]
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: the compiler worker and the executor import parts of this package only.
+    from importlib import import_module
+
     if name == "Session":
         from jitkernel._platform import platform_message
 
         if message := platform_message():
             raise ImportError(message)
-        from jitkernel.session import Session
-
-        return Session
-    if name == "Arena":
-        from jitkernel.arena import Arena
-
-        return Arena
+    if name in ("Session", "Arena"):
+        return getattr(import_module(f"jitkernel.{name.lower()}"), name)
     if name in ("views", "errors", "grading"):
-        import importlib
-
-        return importlib.import_module(f"jitkernel.{name}")
+        return import_module(f"jitkernel.{name}")
     raise AttributeError(f"module 'jitkernel' has no attribute {name!r}")

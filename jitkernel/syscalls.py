@@ -1,23 +1,17 @@
 """The system calls of Linux that are made by number: start from `SYS`.
 
-Each machine has numbers of its own.  Source: arch/x86/entry/syscalls/syscall_64.tbl.  (AArch64 has
-neither poll, select nor dup2; include/uapi/asm-generic/unistd.h.)
+Those of x86-64, the one machine that there is; each has numbers of its own.  Source:
+arch/x86/entry/syscalls/syscall_64.tbl.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
 __all__ = ["SYS"]
 
-_X86_64 = {
+SYS = {
     "read": 0, "fstat": 5, "poll": 7, "mprotect": 10, "rt_sigaction": 13, "rt_sigprocmask": 14,
     "rt_sigreturn": 15, "readv": 19, "select": 23, "mincore": 27, "dup2": 33, "nanosleep": 35,
     "getpid": 39, "sendto": 44, "recvfrom": 45, "clone": 56, "execve": 59, "kill": 62, "fcntl": 72,
     "sigaltstack": 131, "gettid": 186, "futex": 202, "exit_group": 231, "tgkill": 234,
     "newfstatat": 262, "pselect6": 270, "ppoll": 271, "userfaultfd": 323, "close_range": 436,
 }  # fmt: skip
-
-#: The number of each call, for the machine that this runs on.
-SYS: Mapping[str, int] = {"x86_64": _X86_64}.get(os.uname().machine, _X86_64)

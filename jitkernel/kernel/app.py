@@ -112,16 +112,12 @@ class JITKernelApp(IPKernelApp):
     # The session that began before this module was imported.
     jit_session: Any = AnyTrait()
 
-    @default("jit_session")
-    def _begin_late(self) -> EarlySession:
-        return EarlySession()
-
     @classmethod
-    def launch(cls, session: EarlySession, argv: list[str] | None = None) -> None:
+    def launch(cls, session: EarlySession) -> None:
         """Run a kernel until it is shut down."""
         app = cls.instance(jit_session=session)
         try:
-            app.initialize(argv)
+            app.initialize()
             app.start()
             if app.control_thread is not None:
                 # It is still sending its last messages; the sockets must not close before.

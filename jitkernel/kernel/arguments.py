@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import NAME, written
+from jitkernel.kernel.magics.parsing import split_option
 from jitkernel.kernel.magics.registry import Argument, Magic
 from jitkernel.kernel.settings import known_settings
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["Match", "argument_matches", "cell_symbols", "option_at", "paths", "session_symbols"]
+__all__ = [
+    "Match", "argument_matches", "cell_symbols", "library_symbols", "option_at", "paths",
+    "session_symbols",
+]  # fmt: skip
 
 _DEFINED = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*)?(@(?!\d){NAME})\s*[=(]")
 _WORDS = re.compile(r'@"[^"]*"|(?:[^\s"]|"[^"]*")+')
@@ -43,9 +47,8 @@ def argument_matches(
 ) -> Iterator[Match]:
     """What `word` may become, which stands behind the arguments `typed`, in the cell `code`."""
     given = _WORDS.findall(typed)
-    waiting = option_at(magic, given[-1]) if given else None
-    if waiting is not None and "=" not in given[-1] and _takes_value(magic, given[-1]):
-        yield from _values(context, magic, waiting, word, given, code)
+    if given and _takes_value(magic, given[-1]):
+        yield from _values(context, magic, magic.options[given[-1]], word, given, code)
         return
     name, equals, value = word.partition("=")
     if equals and (option := magic.options.get(name)) and option.take != "flag":
@@ -72,11 +75,7 @@ def argument_matches(
 
 def option_at(magic: Magic, word: str) -> Argument | None:
     """The option that a word is, also as `--syntax=att` and `-O2`."""
-    name = word.partition("=")[0]
-    found = magic.options.get(name)
-    if found is None and word[:1] == "-" and word[1:2] != "-":
-        found = magic.options.get(word[:2])
-    return found
+    return magic.options.get(split_option(magic, word)[0])
 
 
 def _takes_value(magic: Magic, word: str) -> bool:
@@ -152,7 +151,7 @@ def _names(context: Frontend, argument: Argument, word: str, code: str) -> Itera
     found = [m for m in session_symbols(context) if wanted in (None, m.kind)]
     found += cell_symbols(code)
     if free:
-        found += _library()
+        found += library_symbols()
     for match in found:
         shown = match.text if mark else match.text.removeprefix("@")
         if shown.startswith(tail):
@@ -250,7 +249,8 @@ def cell_symbols(code: str) -> Iterator[Match]:
         yield Match(name, "name", "in this cell")
 
 
-def _library() -> Iterator[Match]:
+def library_symbols() -> Iterator[Match]:
+    """The C library's common functions."""
     from jitkernel.languages.llvm.prelude import PRELUDE
 
     for name, declaration in PRELUDE.items():

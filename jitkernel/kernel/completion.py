@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
@@ -16,6 +17,7 @@ from jitkernel.kernel.arguments import (
     Match,
     argument_matches,
     cell_symbols,
+    library_symbols,
     paths,
     session_symbols,
 )
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
-__all__ = ["Match", "cell_language", "complete", "magic_of"]
+__all__ = ["Match", "cell_language", "complete", "magic_of", "reply"]
 
 _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
 _WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
@@ -67,10 +69,11 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
         if head is not None:
             first_line = not before[: len(before) - len(line)].strip()
             matches = [*_magic_matches(context, head[1], head[2] or "", first_line), *matches]
-    return _reply(matches, start, position)
+    return reply(matches, start, position)
 
 
-def _reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
+def reply(matches: Iterable[Match], start: int, end: int) -> dict[str, Any]:
+    """The content of a `complete_reply` with these, where they take the place of `[start, end)`."""
     unique: dict[str, Match] = {}
     for match in matches:
         unique.setdefault(match.text, match)
@@ -177,7 +180,8 @@ def _language_matches(
 
 def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterator[Match]:
     if word.startswith("@"):
-        yield from (m for m in _symbols(context, code) if m.text.startswith(word))
+        known = chain(session_symbols(context), cell_symbols(code), library_symbols())
+        yield from (m for m in known if m.text.startswith(word))
         return
     if word.startswith("%"):
         yield from (m for m in _locals(context, code, before) if m.text.startswith(word))
@@ -189,16 +193,6 @@ def _ir_matches(context: Frontend, code: str, before: str, word: str) -> Iterato
     for text, (kind, meaning) in KEYWORDS.items():
         if text.startswith(word):
             yield Match(text, kind, meaning)
-
-
-def _symbols(context: Frontend, code: str) -> Iterator[Match]:
-    """The session's symbols, the names that this cell defines, the C library's common ones."""
-    yield from session_symbols(context)
-    yield from cell_symbols(code)
-    from jitkernel.languages.llvm.prelude import PRELUDE
-
-    for name, declaration in PRELUDE.items():
-        yield Match("@" + name, "function", declaration)
 
 
 def _locals(context: Frontend, code: str, before: str) -> Iterator[Match]:

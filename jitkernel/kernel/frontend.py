@@ -77,7 +77,7 @@ class Frontend:
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
         self._command: ShellCommand | None = None
         # Plain values: a signal handler reads and sets them.
-        self._interrupted = False
+        self.was_interrupted = False
 
     @property
     def session(self) -> Session:
@@ -94,7 +94,8 @@ class Frontend:
         if self.on_session is not None:
             self.on_session(session)
         for name, (owner, trait) in known_settings(self.settings).items():
-            if name in SESSION_NAMES:  # what %config shows is what holds
+            if name in SESSION_NAMES and trait.metadata["effect"] != "start":
+                # What %config shows is what holds.
                 owner.set_trait(trait.name, getattr(session.settings, SESSION_NAMES[name]))
         old.close()
 
@@ -149,7 +150,7 @@ class Frontend:
 
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""
-        self._interrupted = False
+        self.was_interrupted = False
         self.runs += 1
         self.running = True
 
@@ -161,17 +162,13 @@ class Frontend:
         """End what runs.  Harmless while nothing runs; callable from a signal handler."""
         if not self.running:
             return
-        self._interrupted = True
+        self.was_interrupted = True
         command = self._command
         if command is not None:
             if not command.interrupted:
                 command.interrupt()
         else:
             self.session.interrupt()
-
-    @property
-    def was_interrupted(self) -> bool:
-        return self._interrupted
 
     def setting(self, name: str) -> Any:
         """The value of `Section.trait`."""
@@ -279,7 +276,7 @@ class Frontend:
         """Run a shell command, streaming; Interrupted when the user ended it."""
         self._command = running = ShellCommand(command)
         try:
-            if self._interrupted:
+            if self.was_interrupted:
                 running.interrupt()
             status = running.run(self.out.write)
         finally:

@@ -249,20 +249,14 @@ class JITKernel(JITKernelSettings, Kernel):
     # -- complete_request, inspect_request, is_complete_request ----------------------------
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
-        from jitkernel.kernel.completion import complete
+        from jitkernel.kernel.completion import complete, reply
 
         position = _within(code, cursor_pos)
         try:
             return complete(self.frontend, code, position)
         except Exception:
             self.log.exception("completion")
-            return {
-                "status": "ok",
-                "matches": [],
-                "cursor_start": position,
-                "cursor_end": position,
-                "metadata": {},
-            }
+            return reply((), position, position)
 
     async def do_inspect(
         self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()

@@ -50,25 +50,17 @@ def prepare() -> str:
     path = _name() + ".jks"
     left = [path, *glob(f"{escape(_name())}-[0-9]*.jks")]
     for found in sorted(filter(os.path.exists, left), key=_written, reverse=True):
-        try:
-            cells = _settle(found)
-        except (UsageError, sqlite3.Error) as error:
-            if _used(error):
-                continue
-            cells = 1  # damaged: `%restore --last` says so
+        cells = _settle(found)
+        if cells is None:
+            continue
         if cells:
             os.replace(found, _name() + "-last.jks")
-            _remove(found)
-            break
         _remove(found)
+        if cells:
+            break
     _forget_old()
-    if not os.path.exists(path):
-        return path
-    try:
-        _settle(path)
-    except (UsageError, sqlite3.Error) as error:
-        if _used(error):
-            return f"{_name()}-{os.getpid()}.jks"
+    if os.path.exists(path) and _settle(path) is None:
+        return f"{_name()}-{os.getpid()}.jks"
     _remove(path)
     return path
 
@@ -77,11 +69,6 @@ def _written(path: str) -> float:
     """When a session's file or its log was written last."""
     found = [os.path.getmtime(p) for p in (path, path + "-wal") if os.path.exists(p)]
     return max(found, default=0.0)
-
-
-def _used(error: Exception) -> bool:
-    """Whether a file could not be read because a session has it."""
-    return "in use" in str(error) or "locked" in str(error)
 
 
 def _remove(path: str) -> None:
@@ -94,12 +81,8 @@ def _forget_old() -> None:
     """Keep the latest files of all notebooks, and those that are in use."""
     files = sorted(glob(os.path.join(escape(_folder()), "*.jks")), key=_written, reverse=True)
     for path in files[_KEPT:]:
-        try:
-            _settle(path)
-        except (UsageError, sqlite3.Error) as error:
-            if _used(error):
-                continue
-        _remove(path)
+        if _settle(path) is not None:
+            _remove(path)
 
 
 def offer() -> str:
@@ -120,13 +103,17 @@ def offer() -> str:
     return f"the last session ({what}) is kept: %restore --last"
 
 
-def _settle(path: str) -> int:
-    """Put what is in the file's log into the file; how many cells it has."""
+def _settle(path: str) -> int | None:
+    """Put what is in the file's log into the file; how many cells it has, None where a session has
+    it.  A damaged one counts as one cell: `%restore --last` says so."""
     from jitkernel.session.saved.tables import connect
 
-    with contextlib.closing(connect(path)) as db:
-        db.execute("pragma busy_timeout = 0")
-        db.execute("begin immediate")
-        db.execute("rollback")
-        db.execute("pragma journal_mode = delete")
-        return int(db.execute("select count(*) from cells").fetchone()[0])
+    try:
+        with contextlib.closing(connect(path)) as db:
+            db.execute("pragma busy_timeout = 0")
+            db.execute("begin immediate")
+            db.execute("rollback")
+            db.execute("pragma journal_mode = delete")
+            return int(db.execute("select count(*) from cells").fetchone()[0])
+    except (UsageError, sqlite3.Error) as error:
+        return None if "in use" in str(error) or "locked" in str(error) else 1

@@ -81,11 +81,9 @@ def run_file(path: Path, session: str = "", trust: bool = False) -> int:
         if path.suffix == ".ipynb":
             return _run_notebook(path, session, trust)
         source = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        print(f"jitkernel run: {path}: it is no text", file=sys.stderr)
-        return 1
     except (OSError, ValueError) as error:
-        words = getattr(error, "strerror", None) or error
+        no_text = isinstance(error, UnicodeDecodeError)
+        words = "it is no text" if no_text else getattr(error, "strerror", None) or error
         print(f"jitkernel run: {path}: {words}", file=sys.stderr)
         return 1
     from jitkernel.languages import of_file

@@ -77,10 +77,7 @@ class WireOutput:
 
     def display(self, view: View) -> None:
         if not self._silent:
-            self._send(
-                "display_data",
-                {"data": view._repr_mimebundle_(), "metadata": {}, "transient": {}},
-            )
+            self._show("display_data", view, transient={})
 
     def live(self, view: View, last: bool) -> None:
         if self._silent:
@@ -90,8 +87,7 @@ class WireOutput:
             return
         kind = "update_display_data" if self._live else "display_data"
         self._live = self._live or uuid4().hex
-        transient = {"display_id": self._live}
-        self._send(kind, {"data": view._repr_mimebundle_(), "metadata": {}, "transient": transient})
+        self._show(kind, view, transient={"display_id": self._live})
 
     def _show_held(self) -> None:
         held, self._held = self._held, None
@@ -111,14 +107,7 @@ class WireOutput:
     def result(self, view: View) -> None:
         """The cell's `Out`."""
         self._show_held()
-        self._send(
-            "execute_result",
-            {
-                "execution_count": self._count,
-                "data": view._repr_mimebundle_(),
-                "metadata": {},
-            },
-        )
+        self._show("execute_result", view, execution_count=self._count)
 
     def error(self, content: dict[str, Any]) -> None:
         self._show_held()
@@ -131,15 +120,10 @@ class WireOutput:
         self.streams.flush()
         kernel, socket = self._kernel, self._kernel.stdin_socket
         session = present(kernel.session, "the kernel's connection")
-        while _receive(socket) is not None:
-            pass  # answers to requests that were given up
-        session.send(
-            socket,
-            "input_request",
-            {"prompt": prompt, "password": False},
-            self._parent,
-            ident=self._ident,
-        )
+        while socket.poll(0, zmq.POLLIN):
+            socket.recv_multipart()  # an answer to a request that was given up
+        content = {"prompt": prompt, "password": False}
+        session.send(socket, "input_request", content, self._parent, ident=self._ident)
         while True:
             if self._stop_input:
                 raise Interrupted("interrupted while waiting for input")
@@ -153,6 +137,9 @@ class WireOutput:
                 return value
 
     # -- sending ---------------------------------------------------------------------------
+
+    def _show(self, kind: str, view: View, **more: Any) -> None:
+        self._send(kind, {"data": view._repr_mimebundle_(), "metadata": {}, **more})
 
     def _send(self, kind: str, content: dict[str, Any]) -> None:
         self.streams.flush()
@@ -172,10 +159,3 @@ class WireOutput:
         """Call on the thread that owns the iopub socket."""
         loop = self._kernel.iopub_thread.io_loop
         loop.add_callback(loop.call_later, seconds, call)
-
-
-def _receive(socket: Any) -> Any:
-    try:
-        return socket.recv_multipart(zmq.NOBLOCK)
-    except zmq.Again:
-        return None

@@ -13,8 +13,8 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, Magic
 
 __all__ = [
-    "CELLS", "SHOWN", "CellCall", "cell_magic", "help_text", "one_of", "parse", "shown", "targets",
-    "usage",
+    "CELLS", "SHOWN", "CellCall", "cell_magic", "help_text", "one_of", "parse", "shown",
+    "split_option", "targets", "usage",
 ]  # fmt: skip
 
 SHOWN = Argument(
@@ -111,24 +111,28 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
 
 def _is_option(magic: Magic, text: str) -> bool:
     """Does `text` begin with an option?  Before free text only declared ones count."""
-    word = text.split(None, 1)[0].split("=")[0]
-    return word in magic.options or (word[1:2] != "-" and word[:2] in magic.options)
+    return split_option(magic, text.split(None, 1)[0])[0] in magic.options
+
+
+def split_option(magic: Magic, word: str) -> tuple[str, str | None]:
+    """The name of an option, and the value that stands in one word with it: `--to=x`, `-O2`."""
+    name, equals, value = word.partition("=")
+    if name not in magic.options and not word.startswith("--") and word[:2] in magic.options:
+        return word[:2], word[2:]
+    return name, value if equals else None
 
 
 def _option(magic: Magic, values: dict[str, Any], word: str, rest: str) -> str:
-    name, equals, value = word.partition("=")
+    name, value = split_option(magic, word)
     argument = magic.options.get(name)
-    if argument is None and len(word) > 2 and word[1] != "-" and word[:2] in magic.options:
-        name, equals, value = word[:2], "=", word[2:]  # -n10, -O3
-        argument = magic.options[name]
     if argument is None:
         raise UsageError(f"%{magic.name} has no option {name}\n{usage(magic)}")
     if argument.take == "flag":
-        if equals:
+        if value is not None:
             raise UsageError(f"%{magic.name}: {name} takes no value\n{usage(magic)}")
         values[argument.dest] = True
         return rest
-    if not equals:
+    if value is None:
         if not rest:
             raise UsageError(f"%{magic.name}: {name} needs a value\n{usage(magic)}")
         value, rest = _next_word(magic, rest)

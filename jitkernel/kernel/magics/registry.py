@@ -7,8 +7,8 @@ are is in `magics/__init__`.  Start from `Registry`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.errors import UsageError
@@ -75,11 +75,10 @@ class Magic:
     form: Literal["line", "cell", "both"] = "line"
     example: str = ""
     alone: bool = False  # it ends the session, so nothing can stand beside it
-    options: Mapping[str, Argument] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        options = {n: a for a in self.arguments if a.is_option for n in a.names}
-        object.__setattr__(self, "options", options)
+    @property
+    def options(self) -> dict[str, Argument]:
+        return {name: a for a in self.arguments if a.is_option for name in a.names}
 
     @property
     def positional(self) -> tuple[Argument, ...]:
