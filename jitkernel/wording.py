@@ -17,7 +17,7 @@ def counted(number: int, what: str, form: str = "") -> str:
 
 def cut_list(words: Sequence[str], most: int, between: str = ", ") -> str:
     """At most so many words; of the others, how many there are: `@a, @b and 2 more`."""
-    more = f" and {len(words) - most} more" if len(words) > most else ""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return between.join(words[:most]) + more
 
 

@@ -164,15 +164,16 @@ def contexts(session: Session) -> View:
             rows.append(
                 (
                     policy,
-                    len(costs),
+                    f"{len(costs):,}",
                     size_text(int(median(cost.heap for cost in costs))),
                     size_text(sum(cost.heap for cost in costs)),
                     size_text(sum(cost.resident for cost in costs)),
                 )
             )
-    words = f"cells use {session.settings.context} contexts; {account.live} outlive their compile"
+    live = f"{counted(account.live, 'LLVM context', ',')} kept in the compiler"
+    words = f"cells use {session.settings.context} contexts; {live}"
     if account.lost:
-        words += f"; {account.lost} went with a worker that was replaced (code stays)"
+        words += f", {account.lost:,} gone with a worker that was replaced (code stays)"
     if not rows:
         return paragraph(words)
     summary = table(
@@ -182,7 +183,7 @@ def contexts(session: Session) -> View:
         words,
     )
     latest = [
-        (cost.cell or "", cost.context, cost.heap, cost.resident, cost.live)
+        (cost.cell or "", cost.context, f"{cost.heap:,}", f"{cost.resident:,}", f"{cost.live:,}")
         for cost in account.costs[-_LATEST:]
     ]
     if not latest:

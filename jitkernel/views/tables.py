@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jitkernel.ir.names import bare, quote_name, written
 from jitkernel.views.memory import last_use
 from jitkernel.views.view import View, paragraph, sparkline, table, time_text
-from jitkernel.wording import counted
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cells", "symbol_names", "symbols", "watch", "watched_view"]
 
-ROWS = 1000  # more are counted, not listed
+ROWS, NAMES = 200, 20  # listed, and of one cell; more are counted
 _HISTORY = 24
 
 
@@ -41,7 +41,7 @@ def cells(session: Session) -> View:
                 last_use(session, cell),
             )
         )
-    note = _count(len(every), "cell") if every else "No cells yet."
+    note = _count(len(every), "cell", "last") if every else "No cells yet."
     columns = ("#cell", "state", "defines", "#text", "#rodata", "#data", "#made in", "#used")
     return table("Cells (bytes per zone)", columns, rows, note)
 
@@ -49,8 +49,8 @@ def cells(session: Session) -> View:
 def _defines(cell: Cell) -> str:
     """What a cell defines: its symbols, or the types that it has alone."""
     if cell.image is None and cell.types:
-        return " ".join("%" + quote_name(n) for n in cell.types)
-    return " ".join(written(n) for n in cell.names) or "(statements)"
+        return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
+    return cut_list([written(n) for n in cell.names], NAMES, " ") or "(statements)"
 
 
 def symbols(session: Session, pattern: str | None = None, everything: bool = False) -> View:
@@ -68,7 +68,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
         )
         for symbol in chosen[:ROWS]
     ]
-    note = _count(len(chosen), "symbol") if chosen else nothing(pattern) + "."
+    note = _count(len(chosen), "symbol", "first") if chosen else nothing(pattern) + "."
     columns = ("name", "kind", "type", "#bytes", "#cell", "used by cells", "address")
     return table("Symbols", columns, rows, note)
 
@@ -93,8 +93,9 @@ def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Sym
     ]
 
 
-def _count(number: int, what: str) -> str:
-    return counted(number, what) + (f"; {ROWS} are listed" if number > ROWS else "")
+def _count(number: int, what: str, which: str) -> str:
+    listed = f"; the {which} {ROWS} are listed" if number > ROWS else ""
+    return counted(number, what, ",") + listed
 
 
 def watch(session: Session) -> View:

@@ -11,12 +11,14 @@ from jitkernel.files import read_text
 from jitkernel.ir.names import bare, written
 from jitkernel.kernel.magics.parsing import CELLS
 from jitkernel.kernel.magics.registry import Argument, magic
+from jitkernel.wording import cut_list
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
 __all__ = []
 
+_NAMES = 1000  # that %who lists
 _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
 
 
@@ -47,8 +49,8 @@ def who(context: Frontend, arguments: Any) -> None:
     """The names that the session defines."""
     from jitkernel.views import tables
 
-    names = tables.symbol_names(context.session, arguments.pattern)
-    lines = textwrap.wrap("  ".join(names), 74, break_long_words=False, break_on_hyphens=False)
+    names = cut_list(tables.symbol_names(context.session, arguments.pattern), _NAMES, "  ")
+    lines = textwrap.wrap(names, 74, break_long_words=False, break_on_hyphens=False)
     context.print("\n".join(lines) if names else tables.nothing(arguments.pattern))
 
 

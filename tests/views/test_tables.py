@@ -1,0 +1,37 @@
+"""`%cells`, `%symbols` and `%context`: what long sessions show of themselves."""
+
+from __future__ import annotations
+
+from jitkernel import Session
+from jitkernel.views import tables
+from jitkernel.views.memory import contexts
+
+MANY = 1500
+
+
+def test_many_symbols_do_not_flood_the_notebook() -> None:
+    with Session() as s:
+        s.run("\n".join(f"@g{i} = global i32 {i}" for i in range(MANY)))
+        symbols, cells = tables.symbols(s), tables.cells(s)
+    lines = symbols.text.splitlines()
+    assert len(lines) == 2 + tables.ROWS + 1
+    assert lines[-1] == f"1,500 symbols; the first {tables.ROWS} are listed"
+    assert symbols.html.count("<tr>") == 1 + tables.ROWS
+    assert "@g19 and 1,480 more" in cells.html and "@g20 " not in cells.html
+    assert cells.text.splitlines()[-1] == "1 cell"
+
+
+def test_many_cells_are_counted() -> None:
+    with Session() as s:
+        s.run_many([f"@g{i} = global i8 0" for i in range(tables.ROWS + 10)])
+        lines = tables.cells(s).text.splitlines()
+    assert len(lines) == 2 + tables.ROWS + 1
+    assert lines[2].split()[0] == "11"
+    assert lines[-1] == f"{tables.ROWS + 10} cells; the last {tables.ROWS} are listed"
+
+
+def test_contexts_in_words() -> None:
+    with Session(context="shared") as s:
+        s.run("define i32 @f() {\n  ret i32 1\n}")
+        text = contexts(s).text
+    assert "cells use shared contexts; 1 LLVM context kept in the compiler" in text
