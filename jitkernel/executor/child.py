@@ -154,7 +154,7 @@ def let_protect(span: tuple[int, int], high: int) -> None:
         libc.mlock(pointer(at), ctypes.c_size_t(8192))
         for page in (at, at + 4096):
             ctypes.c_char.from_address(page).value = b"\1"
-        put("canaries", at)
+        put("fork_pages", at)
     os.close(fd)
 
 
@@ -322,17 +322,9 @@ def find_tid() -> int:
 
 def tell_runtime(stack_size: int, result_size: int, high: int) -> None:
     """Fill in the control words that only this process knows."""
-    for name in (
-        "fork exit _exit _Exit quick_exit pthread_exit abort on_exit fflush malloc free "
-        "fopencookie ftrylockfile funlockfile fclose fdopen setvbuf stdin stdout stderr "
-        "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join"
-    ).split():
-        put(f"libc_{name}", symbol(name))
-    put("libc_stack_chk_fail", symbol("__stack_chk_fail"))
-    put("libc_fpurge", symbol("__fpurge"))
-    put("libc_register_frame", symbol("__register_frame"))
-    put("libc_deregister_frame", symbol("__deregister_frame"))
-    put("libc_files", symbol("_IO_list_all") if symbol("gnu_get_libc_version") else 0)
+    for name in fields:
+        if name.startswith("libc_"):
+            put(name, symbol(name.removeprefix("libc_")))
     put("has_avx", native("jk_has_avx")())
     size = native("jk_xsave_size")()
     put("has_xsave", int(size > 0))

@@ -2,7 +2,7 @@
 
 The kernel process, the executor's Python part and its native runtime all use these offsets; they
 count from the start of the region `runtime.data`, to which the symbol `jk_control` is bound.
-Nothing here touches memory.  Start from `FIELDS` and `RECORD_FIELDS`.
+Nothing here touches memory.  Start from `FIELDS` and `RECORD`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = [
-    "ARGS_AT",
-    "BUFFER_SIZE",
-    "FIELDS",
-    "FRAME_AT",
-    "FRAME_SIZE",
-    "LIST_AT",
-    "LIST_SIZE",
-    "PAYLOAD_SIZE",
-    "REAPER_AT",
-    "REAPER_SIZE",
-    "RECORD",
-    "RECORD_AT",
-    "RECORD_FIELDS",
-    "REGISTERS",
-    "RESULT_AT",
-    "STACK_AT",
-    "STACK_SIZE",
-]
+__all__ = ["FIELDS", "RECORD", "REGISTERS"]
 
 RECORD_AT = 0x1000  # the fault record
 STACK_AT, STACK_SIZE = 0x2000, 0x8000  # a copy of the stack where a cell was stopped
@@ -36,7 +18,16 @@ ARGS_AT, RESULT_AT, BUFFER_SIZE = 0x10000, 0x20000, 0x10000
 LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
 PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
-REAPER_AT, REAPER_SIZE = 0x90000, 0x4000  # argv and strings for the program that cleans up
+REAPER_AT = 0x90000  # argv and strings for the program that cleans up
+
+#: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
+#: address, 0 where there is none.  Those that end a process are in the order of their causes.
+_LIBC = (
+    "fork exit _exit _Exit quick_exit pthread_exit abort __stack_chk_fail on_exit fflush __fpurge "
+    "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
+    "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
+    "__register_frame __deregister_frame ftrylockfile funlockfile"
+).split()
 
 _CONTROL = (
     # who runs
@@ -88,36 +79,7 @@ _CONTROL = (
     "keep_0",
     "keep_1",
     "keep_2",
-    # the library's own functions, for the runtime and for forked children
-    "libc_fork",
-    "libc_exit",
-    "libc__exit",
-    "libc__Exit",
-    "libc_quick_exit",
-    "libc_pthread_exit",
-    "libc_abort",
-    "libc_stack_chk_fail",
-    "libc_on_exit",
-    "libc_fflush",
-    "libc_fpurge",
-    "libc_stdin",  # addresses of the variables
-    "libc_stdout",
-    "libc_stderr",
-    "libc_files",  # address of _IO_list_all, 0 where there is none
-    "libc_malloc",
-    "libc_free",
-    "libc_fopencookie",
-    "libc_fdopen",
-    "libc_setvbuf",
-    "libc_fclose",
-    "libc_pthread_attr_init",
-    "libc_pthread_attr_setstacksize",
-    "libc_pthread_create",
-    "libc_pthread_join",
-    "libc_register_frame",
-    "libc_deregister_frame",
-    "libc_ftrylockfile",
-    "libc_funlockfile",
+    *(f"libc_{name}" for name in _LIBC),
     # a stream whose lock somebody keeps: its descriptor; the thread, as the library knows it, or 0
     "lock_fd",
     "lock_owner",
@@ -134,7 +96,7 @@ _CONTROL = (
     "reaper_argv",
     "reaper_envp",
     # what tells of writes to the arena: two pages that only a fork changes, 0 where that is not had
-    "canaries",
+    "fork_pages",
 )
 
 _RECORD = (
@@ -169,4 +131,3 @@ FIELDS: Mapping[str, int] = MappingProxyType({n: 8 * i for i, n in enumerate(_CO
 RECORD: Mapping[str, int] = MappingProxyType(
     {n: i for i, n in enumerate(_RECORD + tuple(f"reg_{r}" for r in REGISTERS))}
 )
-RECORD_FIELDS = tuple(RECORD)

@@ -394,7 +394,7 @@ class Executor:
         """What tells which pages of the arena the program wrote; None where it cannot be told."""
         if self.busy or self.threads:
             return None  # what the system writes for a thread by and by it notes when it begins
-        return self._tracking.table(self.pid, self._get("canaries"))
+        return self._tracking.table(self.pid, self._get("fork_pages"))
 
     @property
     def handles_signals(self) -> bool:

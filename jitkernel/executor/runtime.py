@@ -25,14 +25,8 @@ __all__ = ["INTERPOSED", "built_runtime", "digest", "runtime_ir"]
 #: runs on its parent's stack: it would return from the cell there.
 INTERPOSED: Mapping[str, str] = MappingProxyType(
     {
-        "exit": "jk_exit",
-        "_exit": "jk__exit",
-        "_Exit": "jk__Exit",
-        "quick_exit": "jk_quick_exit",
-        "pthread_exit": "jk_pthread_exit",
-        "abort": "jk_abort",
-        "__stack_chk_fail": "jk_stack_chk_fail",
-        "vfork": "jk_vfork",
+        name: f"jk_{name}"
+        for name in "exit _exit _Exit quick_exit pthread_exit abort __stack_chk_fail vfork".split()
     }
 )
 
@@ -55,7 +49,7 @@ _NAME = re.compile(r"\$([A-Za-z]\w*)")
 
 def runtime_ir() -> str:
     """The module's text; its only external symbol is `jk_control`, the start of runtime.data."""
-    assembly = re.sub("#.*", "", _native("entry.s"))
+    assembly = re.sub("#.*", "", _native("entry.s")).replace("\\", r"\5C")
     lines = (line.rstrip() for line in _NAME.sub(_relative, assembly).splitlines())
     entries = "\n".join(f'module asm "{line}"' for line in lines if line)
     body = "\n".join(_native(f"{part}.ll") for part in _PARTS)

@@ -40,9 +40,9 @@ class Tracking:
         self._to = (ctypes.c_uint64 * 2)(0, 1)
         self._usage = (ctypes.c_long * 18)()
 
-    def table(self, pid: int, canaries: int) -> PageTable | None:
+    def table(self, pid: int, fork_pages: int) -> PageTable | None:
         """The process's page table; None where there may be writes that it does not tell."""
-        if not pid or not canaries or self._forked:
+        if not pid or not fork_pages or self._forked:
             return None
         if pid != self._pid:
             self.close()
@@ -54,7 +54,7 @@ class Tracking:
             self._table = PageTable(fd)
         try:
             # Each by itself may be moved by the system; both at once are not.
-            if self._faults(canaries) and self._faults(canaries + _PAGE):
+            if self._faults(fork_pages) and self._faults(fork_pages + _PAGE):
                 self._forked = True
                 return None
             if not _plain(pid):

@@ -39,7 +39,8 @@ def test_the_runtime_has_names_for_all_of_them() -> None:
     """No system call, signal, cause or message has a raw number in the native parts."""
     raw = re.compile(
         r"@sys\(i64 \d|@handle\(i64 \d|@record\(i64 \d|@reply\(i64 \d"
-        r"|%(?:cause|signal|kind|op), (?:label %\w+ \[ i64 )?\d|mov esi, \d|i8, ptr %(?:info|context), i64 \d"
+        r"|%(?:cause|signal|kind|op), (?:label %\w+ \[ i64 )?\d|mov esi, \d"
+        r"|ends \w+, \d|(?:i8, |@word\()ptr %(?:info|context), i64 \d"
     )
     for part in NATIVE.glob("*.[ls]*"):
         assert not raw.search(re.sub("[;#].*", "", part.read_text(encoding="ascii"))), part.name

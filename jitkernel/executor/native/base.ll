@@ -26,5 +26,12 @@ define internal void @zero(i64 %to, i64 %size) #1 {
   ret void
 }
 
+; A word of a structure.
+define internal i64 @word(ptr %structure, i64 %offset) #1 {
+  %at = getelementptr i8, ptr %structure, i64 %offset
+  %word = load volatile i64, ptr %at
+  ret i64 %word
+}
+
 attributes #0 = { nounwind noinline noredzone "no-builtins" "frame-pointer"="none" }
 attributes #1 = { nounwind alwaysinline "no-builtins" }

@@ -19,26 +19,17 @@ define internal void @handle(i64 %signal, i64 %handler) #0 {
 ; A handler of the program's runs session code on whatever thread its signal meets.  It must not
 ; while that code is written, nor while that thread has a turn (wake.ll) that the handler may want.
 
-; Block these signals too; which were blocked before.
-define internal i64 @hold_signals(i64 %more) #0 {
+; Block or unblock signals, or set which are blocked; those that were before.
+define internal i64 @mask_signals(i64 %how, i64 %signals) #0 {
   %set = alloca i64, align 8
   %old = alloca i64, align 8
-  store volatile i64 %more, ptr %set
+  store volatile i64 %signals, ptr %set
   store volatile i64 0, ptr %old
   %s = ptrtoint ptr %set to i64
   %o = ptrtoint ptr %old to i64
-  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_BLOCK, i64 %s, i64 %o, i64 $SIGSET_SIZE, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 %how, i64 %s, i64 %o, i64 $SIGSET_SIZE, i64 0, i64 0)
   %was = load volatile i64, ptr %old
   ret i64 %was
-}
-
-; Block these and no others.
-define internal void @block_signals(i64 %mask) #0 {
-  %set = alloca i64, align 8
-  store volatile i64 %mask, ptr %set
-  %s = ptrtoint ptr %set to i64
-  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_SETMASK, i64 %s, i64 0, i64 $SIGSET_SIZE, i64 0, i64 0)
-  ret void
 }
 
 ; What every entry renews, whatever the last cell did to signals.
@@ -54,12 +45,7 @@ define dso_local void @jk_arm() #0 {
   %stack = ptrtoint ptr $alt_stack to i64
   %r1 = call i64 @sys(i64 $SYS_sigaltstack, i64 %stack, i64 0, i64 0, i64 0, i64 0, i64 0)
   ; unblock them, and remember what is blocked then
-  %ours = alloca i64, align 8
-  store i64 $OUR_SIGNALS, ptr %ours
-  %set = ptrtoint ptr %ours to i64
-  %old = ptrtoint ptr $saved_mask to i64
-  %r2 = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_UNBLOCK, i64 %set, i64 %old, i64 $SIGSET_SIZE, i64 0, i64 0)
-  %was = load volatile i64, ptr $saved_mask
+  %was = call i64 @mask_signals(i64 $SIG_UNBLOCK, i64 $OUR_SIGNALS)
   %now = and i64 %was, $OTHER_SIGNALS
   store volatile i64 %now, ptr $saved_mask
   ret void
@@ -86,8 +72,8 @@ parent:
 
 ; A thread that was stopped is back on its own stack.
 define dso_local void @jk_settle() #0 {
-  %mask = ptrtoint ptr $saved_mask to i64
-  %r = call i64 @sys(i64 $SYS_rt_sigprocmask, i64 $SIG_SETMASK, i64 %mask, i64 0, i64 $SIGSET_SIZE, i64 0, i64 0)
+  %mask = load volatile i64, ptr $saved_mask
+  %r = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   call void @unlock_text()
   ret void
 }
@@ -111,7 +97,7 @@ held:
   %busy = icmp ne i32 %word, 0
   br i1 %busy, label %done, label %purge
 purge:
-  %fpurge = load volatile ptr, ptr $libc_fpurge
+  %fpurge = load volatile ptr, ptr $libc___fpurge
   call void %fpurge(ptr %stdin)
   br label %done
 done:
@@ -152,8 +138,7 @@ wait:
 tell:
   %lock_at = getelementptr i8, ptr %stream, i64 $FILE_LOCK
   %lock = load volatile ptr, ptr %lock_at
-  %owner_at = getelementptr i8, ptr %lock, i64 $LOCK_OWNER
-  %owner = load volatile i64, ptr %owner_at
+  %owner = call i64 @word(ptr %lock, i64 $LOCK_OWNER)
   %fd_at = getelementptr i8, ptr %stream, i64 $FILE_FD
   %fd = load volatile i32, ptr %fd_at
   %fd64 = sext i32 %fd to i64

@@ -11,11 +11,9 @@
 jk_enter:
     push rbp
     mov rbp, rsp
-    push rbx
-    push r12
-    push r13
-    push r14
-    push r15
+    .irp register, rbx, r12, r13, r14, r15
+    push \register
+    .endr
     sub rsp, 8
     mov rbx, rdi
     mov r12, rsi
@@ -36,12 +34,9 @@ jk_enter:
     xor eax, eax
 jk_restore:
     add rsp, 8
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbx
-    pop rbp
+    .irp register, r15, r14, r13, r12, rbx, rbp
+    pop \register
+    .endr
     ret
 
 # Where a signal handler sends the thread of a cell that is over.  The floating-point units, the
@@ -63,46 +58,28 @@ jk_recover:
 
 # What session code gets for the functions that end a process.  esi: the cause.
 # On the thread of a cell they end the cell; elsewhere they are the library's own.
-    .globl jk_exit, jk__exit, jk__Exit, jk_quick_exit, jk_pthread_exit, jk_abort
-    .globl jk_stack_chk_fail, jk_raise, jk_on_exit
-jk_exit:
-    mov esi, $CAUSE_exit
+    .macro ends name, cause
+    .globl jk_\name
+jk_\name:
+    mov esi, \cause
     jmp jk_quit
-jk__exit:
-    mov esi, $CAUSE__exit
-    jmp jk_quit
-jk__Exit:
-    mov esi, $CAUSE__Exit
-    jmp jk_quit
-jk_quick_exit:
-    mov esi, $CAUSE_quick_exit
-    jmp jk_quit
-jk_pthread_exit:
-    mov esi, $CAUSE_pthread_exit
-    jmp jk_quit
-jk_abort:
-    mov esi, $CAUSE_abort
-    jmp jk_quit
-jk_stack_chk_fail:
-    mov esi, $CAUSE_stack_chk_fail
-    jmp jk_quit
+    .endm
+    ends exit, $CAUSE_exit
+    ends _exit, $CAUSE__exit
+    ends _Exit, $CAUSE__Exit
+    ends quick_exit, $CAUSE_quick_exit
+    ends pthread_exit, $CAUSE_pthread_exit
+    ends abort, $CAUSE_abort
+    ends __stack_chk_fail, $CAUSE_stack_chk_fail
 # Called by the 16-byte stub of a symbol that nobody defines.
-jk_raise:
-    mov esi, $CAUSE_undefined
-    jmp jk_quit
+    ends raise, $CAUSE_undefined
 # Registered with on_exit(): a library is ending the process.
-jk_on_exit:
-    mov esi, $CAUSE_on_exit
+    ends on_exit, $CAUSE_on_exit
 jk_quit:
     cld
-    push r15
-    push r14
-    push r13
-    push r12
-    push rbx
-    push rbp
-    push rsi
-    push rdi
+    .irp register, r15, r14, r13, r12, rbx, rbp, rsi, rdi
+    push \register
+    .endr
     mov rdx, rsp
     mov rbx, rsp
     and rsp, -16
@@ -110,14 +87,9 @@ jk_quit:
     test eax, eax
     jnz jk_recover
     mov rsp, rbx
-    pop rdi
-    pop rsi
-    pop rbp
-    pop rbx
-    pop r12
-    pop r13
-    pop r14
-    pop r15
+    .irp register, rdi, rsi, rbp, rbx, r12, r13, r14, r15
+    pop \register
+    .endr
     cmp esi, $CAUSE_on_exit
     je 1f
     cmp esi, $CAUSE_undefined
@@ -143,16 +115,9 @@ jk_wake:
     push rbp
     mov rbp, rsp
     pushfq
-    push rax
-    push rbx
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push r8
-    push r9
-    push r10
-    push r11
+    .irp register, rax, rbx, rcx, rdx, rsi, rdi, r8, r9, r10, r11
+    push \register
+    .endr
     cld
     sub rsp, qword ptr [$xsave_size]
     and rsp, -64
@@ -182,14 +147,9 @@ jk_wake:
     jz 5f
     mov qword ptr [rbp + 8], rbx
 5:  lea rsp, [rbp - 88]
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
+    .irp register, r11, r10, r9, r8, rdi, rsi, rdx, rcx
+    pop \register
+    .endr
     test rbx, rbx
     pop rbx
     pop rax

@@ -5,10 +5,8 @@ entry:
   %signal = zext i32 %signal32 to i64
   %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
-  %rip = load i64, ptr %rip_at
-  %rsp_at = getelementptr i8, ptr %context, i64 $UC_RSP
-  %rsp = load i64, ptr %rsp_at
+  %rip = call i64 @word(ptr %context, i64 $UC_RIP)
+  %rsp = call i64 @word(ptr %context, i64 $UC_RSP)
   %text_start = load volatile i64, ptr $text_start
   %text_stop = load volatile i64, ptr $text_stop
   %text_size = sub i64 %text_stop, %text_start
@@ -78,8 +76,7 @@ fault:
   %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code = load i32, ptr %code_at
   %real = icmp sgt i32 %code, 0
-  %address_at = getelementptr i8, ptr %info, i64 $SI_ADDR
-  %address = load i64, ptr %address_at
+  %address = call i64 @word(ptr %info, i64 $SI_ADDR)
   %is_segv = icmp eq i64 %signal, $SIGSEGV
   %real_segv = and i1 %real, %is_segv
   %at_pc = icmp eq i64 %address, %rip
@@ -122,8 +119,7 @@ cell_fault:
   %wild = or i1 %fetch, %odd
   %not_library = or i1 %wild, %in_ours
   %library = select i1 %not_library, i64 0, i64 1
-  %trap_at = getelementptr i8, ptr %context, i64 $UC_TRAPNO
-  %trap = load i64, ptr %trap_at
+  %trap = call i64 @word(ptr %context, i64 $UC_TRAPNO)
   ; int3 reports the address behind it
   %is_int3 = icmp eq i64 %trap, $TRAP_INT3
   %is_trap = icmp eq i64 %signal, $SIGTRAP
@@ -153,10 +149,8 @@ define internal void @stop(i64 %signal, ptr %info, ptr %context, i64 %library) #
   br i1 %may, label %write, label %done
 write:
   call void @record_signal(i64 %signal, ptr %info, ptr %context)
-  %rip_at = getelementptr i8, ptr %context, i64 $UC_RIP
-  %rip = load i64, ptr %rip_at
-  %rsp_at = getelementptr i8, ptr %context, i64 $UC_RSP
-  %rsp = load i64, ptr %rsp_at
+  %rip = call i64 @word(ptr %context, i64 $UC_RIP)
+  %rsp = call i64 @word(ptr %context, i64 $UC_RSP)
   call void @record(i64 $KIND_interrupted, i64 0, i64 0, i64 %library, i64 %rip, i64 %rsp)
   br label %done
 done:
@@ -208,18 +202,15 @@ take:
 write:
   %zero_at = ptrtoint ptr $r_kind to i64
   call void @zero(i64 %zero_at, i64 $record_size)
-  %p2 = getelementptr i64, ptr %block, i64 2
-  %rbp = load i64, ptr %p2
+  %rbp = call i64 @word(ptr %block, i64 16)
   store volatile i64 %rbp, ptr $r_reg_rbp
-  %p3 = getelementptr i64, ptr %block, i64 3
-  %rbx = load i64, ptr %p3
+  %rbx = call i64 @word(ptr %block, i64 24)
   store volatile i64 %rbx, ptr $r_reg_rbx
   %p4 = getelementptr i64, ptr %block, i64 4
   %from = ptrtoint ptr %p4 to i64
   %to = ptrtoint ptr $r_reg_r12 to i64
   call void @copy(i64 %to, i64 %from, i64 32)
-  %p8 = getelementptr i64, ptr %block, i64 8
-  %return = load i64, ptr %p8
+  %return = call i64 @word(ptr %block, i64 64)
   %p9 = getelementptr i64, ptr %block, i64 9
   %is_stub = icmp eq i64 %cause, $CAUSE_undefined
   br i1 %is_stub, label %stub, label %plain

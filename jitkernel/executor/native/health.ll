@@ -4,7 +4,7 @@
 ; Give back the locks of stdio that abandoned frames of this thread held.
 define internal void @unlock_stdio() #0 {
 entry:
-  %list = load volatile ptr, ptr $libc_files
+  %list = load volatile ptr, ptr $libc__IO_list_all
   %unknown = icmp eq ptr %list, null
   br i1 %unknown, label %done, label %begin
 begin:

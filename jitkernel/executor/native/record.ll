@@ -73,12 +73,9 @@ define internal void @record_signal(i64 %signal, ptr %info, ptr %context) #0 {
   %code_at = getelementptr i8, ptr %info, i64 $SI_CODE
   %code = load i32, ptr %code_at
   %code64 = sext i32 %code to i64
-  %address_at = getelementptr i8, ptr %info, i64 $SI_ADDR
-  %address = load i64, ptr %address_at
-  %error_at = getelementptr i8, ptr %context, i64 $UC_ERR
-  %error = load i64, ptr %error_at
-  %trap_at = getelementptr i8, ptr %context, i64 $UC_TRAPNO
-  %trap = load i64, ptr %trap_at
+  %address = call i64 @word(ptr %info, i64 $SI_ADDR)
+  %error = call i64 @word(ptr %context, i64 $UC_ERR)
+  %trap = call i64 @word(ptr %context, i64 $UC_TRAPNO)
   store volatile i64 %signal, ptr $r_signal
   store volatile i64 %code64, ptr $r_code
   store volatile i64 %address, ptr $r_address

@@ -12,7 +12,7 @@ renew:
   %none = icmp eq ptr %old, null
   br i1 %none, label %register, label %deregister
 deregister:
-  %forget = load volatile ptr, ptr $libc_deregister_frame
+  %forget = load volatile ptr, ptr $libc___deregister_frame
   call void %forget(ptr %old)
   br label %register
 register:
@@ -22,7 +22,7 @@ register:
   %empty = icmp eq ptr %start, null
   br i1 %empty, label %done, label %known
 known:
-  %learn = load volatile ptr, ptr $libc_register_frame
+  %learn = load volatile ptr, ptr $libc___register_frame
   call void %learn(ptr %start)
   br label %done
 done:
@@ -58,6 +58,18 @@ back:
   ret i64 1
 }
 
+; Run one of health.ll's functions, the cell's record kept; 1 where it was stopped.
+define internal i64 @run_service(ptr %function) #0 {
+  store volatile i64 1, ptr $record_kept
+  store volatile i64 1, ptr $service
+  %address = ptrtoint ptr %function to i64
+  %stopped = call i32 @jk_enter(i64 %address, i64 0, i64 0, i64 0)
+  store volatile i64 0, ptr $service
+  store volatile i64 0, ptr $record_kept
+  %stopped64 = zext i32 %stopped to i64
+  ret i64 %stopped64
+}
+
 ; Answer a request: kind, seq, 1 if the cell was stopped, 1 if the runtime could not tidy up,
 ; 1 if descriptors were opened again.  The kernel process finds the same in shared memory where
 ; the socket is gone; then this process has no more use.
@@ -73,12 +85,7 @@ define internal void @reply(i64 %op, i64 %seq, i64 %stopped, i64 %sick) #0 {
   %as_were = icmp eq i64 %reopened, 0
   br i1 %as_were, label %check, label %fit
 fit:
-  store volatile i64 1, ptr $service
-  store volatile i64 1, ptr $record_kept
-  %refit = ptrtoint ptr @refit to i64
-  %unfit = call i32 @jk_enter(i64 %refit, i64 0, i64 0, i64 0)
-  store volatile i64 0, ptr $record_kept
-  store volatile i64 0, ptr $service
+  %unfit = call i64 @run_service(ptr @refit)
   br label %check
 check:
   %socket = load volatile i64, ptr $socket
@@ -91,18 +98,12 @@ lost:
   unreachable
 send:
   %frame = alloca [8 x i64], align 8
+  %w1 = insertvalue [8 x i64] zeroinitializer, i64 %seq, 1
+  %w2 = insertvalue [8 x i64] %w1, i64 %stopped, 2
+  %w3 = insertvalue [8 x i64] %w2, i64 %sick, 3
+  %w4 = insertvalue [8 x i64] %w3, i64 %reopened, 4
+  store [8 x i64] %w4, ptr %frame
   store i64 %op, ptr %frame
-  %f1 = getelementptr i64, ptr %frame, i64 1
-  store i64 %seq, ptr %f1
-  %f2 = getelementptr i64, ptr %frame, i64 2
-  store i64 %stopped, ptr %f2
-  %f3 = getelementptr i64, ptr %frame, i64 3
-  store i64 %sick, ptr %f3
-  %f4 = getelementptr i64, ptr %frame, i64 4
-  store i64 %reopened, ptr %f4
-  %f5 = getelementptr i64, ptr %frame, i64 5
-  %f5a = ptrtoint ptr %f5 to i64
-  call void @zero(i64 %f5a, i64 24)
   %at = ptrtoint ptr %frame to i64
   br label %try
 try:
@@ -113,7 +114,7 @@ unsent:
   switch i64 %r, label %gone [ i64 -$EINTR, label %try
                                i64 -$EAGAIN, label %full ]
 full:
-  call void @await(i64 %socket, i64 $POLLOUT)
+  %room = call i64 @await(i64 %socket, i64 $POLLOUT)
   br label %try
 gone:
   call void @reap()
@@ -122,15 +123,16 @@ done:
   ret void
 }
 
-; A cell has made the socket one that does not wait.  events: POLLIN or POLLOUT.
-define internal void @await(i64 %fd, i64 %events) #0 {
+; Wait for POLLIN or POLLOUT, on a socket too that a cell has made one that does not wait; poll's
+; result.
+define internal i64 @await(i64 %fd, i64 %events) #0 {
   %pollfd = alloca i64, align 8
   %shifted = shl i64 %events, 32
   %wanted = or i64 %fd, %shifted
   store volatile i64 %wanted, ptr %pollfd
   %p = ptrtoint ptr %pollfd to i64
   %r = call i64 @sys(i64 $SYS_poll, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
-  ret void
+  ret i64 %r
 }
 
 ; Serve requests; returns the length of the first one that is for the Python part.
@@ -144,7 +146,7 @@ loop:
   switch i64 %n, label %came [ i64 -$EINTR, label %loop
                                i64 -$EAGAIN, label %idle ]
 idle:
-  call void @await(i64 %socket, i64 $POLLIN)
+  %arrived = call i64 @await(i64 %socket, i64 $POLLIN)
   br label %loop
 came:
   %some = icmp sgt i64 %n, 0
@@ -154,8 +156,7 @@ end:
   unreachable
 read:
   %op = load volatile i64, ptr $frame
-  %seq_at = getelementptr i8, ptr $frame, i64 8
-  %seq = load volatile i64, ptr %seq_at
+  %seq = call i64 @word(ptr $frame, i64 8)
   switch i64 %op, label %python [ i64 $CALL, label %call
                                   i64 $CHECK, label %check
                                   i64 $PARK, label %park
@@ -176,47 +177,36 @@ call:
   %current = icmp eq i64 %generation, %seen
   br i1 %current, label %run, label %renew
 renew:
-  %mask = call i64 @hold_signals(i64 $OTHER_SIGNALS)
+  %mask = call i64 @mask_signals(i64 $SIG_BLOCK, i64 $OTHER_SIGNALS)
   call void @take_turn()
   call void @renew_unwind()
   call void @end_turn()
-  call void @block_signals(i64 %mask)
+  %unmasked = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   br label %run
 run:
-  %thunk_at = getelementptr i8, ptr $frame, i64 16
-  %thunk = load volatile i64, ptr %thunk_at
-  %fn_at = getelementptr i8, ptr $frame, i64 24
-  %fn = load volatile i64, ptr %fn_at
-  %args_at = getelementptr i8, ptr $frame, i64 32
-  %args = load volatile i64, ptr %args_at
+  %thunk = call i64 @word(ptr $frame, i64 16)
+  %fn = call i64 @word(ptr $frame, i64 24)
+  %args = call i64 @word(ptr $frame, i64 32)
   ; A forked child returns through the same thunk: what it leaves there is its own affair.
   %own = load volatile i64, ptr $own_result
   %stopped = call i32 @jk_enter(i64 %thunk, i64 %fn, i64 %args, i64 %own)
   %ok = icmp eq i32 %stopped, 0
   br i1 %ok, label %hand_over, label %clean
 hand_over:
-  %ret_at = getelementptr i8, ptr $frame, i64 40
-  %ret = load volatile i64, ptr %ret_at
-  %size_at = getelementptr i8, ptr $frame, i64 48
-  %size = load volatile i64, ptr %size_at
+  %ret = call i64 @word(ptr $frame, i64 40)
+  %size = call i64 @word(ptr $frame, i64 48)
   %from = load volatile i64, ptr $own_result
   call void @copy(i64 %ret, i64 %from, i64 %size)
   br label %answer
 clean:
-  store volatile i64 1, ptr $record_kept
-  store volatile i64 1, ptr $service
-  %tidy = ptrtoint ptr @tidy to i64
-  %untidy = call i32 @jk_enter(i64 %tidy, i64 0, i64 0, i64 0)
-  store volatile i64 0, ptr $service
-  store volatile i64 0, ptr $record_kept
+  %untidy = call i64 @run_service(ptr @tidy)
   br label %answer
 answer:
-  %sick = phi i32 [ 0, %hand_over ], [ %untidy, %clean ]
+  %sick = phi i64 [ 0, %hand_over ], [ %untidy, %clean ]
   %stopped64 = zext i32 %stopped to i64
-  %sick64 = zext i32 %sick to i64
   ; not what a register held: a cell that wrote past its frames wrote over what jk_enter saved
   %answered = load volatile i64, ptr $seq
-  call void @reply(i64 $CALL, i64 %answered, i64 %stopped64, i64 %sick64)
+  call void @reply(i64 $CALL, i64 %answered, i64 %stopped64, i64 %sick)
   br label %loop
 
 park:
@@ -224,13 +214,12 @@ park:
   %already = icmp ne i64 %parked, 0
   br i1 %already, label %held, label %hold
 hold:
-  %before = call i64 @hold_signals(i64 $ALL_SIGNALS)
+  %before = call i64 @mask_signals(i64 $SIG_BLOCK, i64 $ALL_SIGNALS)
   store volatile i64 %before, ptr $park_mask
   store volatile i64 1, ptr $parked
   br label %held
 held:
-  %threads_at = getelementptr i8, ptr $frame, i64 16
-  %threads = load volatile i64, ptr %threads_at
+  %threads = call i64 @word(ptr $frame, i64 16)
   %any = icmp ne i64 %threads, 0
   br i1 %any, label %close, label %parked_all
 close:
@@ -247,21 +236,15 @@ unpark:
 let_signals:
   store volatile i64 0, ptr $parked
   %back = load volatile i64, ptr $park_mask
-  call void @block_signals(i64 %back)
+  %held_back = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %back)
   br label %let_go
 let_go:
   call void @reply(i64 $UNPARK, i64 %seq, i64 0, i64 0)
   br label %loop
 
 check:
-  store volatile i64 1, ptr $record_kept
-  store volatile i64 1, ptr $service
-  %health = ptrtoint ptr @health to i64
-  %bad = call i32 @jk_enter(i64 %health, i64 0, i64 0, i64 0)
-  store volatile i64 0, ptr $service
-  store volatile i64 0, ptr $record_kept
-  %bad64 = zext i32 %bad to i64
-  call void @reply(i64 $CHECK, i64 %seq, i64 0, i64 %bad64)
+  %bad = call i64 @run_service(ptr @health)
+  call void @reply(i64 $CHECK, i64 %seq, i64 0, i64 %bad)
   br label %loop
 }
 
@@ -278,13 +261,9 @@ lower:
   br label %rest
 rest:
   %r2 = call i64 @sys(i64 $SYS_close_range, i64 %above, i64 $UINT_MAX, i64 0, i64 0, i64 0, i64 0)
-  %pollfd = alloca i64, align 8
-  %p = ptrtoint ptr %pollfd to i64
-  %wanted = or i64 %fd, 4294967296
   br label %wait
 wait:
-  store volatile i64 %wanted, ptr %pollfd
-  %n = call i64 @sys(i64 $SYS_poll, i64 %p, i64 1, i64 -1, i64 0, i64 0, i64 0)
+  %n = call i64 @await(i64 %fd, i64 $POLLIN)
   %woke = icmp sgt i64 %n, 0
   br i1 %woke, label %end, label %wait
 end:

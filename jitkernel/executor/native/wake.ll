@@ -12,7 +12,7 @@
 define dso_local i64 @jk_fetch(i64 %stub) #0 {
 entry:
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
-  %mask = call i64 @hold_signals(i64 $OTHER_SIGNALS)
+  %mask = call i64 @mask_signals(i64 $SIG_BLOCK, i64 $OTHER_SIGNALS)
   call void @take_turn()
   store atomic i64 %tid, ptr $wake_tid seq_cst, align 8
   %single = call i1 @single()
@@ -48,7 +48,7 @@ renew:
   br label %leave
 leave:
   call void @let_go()
-  call void @block_signals(i64 %mask)
+  %now = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   ret i64 %target
 }
 
