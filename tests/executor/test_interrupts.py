@@ -106,6 +106,8 @@ def interrupted(lab: Lab, ir: str, bound: float, delay: float = 0.1) -> Outcome:
     stopped = []
 
     def stop() -> None:
+        while not lab.executor.busy:  # on a busy machine the call may begin later than this
+            time.sleep(0.001)
         stopped.append(time.monotonic())
         assert lab.executor.interrupt()
 
