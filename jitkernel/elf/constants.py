@@ -7,7 +7,6 @@ from typing import Final
 # gABI 4, "ELF Header"
 ET_REL: Final = 1
 EM_X86_64: Final = 62
-EM_AARCH64: Final = 183
 
 # gABI 4, "Sections"
 SHT_PROGBITS: Final = 1
@@ -29,7 +28,6 @@ SHF_EXECINSTR: Final = 4
 SHF_TLS: Final = 0x400
 GRP_COMDAT: Final = 1
 
-SHN_UNDEF: Final = 0
 SHN_LORESERVE: Final = 0xFF00
 SHN_ABS: Final = 0xFFF1
 SHN_COMMON: Final = 0xFFF2
@@ -37,15 +35,10 @@ SHN_X86_64_LCOMMON: Final = 0xFF02
 SHN_XINDEX: Final = 0xFFFF
 
 # gABI 4, "Symbol Table"
-STB_LOCAL: Final = 0
-STB_GLOBAL: Final = 1
 STB_WEAK: Final = 2
-STB_GNU_UNIQUE: Final = 10
 STT_NOTYPE: Final = 0
 STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_SECTION: Final = 3
-STT_FILE: Final = 4
-STT_COMMON: Final = 5
 STT_TLS: Final = 6
 STT_GNU_IFUNC: Final = 10

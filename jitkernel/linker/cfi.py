@@ -15,7 +15,10 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["REGISTER_NAMES", "RETURN_ADDRESS", "Cie", "Row", "pc_range", "read_cie", "row_at"]
+__all__ = [
+    "FORMATS", "OMIT", "REGISTER_NAMES", "RETURN_ADDRESS", "Cie", "Cursor", "Row", "pc_range",
+    "read_cie", "row_at",
+]  # fmt: skip
 
 Read = Callable[[int, int], bytes]
 
@@ -28,9 +31,9 @@ RETURN_ADDRESS = 16
 
 _HEAD = struct.Struct("<II")
 #: DW_EH_PE formats: size in bytes, signed
-_FORMATS = {0x0: (8, False), 0x2: (2, False), 0x3: (4, False), 0x4: (8, False),
+FORMATS = {0x0: (8, False), 0x2: (2, False), 0x3: (4, False), 0x4: (8, False),
             0xA: (2, True), 0xB: (4, True), 0xC: (8, True)}  # fmt: skip
-_PCREL, _OMIT = 0x10, 0xFF
+_PCREL, OMIT = 0x10, 0xFF
 
 
 class Row(NamedTuple):
@@ -55,10 +58,10 @@ class _Unsupported(Exception):
     """An instruction or an encoding that this reader does not follow."""
 
 
-class _Cursor:
+class Cursor:
     """Reads the fields of one record in order."""
 
-    def __init__(self, data: bytes, address: int, at: int = 0):
+    def __init__(self, data: bytes | bytearray, address: int, at: int = 0):
         self.data, self.address, self.at = data, address, at
 
     def byte(self) -> int:
@@ -92,9 +95,9 @@ class _Cursor:
 
     def pointer(self, encoding: int) -> int:
         here = self.address + self.at
-        if encoding & 0x0F not in _FORMATS or encoding & 0x70 not in (0, _PCREL):
+        if encoding & 0x0F not in FORMATS or encoding & 0x70 not in (0, _PCREL):
             raise _Unsupported(f"pointer encoding {encoding:#x}")
-        size, signed = _FORMATS[encoding & 0x0F]
+        size, signed = FORMATS[encoding & 0x0F]
         value = self.fixed(size, signed)
         return value + here if encoding & 0x70 == _PCREL and value else value
 
@@ -105,7 +108,7 @@ def read_cie(read: Read, address: int) -> Cie | None:
         length, zero = _HEAD.unpack(read(address, 8))
         if zero or not 4 < length < 1 << 16:
             return None
-        cursor = _Cursor(read(address + 8, length - 4), address + 8)
+        cursor = Cursor(read(address + 8, length - 4), address + 8)
         version = cursor.byte()
         end = cursor.data.index(b"\0", cursor.at)
         augmentation = cursor.data[cursor.at : end].decode("ascii")
@@ -130,7 +133,9 @@ def read_cie(read: Read, address: int) -> Cie | None:
                 elif letter not in "SB":
                     return None
             cursor.at = stop
-        return Cie(code_align, data_align, encoding, bool(augmentation), cursor.data[cursor.at :])
+        return Cie(
+            code_align, data_align, encoding, bool(augmentation), bytes(cursor.data[cursor.at :])
+        )
     except (IndexError, ValueError, struct.error, _Unsupported):
         return None
 
@@ -138,7 +143,7 @@ def read_cie(read: Read, address: int) -> Cie | None:
 def pc_range(read: Read, fde: int, cie: Cie) -> tuple[int, int] | None:
     """The addresses `[start, stop)` that the FDE at `fde` is about."""
     length = _HEAD.unpack(read(fde, 8))[0]
-    cursor = _Cursor(read(fde + 8, length - 4), fde + 8)
+    cursor = Cursor(read(fde + 8, length - 4), fde + 8)
     try:
         start = cursor.pointer(cie.encoding)
         return start, start + cursor.pointer(cie.encoding & 0x0F)
@@ -153,7 +158,7 @@ def row_at(read: Read, fde: int, pc: int) -> Row | None:
         cie = read_cie(read, fde + 4 - back)
         if cie is None:
             return None
-        cursor = _Cursor(read(fde + 8, length - 4), fde + 8)
+        cursor = Cursor(read(fde + 8, length - 4), fde + 8)
         start = cursor.pointer(cie.encoding)
         stop = start + cursor.pointer(cie.encoding & 0x0F)
         if not start <= pc < stop:
@@ -162,13 +167,13 @@ def row_at(read: Read, fde: int, pc: int) -> Row | None:
             size = cursor.uleb()
             cursor.at += size
         empty = Row(7, 8, {})
-        initial = _run(_Cursor(cie.initial, 0), cie, empty, empty, start, pc)
+        initial = _run(Cursor(cie.initial, 0), cie, empty, empty, start, pc)
         return _run(cursor, cie, initial, initial, start, pc)
     except (IndexError, struct.error, _Unsupported):
         return None
 
 
-def _run(cursor: _Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> Row:
+def _run(cursor: Cursor, cie: Cie, row: Row, initial: Row, at: int, pc: int) -> Row:
     """Execute instructions until they are about addresses past `pc` (DWARF 5, 6.4.2)."""
     register, offset, saved = row.register, row.offset, dict(row.saved)
     stack: list[tuple[int, int, dict[int, int]]] = []

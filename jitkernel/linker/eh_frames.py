@@ -19,6 +19,7 @@ from bisect import bisect_right
 
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
+from jitkernel.linker.cfi import FORMATS, OMIT, Cursor
 from jitkernel.linker.content import Content, Entry
 from jitkernel.linker.layout import Layout
 from jitkernel.linker.records import Symbol
@@ -29,9 +30,7 @@ from jitkernel.linker.x86_64 import R_32, R_32S, SLOT32, TABLE
 __all__ = ["add_frames", "indirect_types"]
 
 _I32 = struct.Struct("<i")
-_OMIT, _INDIRECT = 0xFF, 0x80
-#: Bytes of an encoded pointer by format; the others have no fixed size.
-_SIZES = {0x0: 8, 0x2: 2, 0x3: 4, 0x4: 8, 0xA: 2, 0xB: 4, 0xC: 8}
+_INDIRECT = 0x80
 
 
 def add_frames(
@@ -175,20 +174,14 @@ def _tables(
 
 def _types(content: bytearray, at: int) -> tuple[int, int] | None:
     """The offsets of a table's type encoding and of the end of its list of types."""
+    cursor = Cursor(content, 0, at)
     try:
-        if content[at] != _OMIT:
-            at += _SIZES[content[at] & 0x0F]
-        encoding = at = at + 1
-        if content[encoding] == _OMIT:
+        if (start := cursor.byte()) != OMIT:
+            cursor.at += FORMATS[start & 0x0F][0]
+        encoding = cursor.at
+        if cursor.byte() == OMIT:
             return None
-        at += 1
-        value = shift = 0
-        while True:
-            byte = content[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return encoding, at + value
+        size = cursor.uleb()
+        return encoding, cursor.at + size
     except (IndexError, KeyError):
         return None

@@ -14,9 +14,7 @@ business, like everything that is done with objects.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterator
 
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
@@ -28,9 +26,6 @@ from jitkernel.linker.records import SITE, BaseRelocations, Image, Symbol, Symbo
 from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
 
 __all__ = ["hibernate", "prepare", "reclaimable", "rewrite_stubs", "wake"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _NO_FUNCTION = bytes(4)
 #: The header of an image in the swap file: bytes of code, their alignment, and how many follow of
@@ -54,78 +49,67 @@ def prepare(image: Image, obj: ElfObject) -> None:
     image.rebase = base_relocations(obj, dict(image.pins))
 
 
-def _atomic(step: Callable[Concatenate[Linker, P], R]) -> Callable[Concatenate[Linker, P], R]:
-    """A step that either succeeds or changes nothing."""
-
-    @wraps(step)
-    def run(linker: Linker, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with linker.arena.rollback.atomic():
-            return step(linker, *arguments, **named)
-
-    return run
-
-
-@_atomic
 def hibernate(linker: Linker, image: Image) -> dict[int, str]:
     """Take an image's code out of memory; the stubs, by address, with the names they stand for.
 
     Raises ArenaFull, with nothing changed, where there is no room for the stubs.
     """
-    text = _code(image)
-    arena, base = linker.arena, linker.arena.base
-    functions = _functions(image, text)
-    stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
-    exports = list(image.exports)
-    sites = _take_sites(image, text.start - base, text.size)
-    rebase = image.rebase or IMMOVABLE
-    if rebase is not IMMOVABLE and linker.swap.put(
-        image, _serialise(linker, image, [exports[i][1] - text.start for i in functions], sites)
-    ):
-        for field in _function_starts(linker, image):
-            arena.save(base + field, 4)
-            linker.bind.view[field : field + 4] = _NO_FUNCTION
-        linker.unwind.changed()
-    else:
-        unwind = arena.zones["unwind"]
-        _take_sites(image, unwind.start - base, unwind.stop - unwind.start)
-        linker.release_code(image)
-    found: dict[int, str] = {}
-    handler = linker.fixed["jk_wake"]
-    first = stubs.start if stubs is not None else 0
-    for count, i in enumerate(functions):
-        symbol, _, size = exports[i]
-        at = first + STUB_SIZE * count
-        arena.view[at - base : at - base + STUB_SIZE] = raise_stub(at, handler)
-        exports[i] = (symbol, at, size)
-        found[at] = symbol.name
-    linker.put_code(image, stubs)
-    _retarget(linker, image, exports)
-    return found
+    with linker.arena.rollback.atomic():
+        text = _code(image)
+        arena, base = linker.arena, linker.arena.base
+        functions = _functions(image, text)
+        stubs = arena.reserve("text", STUB_SIZE * len(functions)) if functions else None
+        exports = list(image.exports)
+        sites = _take_sites(image, text.start - base, text.size)
+        rebase = image.rebase or IMMOVABLE
+        if rebase is not IMMOVABLE and linker.swap.put(
+            image, _serialise(linker, image, [exports[i][1] - text.start for i in functions], sites)
+        ):
+            for field in _function_starts(linker, image):
+                arena.save(base + field, 4)
+                linker.bind.view[field : field + 4] = _NO_FUNCTION
+            linker.unwind.changed()
+        else:
+            unwind = arena.zones["unwind"]
+            _take_sites(image, unwind.start - base, unwind.stop - unwind.start)
+            linker.release_code(image)
+        found: dict[int, str] = {}
+        handler = linker.fixed["jk_wake"]
+        first = stubs.start if stubs is not None else 0
+        for count, i in enumerate(functions):
+            symbol, _, size = exports[i]
+            at = first + STUB_SIZE * count
+            arena.view[at - base : at - base + STUB_SIZE] = raise_stub(at, handler)
+            exports[i] = (symbol, at, size)
+            found[at] = symbol.name
+        linker.put_code(image, stubs)
+        _retarget(linker, image, exports)
+        return found
 
 
-@_atomic
 def wake(linker: Linker, image: Image) -> bool:
     """Bring an image's code back, to wherever there is room; False where it is to be linked again.
 
     Raises ArenaFull, or LinkError, with nothing changed.
     """
-    data = linker.swap.get(image)
-    if data is None:
-        return False
-    size, align, *_ = _HEAD.unpack_from(data)
-    text = linker.arena.reserve("text", size, align)
-    offsets = _deserialise(linker, image, data, text)
-    stubs, exports = image.text, list(image.exports)
-    if stubs is not None:
-        for i, (symbol, address, length) in enumerate(exports):
-            if stubs.start <= address < stubs.start + stubs.size:
-                offset = offsets[(address - stubs.start) // STUB_SIZE]
-                exports[i] = symbol, text.start + offset, length
-    linker.put_code(image, text)
-    linker.unwind.changed()
-    linker.swap.drop(image)
-    _retarget(linker, image, exports)
-    return True
+    with linker.arena.rollback.atomic():
+        data = linker.swap.get(image)
+        if data is None:
+            return False
+        size, align, *_ = _HEAD.unpack_from(data)
+        text = linker.arena.reserve("text", size, align)
+        offsets = _deserialise(linker, image, data, text)
+        stubs, exports = image.text, list(image.exports)
+        if stubs is not None:
+            for i, (symbol, address, length) in enumerate(exports):
+                if stubs.start <= address < stubs.start + stubs.size:
+                    offset = offsets[(address - stubs.start) // STUB_SIZE]
+                    exports[i] = symbol, text.start + offset, length
+        linker.put_code(image, text)
+        linker.unwind.changed()
+        linker.swap.drop(image)
+        _retarget(linker, image, exports)
+        return True
 
 
 def _functions(image: Image, text: Extent) -> list[int]:

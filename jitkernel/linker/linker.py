@@ -22,7 +22,7 @@ from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
 from jitkernel.linker.layout import Names, arrange, initialisers, read_names
-from jitkernel.linker.plan import Plan, make_plan
+from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
     SITE,
     Block,
@@ -36,7 +36,6 @@ from jitkernel.linker.records import (
 )
 from jitkernel.linker.resolution import Job
 from jitkernel.linker.resolver import Resolver
-from jitkernel.linker.runtime import plan_runtime
 from jitkernel.linker.swap import SwapFile
 from jitkernel.linker.unwind import UnwindRegion, split
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
@@ -382,24 +381,9 @@ class Linker(Recorded):
         symbol.definition = definition
         self.bind.rebind(symbol, was)
 
-    def rebind(self, symbol: Symbol, was: int) -> None:
-        """Write a symbol's stub, slots and sites for where it leads now.
-
-        `was` is the address that sites in writable data hold unless the program stored another.
-        """
-        self.bind.rebind(symbol, was)
-
     def fail(self, symbol: Symbol, why: str) -> None:
         """Make calls of a symbol raise, for the reason given, until somebody defines it again."""
         self.redefine(symbol, (MISSING, 0, symbol.size, None, symbol.kind, why))
-
-    def retry_missing(self) -> list[Symbol]:
-        """Look up again what nobody defined (a library was loaded); the symbols found."""
-        return self.resolver.retry_missing()
-
-    def renew_far(self) -> list[str]:
-        """Look far symbols up again after the executor was replaced; the names that are gone."""
-        return self.resolver.renew_far()
 
     def canonical(self, symbol: Symbol) -> int:
         """A symbol's address for every use that is not a call: a function's canonical entry."""

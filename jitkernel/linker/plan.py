@@ -24,17 +24,15 @@ from jitkernel.linker.resolution import (
     Groups,
     Job,
     Resolution,
+    local_targets,
     place_commons,
     resolve,
     select_groups,
 )
 from jitkernel.linker.unwind import UnwindRegion
-from jitkernel.linker.x86_64 import (
-    BRANCH,
-    TABLE,
-)
+from jitkernel.linker.x86_64 import BRANCH, TABLE
 
-__all__ = ["Extents", "Plan", "fill", "make_plan"]
+__all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
 
 _I32 = struct.Struct("<i")
 _NO_GROUPS = Groups()
@@ -83,6 +81,37 @@ def make_plan(job: Job, providers: Mapping[str, Image], unwind: UnwindRegion) ->
     for offset, size in commons.values():
         content.zeroed.append((extents.starts["data"] + offset, size))
     return Plan(job, groups, layout, extents, resolution, content)
+
+
+def plan_runtime(job: Job, unwind: UnwindRegion, control: int) -> tuple[Content, dict[str, int]]:
+    """The executor's runtime, at fixed addresses before any cell: what its own regions will hold,
+    and the addresses of what it exports.
+
+    Its only import is `jk_control`, which is at `control`.  Raises LinkError where it does not fit
+    or has writable data.
+    """
+    obj, names, arena = job.obj, job.names, job.bind.arena
+    room = next(r for r in arena.regions if r.name == "runtime.text")
+    layout = arrange(obj)._replace(frames=[])
+    if "data" in layout.needs:
+        raise LinkError("the runtime has writable data of its own")
+    constants = room.start + (layout.needs.get("text", (0, 1))[0] + 255 & -256)
+    if constants + layout.needs.get("rodata", (0, 1))[0] > room.stop:
+        raise LinkError("the runtime is too large for its region")
+    starts = {"text": room.start, "rodata": constants}
+    targets = local_targets(obj, names, layout, starts)
+    for index, name, _ in names.imports:
+        if name != "jk_control":
+            raise LinkError(f"the runtime asks for {name}")
+        targets[index] = control
+    exports: dict[str, int] = {}
+    for e in names.exports:
+        place = layout.places[e.section] if e.section < len(layout.places) else None
+        address = e.value if place is None else starts[place[0]] + place[1] + e.value
+        targets[e.number] = exports[e.name] = address
+    extents = Extents(starts, None, None, None, (), ())
+    resolution = Resolution(targets, {}, {}, {}, 0, None)
+    return fill(job, layout, extents, resolution, {}, unwind), exports
 
 
 # -- extents -----------------------------------------------------------------------------------

@@ -119,4 +119,4 @@ def rebind_all(linker: Linker, symbols: Iterable[Symbol]) -> list[str]:
             bind.write_far_slot(symbol)
         if symbol.users or symbol.stub or symbol.slot:
             bind.rebind(symbol, was)
-    return linker.renew_far()
+    return linker.resolver.renew_far()

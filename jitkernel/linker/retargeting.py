@@ -51,7 +51,7 @@ class Retargeting:
             self._instead.setdefault(image, {})[symbol] = other
         symbol.users = users or None
         if images:
-            self._linker.rebind(other, was)
+            self._linker.bind.rebind(other, was)
 
     def split(
         self, symbol: Symbol, kind: SymbolKind, info: Any, why: str, images: Iterable[Image]
@@ -67,11 +67,11 @@ class Retargeting:
         images = list(images)
         if kind is SymbolKind.FUNCTION and symbol.stub:
             stale.stub, symbol.stub = symbol.stub, 0
-            linker.rebind(stale, stale.stub)
+            linker.bind.rebind(stale, stale.stub)
         self.retarget(images, symbol, stale)
         linker.hold(stale)
         if symbol.users or symbol.slot:
-            linker.rebind(symbol, symbol.address)
+            linker.bind.rebind(symbol, symbol.address)
         return stale
 
     def restore(self, stale: Symbol) -> bool:
@@ -86,7 +86,7 @@ class Retargeting:
         if swapped:
             # Stored pointers to the function of the other type lead to the stale version now.
             fresh = self._swap_entries(symbol, stale)
-            linker.rebind(symbol, fresh or symbol.address)
+            linker.bind.rebind(symbol, fresh or symbol.address)
         self.retarget(images, stale, symbol)
         return swapped
 
@@ -101,7 +101,7 @@ class Retargeting:
             self._swap_entries(symbol, stale)
         self.retarget(images, symbol, stale)
         if symbol.users or symbol.slot or symbol.stub:
-            linker.rebind(symbol, was)
+            linker.bind.rebind(symbol, was)
 
     def _swap_entries(self, symbol: Symbol, stale: Symbol) -> int:
         """Exchange the canonical entries of two symbols; where the first one's was."""

@@ -249,7 +249,7 @@ class Engine:
         """After the executor was replaced: its process has libc elsewhere."""
         if self._executor is not None and self._executor.generation != self._generation:
             with self.arena.rollback.atomic():
-                self.gone = self.linker.renew_far()
+                self.gone = self.linker.resolver.renew_far()
             self._generation = self._executor.generation
 
     def writing(self) -> Writing:

@@ -544,7 +544,7 @@ class Session:
         hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
         with refused(f"{path or 'a library'} cannot be loaded{hint}"):
             self.core.engine.executor.library(path)
-        return [s.name for s in self.core.program.linker.retry_missing()]
+        return [s.name for s in self.core.program.linker.resolver.retry_missing()]
 
     @operation()
     def link(self, path: str) -> Result:

@@ -70,7 +70,7 @@ class Lab:
         """Link a program; the address of its entry, the same for the same text."""
         if self.executor.generation != self.seen:
             self.seen = self.executor.generation
-            self.linker.renew_far()
+            self.linker.resolver.renew_far()
         if ir not in self.cache:
             image = self.linker.place(compile_ir(ir))
             exports = {s.name: a for s, a, _ in image.exports}

@@ -44,7 +44,7 @@ WAITS = ["loop", "printf", "sleep", "read of a pipe", "comparison inside qsort"]
 
 def test_walk(fresh: Lab) -> None:
     lab, random_ = fresh, random.Random(7)
-    lab.executor.on_respawn = lab.linker.renew_far
+    lab.executor.on_respawn = lab.linker.resolver.renew_far
     lab.run(p.KEEP)
     descriptors = len(os.listdir("/proc/self/fd"))
     heap = {0: True}  # generation -> the kept block is there

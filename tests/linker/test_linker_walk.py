@@ -155,7 +155,7 @@ class LinkerMachine(RuleBasedStateMachine):
     def respawn(self, shift):
         """Another process: everything in it is somewhere else."""
         self.far = {name: address + (shift << 20) for name, address in _FAR.items()}
-        assert self.linker.renew_far() == []
+        assert self.linker.resolver.renew_far() == []
 
     @precondition(lambda self: self.images)
     @rule(n=st.integers(0, 99))

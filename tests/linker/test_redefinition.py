@@ -277,7 +277,7 @@ def test_after_a_respawn_far_symbols_are_where_the_new_process_has_them(arena):
     users = _users("getpid", "environ", near=False)
     image = linker.place(users, 1, kinds=KINDS)
     where.update(getpid=0x7E00_0000_1000, environ=0x7E00_0000_2000)
-    assert linker.renew_far() == []
+    assert linker.resolver.renew_far() == []
     linker.check()
     slot = linker.symbols["getpid"].far_slot
     assert struct.unpack("<Q", arena.read(slot, 8))[0] == where["getpid"]
@@ -285,10 +285,10 @@ def test_after_a_respawn_far_symbols_are_where_the_new_process_has_them(arena):
     assert pointers[1:] == (where["environ"], where["environ"] + 16)
     assert pointers[0] == linker.symbols["getpid"].stub
     where.clear()
-    assert sorted(linker.renew_far()) == ["environ", "getpid"]
+    assert sorted(linker.resolver.renew_far()) == ["environ", "getpid"]
     linker.check()
     where.update(getpid=0x7E00_0000_1000, environ=0x7E00_0000_2000)
-    assert {s.name for s in linker.retry_missing()} == {"environ", "getpid"}
+    assert {s.name for s in linker.resolver.retry_missing()} == {"environ", "getpid"}
     linker.check()
     assert struct.unpack("<3Q", arena.read(linker.symbols["pointers"].address, 24)) == pointers
     linker.unlink(image)

@@ -141,7 +141,7 @@ def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Re
     linker.unwind.restore(shared)
     lost = rebind_all(linker, symbols.values())
     if session.engine.executor.libraries:
-        linker.retry_missing()  # a library may have been missing when the file was written
+        linker.resolver.retry_missing()  # a library may have been missing when the file was written
     if lost:
         some = ", ".join(written(name) for name in lost[:5])
         words.append(f"{len(lost)} functions of libraries are missing now: {some}")
