@@ -20,7 +20,7 @@ from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import Inbox
 from jitkernel.executor.interrupt import Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
-from jitkernel.executor.records import ExecutorSettings
+from jitkernel.executor.records import Callbacks
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
 from jitkernel.executor.wake import WakeRequests
 
@@ -36,23 +36,20 @@ _START = 20.0  # seconds for a process to say hello
 class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
-    `get` and `put` read and write control words; `wakes` answers who asks for code.  `stop` is
+    `user` is told and asked; `get` and `put` read and write control words; `wakes` answers who asks
+    for code; `on_ready` hears of a process that is ready.  `stop` is
     the interruption in progress, `failure` what a callback raised during this request.
     """
 
     def __init__(
         self,
-        settings: ExecutorSettings,
+        user: Callbacks,
         get: Callable[[str], int],
         put: Callable[[str, int], None],
         wakes: WakeRequests,
+        on_ready: Callable[[Spawned], None],
     ):
-        self.wakes = wakes
-        self.settings = settings
-        self.on_output: Callable[[str, bytes], object] | None = None
-        self.on_input: Callable[[str], str | None] | None = None
-        self.on_ready: Callable[[Spawned], None] = lambda child: None
-        self.on_wait: Callable[[float], object] | None = None
+        self._user, self._wakes, self._on_ready = user, wakes, on_ready
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
@@ -211,7 +208,7 @@ class Conversation:
     def _answer_wakes(self) -> None:
         """Bring back the code that a thread waits for; what stops the cell has to wait for it."""
         try:
-            self.wakes.serve()
+            self._wakes.serve()
         except BaseException as error:
             self._fail(error)
 
@@ -223,7 +220,7 @@ class Conversation:
             raise JitError(f"the executor cannot start: {words}")
         child.ready = True
         self._began = time.monotonic()  # nor is the time that its process takes to start
-        self.on_ready(child)
+        self._on_ready(child)
 
     def _monitor(self, child: Spawned, now: float, check: Check | None) -> bool:
         """Every 30 ms of a long request: what does it wait for?  False to give it up."""
@@ -234,9 +231,9 @@ class Conversation:
         self._answer_wakes()  # a cell that closed the socket cannot send the message
         if check is not None:
             return not check.failed()
-        if self.on_wait is not None and self.failure is None:
+        if self._user.on_wait is not None and self.failure is None:
             try:
-                self.on_wait(now - self._began)
+                self._user.on_wait(now - self._began)
             except BaseException as error:
                 self._fail(error)
         if self.stop is not None:
@@ -255,7 +252,7 @@ class Conversation:
 
     def _over_limit(self) -> bool:
         """Whether the request has taken longer than it may."""
-        limit = self.settings.cell_timeout
+        limit = self._user.settings.cell_timeout
         return limit > 0 and time.monotonic() - self._began >= limit
 
     # -- stopping ------------------------------------------------------------------------------
@@ -278,7 +275,7 @@ class Conversation:
         if self.child is None:
             return
         now = time.monotonic()
-        grace = self.settings.interrupt_grace
+        grace = self._user.settings.interrupt_grace
         self.stop = Interruption(self.child.pid, self._inbox.seq, self._put, grace, cause, now)
         if self.child.ready:  # before that, a signal would end it
             if procfs.thread_count(self.child.pid) > OWN_THREADS:
@@ -335,9 +332,9 @@ class Conversation:
         if fd == self.pipes.stdout:
             name = "stdout"
             self._line = (self._line + data[-1000:]).rpartition(b"\n")[2][-1000:]
-        if self.on_output is not None and self.failure is None:
+        if self._user.on_output is not None and self.failure is None:
             try:
-                self.on_output(name, data)
+                self._user.on_output(name, data)
             except BaseException as error:
                 self._fail(error)
         return len(data)
@@ -347,8 +344,8 @@ class Conversation:
         self.drain()
         line, asked = None, time.monotonic()
         try:
-            if self.on_input is not None:
-                line = self.on_input(self._line.decode("utf-8", "replace"))
+            if self._user.on_input is not None:
+                line = self._user.on_input(self._line.decode("utf-8", "replace"))
         except BaseException as error:
             self._fail(error)
             return

@@ -1,6 +1,7 @@
 """What became of a call that did not simply return, as shared memory and the exit status tell.
 
-Nothing here asks the process, which may be gone.  Start from `ExitReport.record`.
+Nothing here asks the process, which may be gone.  User code can write to the shared memory, so
+nothing in it is trusted: any 64-bit value decodes.  Start from `ExitReport.record`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import struct
 from collections.abc import Callable, Sequence
 
 from jitkernel.executor import abi, control
-from jitkernel.executor.records import FaultRecord, Outcome, decode_record, signal_name
+from jitkernel.executor.records import FaultRecord, Outcome, signal_name
 
 __all__ = ["LOST", "ExitReport", "left_library"]
 
 _RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
+_CAUSES = tuple(abi.CAUSES.values())
+#: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
+_SENT, _SI_TIMER = (0, -1, -3, -6), -2
+_PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
 
 LOST = (
     "the executor was started again: memory from malloc, open files and threads are lost; "
@@ -31,18 +36,51 @@ class ExitReport:
     def record(self, seq: int, cause: str, generation: int) -> tuple[str, FaultRecord | None]:
         """Kind and fault record of a call; None where nothing was recorded."""
         words = _RECORD.unpack_from(self._view, self._data + control.RECORD_AT)
-        if words[control.RECORD["seq"]] != seq:
+        word = dict(zip(control.RECORD, words, strict=True))
+        if word["seq"] != seq:
             return "died", None
         at = self._data + control.STACK_AT
         stack = bytes(self._view[at : at + control.STACK_SIZE])
-        return decode_record(words, stack, generation, cause, self._get("pid"))
+        number = word["signal"]
+        code = _signed(word["code"])
+        error, trap = word["error"], word["trap"]
+        access = ""
+        # Codes up to 0 are signals that somebody sent: then the trap is an old one.
+        if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
+            access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
+        index = word["kind"]
+        kind = abi.KINDS[index] if 0 < index < len(abi.KINDS) else "fault"
+        index = word["cause"]
+        sent = ""
+        if kind == "fault" and not index:  # else a function of the runtime noted it: no signal
+            sent = _sender(code, word["address"], self._get("pid"))
+        return kind, FaultRecord(
+            signal="" if kind != "fault" or not number else signal_name(number),
+            code=code,
+            address=0 if sent else word["address"],
+            pc=word["pc"],
+            sp=word["sp"],
+            registers={name: word[f"reg_{name}"] for name in control.REGISTERS},
+            stack=stack[: min(word["stack_size"], control.STACK_SIZE)],
+            stack_top=word["stack_top"],
+            status=_signed(word["status"]),
+            stub=word["stub"],
+            caller=word["caller"],
+            thread="other" if word["thread"] else "cell",
+            access=access,
+            library=bool(word["library"]),
+            stdin_refused=cause == "stdin",
+            cause=cause or (_CAUSES[index] if index < len(_CAUSES) else ""),
+            generation=generation,
+            sent=sent,
+        )
 
     def process_ended(
         self, status: int, seq: int, result: bytes, cause: str, stopped: bool, generation: int
     ) -> Outcome:
         """What is known of the call whose process ended with `status`; `stopped`: on our wish."""
         kind, record = self.record(seq, cause, generation)
-        bare = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
+        unrecorded = FaultRecord(cause=cause, stdin_refused=cause == "stdin", generation=generation)
         done = self._get("progress")
         how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
         if status == abi.NO_SOCKET:
@@ -51,7 +89,7 @@ class ExitReport:
             return Outcome("ok", result, respawned=True, lost=f"the executor {how}; {LOST}")
         started = self._get("seq") == seq
         if stopped and status == -signal.SIGKILL:
-            kind, record = "interrupted", record or bare
+            kind, record = "interrupted", record or unrecorded
         elif record is None and status >= 0 and started:
             kind, record = "exit", FaultRecord(cause="exit", status=status, generation=generation)
         if record is not None:
@@ -67,3 +105,22 @@ def left_library(record: FaultRecord, codes: Sequence[range]) -> bool:
     low, high = min(c.start for c in codes), max(c.stop for c in codes)
     words = struct.unpack(f"<{len(record.stack) // 8}Q", record.stack[: len(record.stack) & -8])
     return any(low <= w < high and any(w in c for c in codes) for w in words)
+
+
+def _signed(word: int) -> int:
+    """The C int in a word's low half."""
+    return (word & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+
+
+def _sender(code: int, payload: int, pid: int) -> str:
+    """Who sent a signal with this si_code, where the system or the processor did not.
+
+    `payload` is the word of siginfo_t that has a fault's address, else the sender's process in its
+    low half; `pid` is the program's own.  Source: sigaction(2), the union of siginfo_t.
+    """
+    if code > 0:
+        return ""
+    if code in _SENT:
+        sender = _signed(payload)
+        return "the program itself" if sender == pid else f"process {sender}"
+    return "a timer" if code == _SI_TIMER else "the system"

@@ -21,13 +21,9 @@ from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import HEAD, new_number
 from jitkernel.executor.interrupt import Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
-from jitkernel.executor.records import (
-    ExecutorSettings,
-    FaultRecord,
-    Outcome,
-)
+from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
-from jitkernel.executor.spawn import Spawned, control_words
+from jitkernel.executor.spawn import Spawned, first_message
 from jitkernel.executor.tracking import Tracking
 from jitkernel.executor.wake import WakeRequests
 
@@ -40,13 +36,10 @@ _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 
-class Executor:
+class Executor(Callbacks):
     """A process that runs session code; at most one call at a time, from one thread.
 
     `entry` has the addresses of the runtime's symbols (`runtime_ir`, linked into the arena).
-    `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs;
-    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available.
-    `on_respawn()` is called before a call that found the process dead goes on in another one.
     """
 
     def __init__(
@@ -57,9 +50,8 @@ class Executor:
         on_output: Callable[[str, bytes], object] | None = None,
         on_input: Callable[[str], str | None] | None = None,
     ):
-        #: asked when a call has begun: whether it was interrupted before there was a call to stop
-        self.stopping: Callable[[], bool] = lambda: False
-        self.on_respawn: Callable[[], None] | None = None
+        super().__init__(settings)
+        self.on_output, self.on_input = on_output, on_input
         self.generation = 0
         self._arena, self._entry = arena, dict(entry)
         self._view: memoryview = arena.view
@@ -68,10 +60,8 @@ class Executor:
         self._address = data.start
         done = self._data + control.FIELDS["wake_done"]
         self._report = ExitReport(self._get, self._view, self._data)
-        self._wakes = WakeRequests(self._get, self._put, self._view, done)
-        self._talk = Conversation(settings or ExecutorSettings(), self._get, self._put, self._wakes)
-        self._talk.on_output, self._talk.on_input = on_output, on_input
-        self._talk.on_ready = self._ready
+        wakes = WakeRequests(self, self._get, self._put, self._view, done)
+        self._talk = Conversation(self, self._get, self._put, wakes, self._ready)
         self._services = Services(self._ask, self.settings.env, self.settings.cwd)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
@@ -80,51 +70,6 @@ class Executor:
         self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
     # -- its life ------------------------------------------------------------------------------
-
-    @property
-    def settings(self) -> ExecutorSettings:
-        """Some of them hold from the next call on, some from the next start."""
-        return self._talk.settings
-
-    @settings.setter
-    def settings(self, value: ExecutorSettings) -> None:
-        self._talk.settings = value
-
-    @property
-    def on_output(self) -> Callable[[str, bytes], object] | None:
-        return self._talk.on_output
-
-    @on_output.setter
-    def on_output(self, value: Callable[[str, bytes], object] | None) -> None:
-        self._talk.on_output = value
-
-    @property
-    def on_input(self) -> Callable[[str], str | None] | None:
-        return self._talk.on_input
-
-    @on_input.setter
-    def on_input(self, value: Callable[[str], str | None] | None) -> None:
-        self._talk.on_input = value
-
-    @property
-    def on_wait(self) -> Callable[[float], object] | None:
-        """Called with the seconds that a request has taken, some thirty times a second; not for
-        those that take less than 20 ms."""
-        return self._talk.on_wait
-
-    @on_wait.setter
-    def on_wait(self, value: Callable[[float], object] | None) -> None:
-        self._talk.on_wait = value
-
-    @property
-    def on_wake(self) -> Callable[[int, bool], int]:
-        """Given a stub that `jk_wake` was called from, and whether no other thread can be in
-        session code: where the call goes on, 0 for nowhere."""
-        return self._wakes.find
-
-    @on_wake.setter
-    def on_wake(self, find: Callable[[int, bool], int]) -> None:
-        self._wakes.find = find
 
     @property
     def pid(self) -> int:
@@ -148,21 +93,10 @@ class Executor:
             self._put(name, 0)
         self._put("unwind_start", self._unwind[0])
         self._put("unwind_generation", self._unwind[1])
-        regions = self._arena.regions
-        setup = {
-            "base": self._arena.base,
-            "regions": [(r.start, r.stop, r.prot) for r in regions],
-            "numbers": dict(abi.NAMES),
-            "fields": {name: self._address + at for name, at in control.FIELDS.items()},
-            "control": control_words([(r.name, r.start, r.stop) for r in regions]),
-            "entry": self._entry,
-            "frame": self._address + control.FRAME_AT,
-            "result_size": control.BUFFER_SIZE,
-            "reaper_area": self._address + control.REAPER_AT,
-            "memory_limit": self.settings.memory_limit,
-            "libraries": self._services.libraries,
-            "protect": _span(regions),
-        }
+        setup = first_message(
+            self._arena, self._entry, self._address, self._services.libraries,
+            self.settings.memory_limit,
+        )  # fmt: skip
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
         env, cwd = self._services.env, self._services.cwd
         if self._born:
@@ -481,9 +415,3 @@ class Executor:
 
     def _get(self, name: str) -> int:
         return int(_WORD.unpack_from(self._view, self._data + control.FIELDS[name])[0])
-
-
-def _span(regions: Sequence[Any]) -> tuple[int, int]:
-    """From where to where constants and globals lie in the arena."""
-    kept = [region for region in regions if region.name in ("rodata", "data")]
-    return min(region.start for region in kept), max(region.stop for region in kept)

@@ -1,33 +1,25 @@
 """What the executor reports: `Outcome` of a call, `FaultRecord` of what stopped it.
 
-Records only.  The words of a fault record come from shared memory that user code can write to, so
-nothing in them is trusted: any 64-bit value decodes.
+Also what an executor is told: `ExecutorSettings` and `Callbacks`.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jitkernel.executor.abi import CAUSES, KINDS
-from jitkernel.executor.control import RECORD, REGISTERS, STACK_SIZE
-
 __all__ = [
+    "Callbacks",
     "ExecutorSettings",
     "FaultRecord",
     "LockHolder",
     "Outcome",
-    "decode_record",
     "signal_name",
 ]
 
-_CAUSES = tuple(CAUSES.values())
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
-#: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
-_SENT, _SI_TIMER = (0, -1, -3, -6), -2
-_PAGE_FAULT, _WRITE, _FETCH = 14, 2, 16  # x86: trap number, error code bits
 
 
 class ExecutorSettings(NamedTuple):
@@ -42,6 +34,30 @@ class ExecutorSettings(NamedTuple):
     stack_size: int = 8 << 20
     env: Mapping[str, str] = _EMPTY
     cwd: str = ""
+
+
+class Callbacks:
+    """Whom an executor tells and asks while it runs, and its settings; all may be replaced.
+
+    `settings`: some of them hold from the next call on, some from the next start.
+    `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs.
+    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available.
+    `on_wait(seconds)` is told how long a request has taken, some thirty times a second; not for
+    those that take less than 20 ms.
+    `on_wake(stub, alone)` says where a call of `jk_wake` from a stub goes on, 0 for nowhere;
+    `alone`: no other thread can be in session code.
+    `on_respawn()` is called before a call that found the process dead goes on in another one.
+    `stopping()` is asked when a call has begun: whether it was interrupted before that.
+    """
+
+    def __init__(self, settings: ExecutorSettings | None = None):
+        self.settings = settings or ExecutorSettings()
+        self.on_output: Callable[[str, bytes], object] | None = None
+        self.on_input: Callable[[str], str | None] | None = None
+        self.on_wait: Callable[[float], object] | None = None
+        self.on_wake: Callable[[int, bool], int] = lambda stub, alone: 0
+        self.on_respawn: Callable[[], None] | None = None
+        self.stopping: Callable[[], bool] = lambda: False
 
 
 class FaultRecord(NamedTuple):
@@ -129,64 +145,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _signed(word: int) -> int:
-    """The C int in a word's low half."""
-    return (word & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
-
-
-def _sender(code: int, payload: int, pid: int) -> str:
-    """Who sent a signal with this si_code, where the system or the processor did not.
-
-    `payload` is the word of siginfo_t that has a fault's address, else the sender's process in its
-    low half; `pid` is the program's own.  Source: sigaction(2), the union of siginfo_t.
-    """
-    if code > 0:
-        return ""
-    if code in _SENT:
-        sender = _signed(payload)
-        return "the program itself" if sender == pid else f"process {sender}"
-    return "a timer" if code == _SI_TIMER else "the system"
-
-
-def decode_record(
-    words: Sequence[int], stack: bytes, generation: int, cause: str = "", pid: int = 0
-) -> tuple[str, FaultRecord]:
-    """The kind and the record that the runtime's words mean; `stack` is the whole stack buffer,
-    `pid` the process's number."""
-    word = words.__getitem__
-    at = RECORD
-    number = word(at["signal"])
-    code = _signed(word(at["code"]))
-    error, trap = word(at["error"]), word(at["trap"])
-    access = ""
-    # Codes up to 0 are signals that somebody sent: then the trap is an old one.
-    if trap == _PAGE_FAULT and code > 0 and number in (signal.SIGSEGV, signal.SIGBUS):
-        access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
-    first = at[f"reg_{REGISTERS[0]}"]
-    index = word(at["kind"])
-    kind = KINDS[index] if 0 < index < len(KINDS) else "fault"
-    index = word(at["cause"])
-    # What a function of the runtime noted (`abort`) is no signal, though it has a signal's number.
-    sent = _sender(code, word(at["address"]), pid) if kind == "fault" and not index else ""
-    return kind, FaultRecord(
-        signal="" if kind != "fault" or not number else signal_name(number),
-        code=code,
-        address=0 if sent else word(at["address"]),
-        pc=word(at["pc"]),
-        sp=word(at["sp"]),
-        registers=dict(zip(REGISTERS, words[first : first + len(REGISTERS)], strict=False)),
-        stack=stack[: min(word(at["stack_size"]), STACK_SIZE)],
-        stack_top=word(at["stack_top"]),
-        status=_signed(word(at["status"])),
-        stub=word(at["stub"]),
-        caller=word(at["caller"]),
-        thread="other" if word(at["thread"]) else "cell",
-        access=access,
-        library=bool(word(at["library"])),
-        stdin_refused=cause == "stdin",
-        cause=cause or (_CAUSES[index] if index < len(_CAUSES) else ""),
-        generation=generation,
-        sent=sent,
-    )

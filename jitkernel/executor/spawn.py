@@ -24,8 +24,9 @@ from typing import Any
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
+from jitkernel.executor import abi, control
 
-__all__ = ["MARK", "Pipes", "Spawned", "waiting"]
+__all__ = ["MARK", "Pipes", "Spawned", "first_message", "waiting"]
 
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
 #: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so
@@ -212,12 +213,29 @@ def _clear(fd: int) -> int:
     return int(copy)
 
 
-def control_words(regions: Sequence[tuple[str, int, int]]) -> dict[str, int]:
-    """The control words that the arena decides."""
-    spans = {name: (start, stop) for name, start, stop in regions}
+def first_message(
+    arena: Any, entry: Mapping[str, int], address: int, libraries: Sequence[str], memory_limit: int
+) -> dict[str, Any]:
+    """What child.py is told; the control block is at `address`."""
+    at = {region.name: region for region in arena.regions}
+    text, runtime = at["text"], at["runtime.text"]
+    kept = (at["rodata"], at["data"])
     return {
-        "text_start": spans["text"][0],
-        "text_stop": spans["text"][1],
-        "runtime_start": spans["runtime.text"][0],
-        "runtime_stop": spans["runtime.text"][1],
+        "base": arena.base,
+        "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
+        "numbers": dict(abi.NAMES),
+        "fields": {name: address + offset for name, offset in control.FIELDS.items()},
+        "control": {
+            "text_start": text.start,
+            "text_stop": text.stop,
+            "runtime_start": runtime.start,
+            "runtime_stop": runtime.stop,
+        },
+        "entry": entry,
+        "frame": address + control.FRAME_AT,
+        "result_size": control.BUFFER_SIZE,
+        "reaper_area": address + control.REAPER_AT,
+        "memory_limit": memory_limit,
+        "libraries": libraries,
+        "protect": (min(r.start for r in kept), max(r.stop for r in kept)),
     }

@@ -18,14 +18,14 @@ from functools import partial
 from typing import Any
 
 from jitkernel.executor.abi import FUTEX_WAKE
+from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
 
-__all__ = ["WakeRequests", "undisturbed"]
+__all__ = ["WakeRequests"]
 
 
 class WakeRequests:
-    """Answers requests for code; `find` maps a stub's address to that of the code, 0 for none, and
-    is told whether the thread that asks is the only one that can be in session code.
+    """Answers requests for code with what `user.on_wake` says.
 
     `get` and `put` read and write control words, `view` is the slab, `done_at` where `wake_done` is
     in it.
@@ -33,13 +33,13 @@ class WakeRequests:
 
     def __init__(
         self,
+        user: Callbacks,
         get: Callable[[str], int],
         put: Callable[[str, int], None],
         view: memoryview,
         done_at: int,
     ):
-        self._get, self._put = get, put
-        self.find: Callable[[int, bool], int] = lambda stub, alone: 0
+        self._user, self._get, self._put = user, get, put
         # The slab stays where it is for as long as it is mapped; nothing is held of the view.
         done = ctypes.addressof(ctypes.c_uint32.from_buffer(view, done_at))
         # It takes no time to speak of: not worth letting another Python thread run meanwhile.
@@ -48,15 +48,15 @@ class WakeRequests:
         self._notify = partial(syscall, futex, word, FUTEX_WAKE, 1, 0, 0, 0)
 
     def serve(self) -> None:
-        """Answer the request that there is, if there is one.  Raises what `find` raises, after
+        """Answer the request that there is, if there is one.  Raises what `on_wake` raises, after
         the thread was told that nothing came."""
         stub = self._get("wake_stub")
         if not stub or self._get("wake_done"):
             return
         target = 0
-        with undisturbed():
+        with _undisturbed():
             try:
-                target = self.find(stub, self._get("wake_alone") != 0)
+                target = self._user.on_wake(stub, self._get("wake_alone") != 0)
             finally:
                 self._put("wake_target", target)
                 self._put("wake_done", 1)
@@ -64,7 +64,7 @@ class WakeRequests:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def _undisturbed() -> Iterator[None]:
     """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
     before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
