@@ -6,6 +6,7 @@ cells have moved symbols; it is not a record kept from linking.  Start from `rea
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -129,17 +130,14 @@ class _Reader:
             self.pieces = pinned_ranges(obj, names, dict(image.pins))
         self.pinned = pinned_sections(obj, self.pieces)
         self.layout = arrange(obj, frozenset(self.other) | self.pinned)
-        self.starts: dict[str, int] = {}
-        if image.text is not None:
-            self.starts["text"] = image.text.start
-        if image.rodata is not None:
-            self.starts["rodata"] = image.rodata.extent.start
-        if image.data is not None:
-            self.starts["data"] = image.data.extent.start
+        blocks = (image.rodata, image.data)
+        extents = (image.text, *(block.extent for block in blocks if block is not None))
+        self.starts = {extent.zone: extent.start for extent in extents if extent is not None}
         self.own = {symbol.name: address for symbol, address, _ in image.exports}
         # A symbol whose type has changed since is known to those who use it, not by its name.
         self.known = {symbol.name: symbol for symbol in image.refs}
         self.bodies: dict[int, int] = {}
+        self.ends: dict[int, list[int]] = {}  # of instructions, by section
 
     def read(self) -> LinkMap:
         sections = tuple(self._section(i) for i in range(1, len(self.obj.sections)))
@@ -274,7 +272,10 @@ class _Reader:
                 refers_to += addend
             elif self.obj.symbol(number).info & 15 == c.STT_SECTION:
                 # It counts from the end of the instruction: `.rodata+0x1c` means +0x20.
-                refers_to += addend + 4 + _behind(self.obj.content(section), offset)
+                if section not in self.ends:
+                    self.ends[section] = _instruction_ends(self.obj.content(section))
+                ends = self.ends[section]
+                refers_to += addend + ends[bisect_left(ends, offset + 4)] - offset
         return MappedRelocation(
             section, offset, row.name.removeprefix("R_X86_64_") if row else f"type {type}", name,
             addend, at, size, value, how, form, refers_to, final, target,
@@ -289,7 +290,8 @@ class _Reader:
         if base == "0":
             return "GOT", self.linker.bind.got, 0
         slots = self.linker.arena.zones["rodata"]
-        if base == "G" or (type in (10, 11) and self._through_slot(target, refers_to)):
+        in_slot = target is not None and refers_to == target.slot != 0
+        if base == "G" or (type in (10, 11) and in_slot):
             held = 0
             if slots.start <= refers_to <= slots.stop - 8:
                 held = int.from_bytes(self.linker.arena.read(refers_to, 8), "little")
@@ -323,9 +325,6 @@ class _Reader:
         """Where a symbol's stub jumps to."""
         return target.address if refers_to == target.stub and target.stub else 0
 
-    def _through_slot(self, target: Symbol | None, refers_to: int) -> bool:
-        return target is not None and bool(target.slot) and refers_to == target.slot
-
     def _is_data(self, at: int) -> bool:
         zone = self.linker.arena.zones["data"]
         return zone.start <= at < zone.stop
@@ -353,19 +352,10 @@ class _Reader:
         return "immediate", distance & 0xFFFF_FFFF, at, distance & 0xFFFF_FFFF
 
 
-def _behind(code: bytes, field: int) -> int:
-    """Bytes of the immediate behind a PC-relative operand (Intel SDM volume 2, appendix A)."""
-    code, field = bytes(4) + code[: field + 4], field + 4
-    if code[field - 1] & 0xC7 != 0x05:
-        return 0
-    opcode, before = code[field - 2], code[field - 3]
-    if before == 0x0F:
-        return int(opcode in (0x70, 0x71, 0x72, 0x73, 0xA4, 0xAC, 0xBA, 0xC2, 0xC4, 0xC6))
-    if code[field - 4 : field - 2] == b"\x0f\x3a" or opcode in (0x80, 0x83, 0x6B, 0xC0, 0xC1, 0xC6):
-        return 1
-    wide = 2 if 0x66 in code[field - 4 : field - 2] else 4
-    if opcode in (0x81, 0x69, 0xC7):
-        return wide
-    if opcode in (0xF6, 0xF7) and not code[field - 1] & 0x38:
-        return 1 if opcode == 0xF6 else wide
-    return 0
+def _instruction_ends(code: bytes) -> list[int]:
+    """Where the instructions of a section end, in order; a byte that is in none stands alone."""
+    from capstone import CS_ARCH_X86, CS_MODE_64, Cs
+
+    disassembler = Cs(CS_ARCH_X86, CS_MODE_64)
+    disassembler.skipdata = True
+    return [at + size for at, size, _, _ in disassembler.disasm_lite(code, 0)]

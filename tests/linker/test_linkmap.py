@@ -18,7 +18,7 @@ INSTRUCTIONS = {
         "shrd $3, %eax, OF", "pshufd $1, OF, %xmm0", "cmpps $1, OF, %xmm0", "pinsrw $1, OF, %xmm0",
         "shufps $1, OF, %xmm0", "palignr $3, OF, %xmm0", "roundsd $1, OF, %xmm0"],
     2: ["cmpw $500, OF", "movw $500, OF", "imulw $500, OF, %ax", "testw $500, OF"],
-    4: ["cmpl $500, OF", "addq $500, OF", "movl $500, OF", "movq $500, OF", "imul $500, OF, %eax",
+    4: ["cmpl $500, OF", "movb $0x66, %al\ncmpl $500, OF", "addq $500, OF", "movl $500, OF", "movq $500, OF", "imul $500, OF, %eax",
         "testl $500, OF", "testq $500, OF"],
 }  # fmt: skip
 
