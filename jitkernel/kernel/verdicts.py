@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import written
-from jitkernel.views.diff import clip, counts, details, difference_html, fold
-from jitkernel.views.parts import difference, parts
+from jitkernel.views.diff import counts, difference, difference_view, parts
 from jitkernel.views.passes import STEP_COLUMNS, changed_steps
-from jitkernel.views.view import View, join, listing, prose, table, time_text
+from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.compiler.pass_trace import PassTrace
@@ -44,13 +43,11 @@ def effect_view(effect: Effect) -> View:
         f"pass {effect.name} on cell {effect.cell}, {where}: -{gone} +{new} lines, "
         f"{time_text(made.nanoseconds)}"
     )
-    views = [_said(head)]
-    shown = clip(lines, _LINES, "") or ["It changed nothing."]
-    html = details("What it changed", difference_html(shown), open_=True)
-    views.append(View(fold(shown), html))
+    shown = difference_view(lines or ["It changed nothing."], _LINES)
+    views = [paragraph(head), folding("What it changed", shown, is_open=True)]
     if made.output:
         views.append(listing("It printed:", made.output.rstrip("\n")))
-    views.append(_said(_verdict(effect)))
+    views.append(paragraph(_verdict(effect)))
     if effect.figures:
         rows = [
             (f.what, _shown(f.before, f.unit), _shown(f.after, f.unit), _unit(f.unit))
@@ -60,12 +57,10 @@ def effect_view(effect: Effect) -> View:
     if effect.trace is not None:
         views.append(_pipeline(effect, effect.trace, (gone, new)))
     if effect.kept:
-        views.append(_said(f"The new code is cell {effect.kept} now; %undo brings the old back."))
+        views.append(
+            paragraph(f"The new code is cell {effect.kept} now; %undo brings the old back.")
+        )
     return join(views)
-
-
-def _said(sentence: str) -> View:
-    return View(fold([sentence], 0), f"<p>{prose(sentence)}</p>")
 
 
 def _verdict(effect: Effect) -> str:

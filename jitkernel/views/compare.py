@@ -12,7 +12,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import source_lines
 from jitkernel.views.sides import Row, Side, compiled, elsewhere, placed
-from jitkernel.views.view import View, escape, join, preformatted, prose, table, time_text
+from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Request
@@ -185,8 +185,7 @@ def _beside(left: Side, right: Side) -> View:
     title = "Side by side: = equal, | different, < and > only on one side"
     plain = "\n".join(line for pair in pairs for line in _lines(pair, WIDTH - numbers - 2, numbers))
     full = "\n".join(line for pair in pairs for line in _lines(pair, max(wide, 12), numbers))
-    head = f"<p><b>{prose(title)}</b></p>"
-    return View(f"{title}\n{plain}", head + preformatted(escape(full)))
+    return titled(title, View(plain, preformatted(escape(full))))
 
 
 def _lines(pair: tuple[Row | None, str, Row | None], width: int, numbers: int) -> list[str]:

@@ -3,25 +3,36 @@
 Patience diff: lines that occur once in both texts are matched first (their longest common
 subsequence), and what lies between them is compared the same way, the small rest with difflib.
 That keeps blocks together, and thousands of lines take milliseconds.  `+` and `-` say it all;
-colours only repeat it, in pairs that are readable on any page.  Start from `diff`.
+colours only repeat it, in pairs that are readable on any page.  A module is compared in parts: each
+function, and the rest.  Start from `diff` and `parts`.
 """
 
 from __future__ import annotations
 
-import textwrap
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from jitkernel.views.view import WIDTH, escape, preformatted, prose
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import written
+from jitkernel.views.view import View, escape, fold, preformatted
 
-__all__ = ["clip", "counts", "details", "diff", "difference_html", "fold"]
+__all__ = [
+    "REST", "clip", "counts", "diff", "difference", "difference_view", "optnone", "parts",
+    "shown_unit",
+]  # fmt: skip
 
 _SMALL = 200  # lines that difflib compares directly
 # A tint of the page itself, whose ink stays: over 9:1 on a white page and on a black one.
 _TINTS = {"+": "rgba(46,160,67,0.25)", "-": "rgba(218,54,51,0.25)"}
+#: The key of everything that is in no function.
+REST = ""
+
+_ATTRIBUTES = re.compile(r"^attributes #(\d+) = \{[^}\n]*\boptnone\b", re.M)
+_LOOP = re.compile(r"loop (%.+?) in function (.+)")
 
 
 def diff(old: str, new: str, around: int = 2) -> list[str]:
@@ -118,37 +129,73 @@ def clip(lines: Sequence[str], limit: int, more: str) -> list[str]:
     return [*lines[:limit], f"… {len(lines) - limit} more lines{more}"]
 
 
-def fold(lines: Sequence[str], indent: int = 8) -> str:
-    """The lines as plain text, long ones continued below themselves."""
-    out: list[str] = []
-    for line in lines:
-        if len(line) <= WIDTH:
-            out.append(line)
-            continue
-        words = line.lstrip()
-        blank = " " * (len(line) - len(words))
-        out += textwrap.wrap(
-            words, WIDTH, initial_indent=blank, subsequent_indent=" " * max(indent, len(blank) + 4),
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
-    return "\n".join(out)
-
-
-def difference_html(lines: Sequence[str]) -> str:
-    """A diff's lines, preformatted."""
-    out = []
+def difference_view(lines: Sequence[str], limit: int = 1 << 30, more: str = "") -> View:
+    """At most `limit` lines of a diff; `more` says how to see the others."""
+    lines, out = clip(lines, limit, more), []
     for mark, group in groupby(lines, lambda line: line[:1]):
         text = "".join(f"{escape(line, quote=False)}\n" for line in group)
-        out.append(tinted(text, _TINTS[mark]) if mark in _TINTS else text)
-    return preformatted("".join(out).removesuffix("\n"))
+        if mark in _TINTS:
+            # Whole lines as a block: the background of a line within a line covers what hangs below
+            # the line above it, such as underscores.
+            style = f"display:block;color:inherit;background:{_TINTS[mark]}"
+            text = f'<span style="{style}">{text}</span>'
+        out.append(text)
+    return View(fold(lines), preformatted("".join(out).removesuffix("\n")))
 
 
-def tinted(html: str, tint: str) -> str:
-    """Whole lines, with their ends, on a tint.  As a block: the background of a line within a line
-    covers what hangs below the line above it, such as underscores."""
-    return f'<span style="display:block;color:inherit;background:{tint}">{html}</span>'
+def parts(text: str) -> dict[str, str]:
+    """The functions' texts by name as written (`@sq`), in order, and the `REST` without them."""
+    found: dict[str, str] = {}
+    rest: list[str] = []
+    at = 0
+    for function in functions(text, "define"):
+        before = text[at : function.start]
+        # LLVM's comment on the attributes goes with it.
+        above, newline, comment = before.rstrip(" \t\n").rpartition("\n")
+        if comment.startswith("; Function Attrs:"):
+            before = above + newline
+        rest.append(before)
+        found[written(function.name)] = text[at + len(before) : function.end]
+        at = function.end
+    rest.append(text[at:])
+    kept = [line for line in "".join(rest).splitlines() if line.strip()]
+    found[REST] = "\n".join(line for line in kept if not line.startswith("; ModuleID"))
+    return found
 
 
-def details(summary: str, body: str, open_: bool = False) -> str:
-    """A part that can be folded; where a site drops that, it is simply there."""
-    return f"<details{' open' if open_ else ''}><summary>{prose(summary)}</summary>{body}</details>"
+def difference(before: dict[str, str], after: dict[str, str], only: str = "") -> list[str]:
+    """The diff of what changed, a line with its name above each part where there are several.
+
+    `only` is the name of one function, as written.
+    """
+    names = [only] if only else [*before, *(name for name in after if name not in before)]
+    changed = [n for n in names if before.get(n, "") != after.get(n, "")]
+    lines: list[str] = []
+    for name in changed:
+        if len(names) > 2 and name != only:
+            lines.append(f"@@ {name}" if name else "@@ outside functions")
+        lines += diff(before.get(name, ""), after.get(name, ""))
+    return lines
+
+
+def optnone(module: str) -> list[str]:
+    """The functions of a printed module that no pass may touch, as written."""
+    groups = set(_ATTRIBUTES.findall(module))
+    found = []
+    for function in functions(module, "define"):
+        head = module[function.parameters : function.body()[0]]
+        if groups.intersection(re.findall(r"#(\d+)", head)) or re.search(r"\boptnone\b", head):
+            found.append(written(function.name))
+    return found
+
+
+def shown_unit(unit: str) -> str:
+    """What a pass ran on, as IR writes names: `@sum`, `loop %body of @sum`, `module`."""
+    if unit == "[module]":
+        return "module"
+    if match := _LOOP.fullmatch(unit):
+        label = "" if match[1] == "%<unnamed loop>" else f" {match[1]}"  # %4: only its number
+        return f"loop{label} of {written(match[2])}"
+    if unit.startswith("(") and unit.endswith(")"):
+        return ", ".join(written(name) for name in unit[1:-1].split(", "))
+    return written(unit)

@@ -15,11 +15,10 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
-from jitkernel.views.diff import clip, details, difference_html, fold
+from jitkernel.views.diff import clip, difference_view, parts
 from jitkernel.views.ir import entity
 from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.object import object as object_view
-from jitkernel.views.parts import parts
 from jitkernel.views.passes import (
     changed_steps,
     object_note,
@@ -28,7 +27,7 @@ from jitkernel.views.passes import (
     untouched,
 )
 from jitkernel.views.timeline import timeline
-from jitkernel.views.view import View, listing, paragraph, prose, table
+from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -76,16 +75,16 @@ def explain(
         ("Symbols and their users", lambda: _symbols(session, names)),
         ("Timeline", lambda: timeline(session, number, picture)),
     ]
-    text = [_glance(session, title, target, number, only, trace, machine)]
+    views = [_glance(session, title, target, number, only, trace, machine)]
     for head, make in parts_:
         progress(head.lower())
         try:
             view = make()
         except UsageError as error:
-            view = View(str(error), f"<p>{prose(str(error))}</p>")
-        rule = f"== {head} =="
-        text.append(View(f"{rule}\n{view.text}", details(head, view.html, open_=head in _OPEN)))
-    return View("\n\n".join(v.text for v in text), "".join(v.html for v in text))
+            view = paragraph(str(error))
+        html = folding(head, view, is_open=head in _OPEN).html
+        views.append(View(f"== {head} ==\n{view.text}", html))
+    return join(views)
 
 
 _OPEN = ("Source", "Assembly", "Timeline")
@@ -167,41 +166,31 @@ def _passes(session: Session, number: int, trace: PassTrace, symbol: str) -> Vie
     head = f"{len(steps)} of {trace.ran} passes changed it"
     if all(s.step.verified for s in steps):
         head += f"; {spent_text(trace)}. Each step was verified."
-    text, html = [head], [f"<p>{prose(head)}</p>"]
+    views = [paragraph(head)]
     what = f"%passes {written(symbol) if symbol else number}"
     for step in steps[:_STEPS]:
-        lines = clip(step.lines, _DIFF, f"; {what} --only {step.step.name} shows them")
-        text.append(f"{step.title}\n{fold(lines)}")
-        html.append(details(step.title, difference_html(lines)))
+        more = f"; {what} --only {step.step.name} shows them"
+        views.append(folding(step.title, difference_view(step.lines, _DIFF, more)))
     if len(steps) > _STEPS:
-        more = f"… {len(steps) - _STEPS} more steps; {what} shows them"
-        text.append(more)
-        html.append(f"<p>{prose(more)}</p>")
-    return View("\n\n".join(text), "".join(html))
+        views.append(paragraph(f"… {len(steps) - _STEPS} more steps; {what} shows them"))
+    return join(views)
 
 
 def _machine(machine: dict[str, list[Stage]]) -> View:
     if not machine:
         raise UsageError("no function reached code generation")
-    text, html = [], []
+    views = []
     for name, found in list(machine.items())[:_FUNCTIONS]:
-        note = f"{written(name)}: {spill_note(found)}"
-        text.append(fold([note], 0))
-        html.append(f"<p>{prose(note)}</p>")
+        views.append(paragraph(f"{written(name)}: {spill_note(found)}"))
         for stage in found:
-            if stage.name == "final":
-                continue
-            title = f"{written(name)}, {STAGES[stage.name]}, {stage.instructions} instructions"
-            body, markup = marked(stage, _LINES)
-            text.append(f"{title}:\n{body}")
-            html.append(details(title, markup))
-    text.append(LEFT_OUT)
-    html.append(f"<p>{prose(LEFT_OUT)}</p>")
+            if stage.name != "final":
+                what = f"{STAGES[stage.name]}, {stage.instructions} instructions"
+                views.append(folding(f"{written(name)}, {what}", marked(stage, _LINES)))
+    views.append(paragraph(LEFT_OUT))
     if len(machine) > _FUNCTIONS:
         more = f"… {len(machine) - _FUNCTIONS} more functions; %mir shows them"
-        text.append(more)
-        html.append(f"<p>{prose(more)}</p>")
-    return View("\n\n".join(text), "".join(html))
+        views.append(paragraph(more))
+    return join(views)
 
 
 def _assembly(session: Session, target: int | str | None, syntax: str) -> View:

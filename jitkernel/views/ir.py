@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.ir.names import bare, written
-from jitkernel.views.diff import counts, difference_html, fold
-from jitkernel.views.parts import difference, parts
-from jitkernel.views.view import View, listing, prose
+from jitkernel.views.diff import counts, difference, difference_view, parts
+from jitkernel.views.view import View, join, listing, paragraph, titled
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -50,9 +49,8 @@ def _printed(session: Session, target: int | str | None, stage: str) -> View:
         gone, new = counts(lines)
         title = f"{where}: -{gone} +{new} lines from the first pass to the last"
         sentence = untouched(trace, symbol)
-        text = "\n".join(filter(None, [title, fold(lines), sentence]))
-        tail = f"<p>{prose(sentence)}</p>" if sentence else ""
-        return View(text, f"<p><b>{prose(title)}</b></p>{difference_html(lines)}{tail}")
+        shown = titled(title, difference_view(lines))
+        return join([shown, paragraph(sentence)]) if sentence else shown
     module = trace.before if stage == "raw" else trace.after
     body = entity(module, bare(name)) if name else module.strip()
     if name and not body:

@@ -12,9 +12,17 @@ from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
-from jitkernel.views.diff import details, fold
 from jitkernel.views.passes import object_note, trace_of
-from jitkernel.views.view import View, escape, join, preformatted, prose, table
+from jitkernel.views.view import (
+    View,
+    escape,
+    fold,
+    folding,
+    join,
+    paragraph,
+    preformatted,
+    table,
+)
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -47,8 +55,7 @@ def mir(
         raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
     note = f"{LEFT_OUT} {object_note(session, number, trace)}"
     views = [_function(name, number, found, stage) for name, found in functions.items()]
-    whole = join(views)
-    return View(f"{whole.text}\n\n{fold([note], 0)}", f"{whole.html}<p>{prose(note)}</p>")
+    return join([*views, paragraph(note)])
 
 
 def functions_of(trace: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
@@ -72,16 +79,13 @@ def _function(name: str, number: int, found: Sequence[Stage], only: str) -> View
         "#stack bytes",
     )  # fmt: skip
     head = f"Machine IR of {written(name)}, cell {number}"
-    account = table(head, columns, rows, spill_note(found))
-    text, html = [account.text], [account.html]
+    views = [table(head, columns, rows, spill_note(found))]
     for stage in found:
-        if only and stage.name != only:
-            continue
-        title = f"{written(name)}, {STAGES[stage.name]} ({stage.step})"
-        body, markup = marked(stage, 0 if only else _LINES)
-        text.append(f"{title}:\n{body}")
-        html.append(details(title, markup, open_=bool(only) or stage.name == "regalloc"))
-    return View("\n\n".join(text), "".join(html))
+        if only in ("", stage.name):
+            title = f"{written(name)}, {STAGES[stage.name]} ({stage.step})"
+            is_open = bool(only) or stage.name == "regalloc"
+            views.append(folding(title, marked(stage, 0 if only else _LINES), is_open))
+    return join(views)
 
 
 def spill_note(found: Sequence[Stage]) -> str:
@@ -99,8 +103,8 @@ def spill_note(found: Sequence[Stage]) -> str:
     )
 
 
-def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
-    """The lines with a column that names spills and reloads, as text and as HTML."""
+def marked(stage: Stage, limit: int = 0) -> View:
+    """The lines with a column that names spills and reloads."""
     lines, marks = stage.lines, stage.marks
     left = len(lines) - limit if limit else 0
     if left > 0:
@@ -119,4 +123,4 @@ def marked(stage: Stage, limit: int = 0) -> tuple[str, str]:
         more = f"… {left} more lines; %mir --{stage.name} shows all"
         plain.append(more)
         shown.append(more)
-    return "\n".join(plain), preformatted("\n".join(shown))
+    return View("\n".join(plain), preformatted("\n".join(shown)))

@@ -15,9 +15,16 @@ from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.views.diff import clip, counts, details, difference_html, fold
-from jitkernel.views.parts import REST, difference, optnone, parts, shown_unit
-from jitkernel.views.view import View, escape, preformatted, prose, table, time_text
+from jitkernel.views.diff import (
+    REST,
+    counts,
+    difference,
+    difference_view,
+    optnone,
+    parts,
+    shown_unit,
+)
+from jitkernel.views.view import View, fold, folding, join, listing, table, time_text
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -143,21 +150,18 @@ def passes(
             f"{len(left)} steps, {left[0].number} to {left[-1].number}, are not listed: "
             "%passes @name shows those of one function, --only those of one pass."
         )
-    account = table(head, STEP_COLUMNS, rows, "\n".join(filter(None, sentences)))
-    text, html = [account.text], [account.html]
+    views = [table(head, STEP_COLUMNS, rows, "\n".join(filter(None, sentences)))]
     limit = 20_000 if only else _LINES
     for step in steps:
         more = f"; %passes --only {step.step.name} shows them"
-        lines = clip(step.lines, limit, more) if step.lines else ["(outside what is shown)"]
-        text.append(f"{step.title}\n{fold(lines)}")
-        html.append(details(step.title, difference_html(lines), open_=len(lines) <= 12))
+        changed = difference_view(step.lines or ["(outside what is shown)"], limit, more)
+        views.append(folding(step.title, changed, is_open=len(step.lines) <= 12))
     if until is not None:
         title = f"after step {until.number}, {until.step.name}"
         kept = [until.after.get(written(symbol), "")] if symbol else until.after.values()
         body = "\n\n".join(filter(None, kept))
-        text.append(f"{title}:\n{fold(body.splitlines())}")
-        html.append(f"<p><b>{prose(title)}</b></p>{preformatted(escape(body))}")
-    return View("\n\n".join(text), "".join(html))
+        views.append(View(f"{title}\n{fold(body.splitlines())}", listing(title, body).html))
+    return join(views)
 
 
 def _until(steps: list[Changed], which: str) -> Changed:

@@ -16,8 +16,8 @@ from html import escape
 from jitkernel.printable import printable
 
 __all__ = [
-    "View", "escape", "join", "listing", "paragraph", "preformatted", "prose", "size_text",
-    "sparkline", "table", "time_text",
+    "View", "escape", "fold", "folding", "join", "listing", "paragraph", "preformatted", "prose",
+    "size_text", "sparkline", "table", "time_text", "titled",
 ]  # fmt: skip
 
 WIDTH = 100  # columns of a plain-text view
@@ -121,20 +121,43 @@ _SHORT = 85  # letters that a narrow page has room for
 _RIGHT = ' align="right" style="white-space:nowrap"'
 
 
-def listing(title: str, body: str, summary: str = "") -> View:
+def listing(title: str, body: str) -> View:
     """A title and preformatted lines; wide ones scroll inside their `pre`."""
-    text = f"{title}\n{body}" if title else body
-    head = f"<p><b>{prose(title)}</b></p>" if title else ""
-    html = head + preformatted(escape(body))
-    if summary:
-        text += f"\n{summary}"
-        html += f"<p>{prose(summary)}</p>"
-    return View(text, html)
+    return titled(title, View(body, preformatted(escape(body))))
+
+
+def titled(title: str, view: View) -> View:
+    """A view below a title, if there is one."""
+    if not title:
+        return view
+    return View(f"{title}\n{view.text}", f"<p><b>{prose(title)}</b></p>{view.html}")
+
+
+def folding(title: str, view: View, is_open: bool = False) -> View:
+    """A view that can be folded to its title; where a site drops that, it is simply there."""
+    html = f"<details{' open' * is_open}><summary>{prose(title)}</summary>{view.html}</details>"
+    return View(f"{title}\n{view.text}", html)
 
 
 def paragraph(text: str) -> View:
     """A sentence or two."""
-    return View(text, f"<p>{prose(text)}</p>")
+    return View(fold(text.splitlines(), 4), f"<p>{prose(text)}</p>")
+
+
+def fold(lines: Sequence[str], indent: int = 8) -> str:
+    """The lines as plain text, long ones continued below themselves."""
+    out: list[str] = []
+    for line in lines:
+        if len(line) <= WIDTH:
+            out.append(line)
+            continue
+        words = line.lstrip()
+        blank = " " * (len(line) - len(words))
+        out += textwrap.wrap(
+            words, WIDTH, initial_indent=blank, subsequent_indent=" " * max(indent, len(blank) + 4),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(out)
 
 
 def preformatted(html: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from jitkernel.session.report.memory import Sample
 from jitkernel.views import arena_map, diagram, memory_plot
 from jitkernel.views.diagram import Arrow, Node
-from jitkernel.views.diff import difference_html
+from jitkernel.views.diff import difference_view
 from jitkernel.views.mir import _MARK
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
@@ -116,7 +116,7 @@ DIFF = ["@@ line 1", "  a_b", "- c_d", "- e_f", "+ g_h", "  i"]
 
 
 def test_a_diff_tints_the_page_and_leaves_its_ink() -> None:
-    html = difference_html(DIFF)
+    html = difference_view(DIFF).html
     tints = re.findall(r"background:([^\"]+)", html)
     assert len(set(tints)) == 2 and html.count("color:inherit") == 2
     for tint in tints:
@@ -126,9 +126,9 @@ def test_a_diff_tints_the_page_and_leaves_its_ink() -> None:
 
 
 def test_a_diff_is_the_same_without_styles() -> None:
-    assert re.sub(r"<[^>]*>", "", difference_html(DIFF)) == "\n".join(DIFF)
+    assert re.sub(r"<[^>]*>", "", difference_view(DIFF).html) == "\n".join(DIFF)
     # Blocks: inline, the background of a line hides the underscores of the line above it.
-    assert difference_html(DIFF).count("display:block") == 2
+    assert difference_view(DIFF).html.count("display:block") == 2
 
 
 def test_marked_lines_can_be_read() -> None:
