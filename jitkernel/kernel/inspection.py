@@ -136,7 +136,7 @@ def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
 
 def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
     from jitkernel.views.asm import asm
-    from jitkernel.views.ir import entity, ir
+    from jitkernel.views.passes import entity, ir
 
     if not symbol.cell:
         return []

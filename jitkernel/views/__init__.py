@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from jitkernel.views.compare import compare
     from jitkernel.views.deps import deps
     from jitkernel.views.explain import explain
-    from jitkernel.views.ir import ir
     from jitkernel.views.memory import memory, residency
-    from jitkernel.views.mir import mir
     from jitkernel.views.object import object
-    from jitkernel.views.passes import passes
+    from jitkernel.views.passes import ir, mir, passes
     from jitkernel.views.stack import stack
     from jitkernel.views.tables import cells, symbols, watch
     from jitkernel.views.timeline import timeline
@@ -55,6 +53,8 @@ __all__ = [
 _ELSEWHERE = {
     "View": "view",
     "cells": "tables",
+    "ir": "passes",
+    "mir": "passes",
     "residency": "memory",
     "symbols": "tables",
     "watch": "tables",

@@ -16,13 +16,15 @@ from jitkernel.ir.names import bare, written
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, difference_view, parts
-from jitkernel.views.ir import entity
-from jitkernel.views.mir import functions_of, marked, spill_note
 from jitkernel.views.object import object as object_view
 from jitkernel.views.passes import (
     changed_steps,
+    entity,
+    functions_of,
+    marked,
     object_note,
     spent_text,
+    spill_note,
     trace_of,
     untouched,
 )

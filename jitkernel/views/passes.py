@@ -1,19 +1,22 @@
-"""Which pass changed what, step by step: `passes`.
+"""What the compiler made of a cell: its IR, `ir`; what each pass changed, `passes`; its machine IR
+after instruction selection, after register allocation and final, `mir`.
 
 The cell is compiled again, watched, from the same text with the same options; what the last step
-leaves is what was compiled, and the view says so.
+leaves is what was compiled, and the views say so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.debug_info import has_locations, without_metadata
+from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
+from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import (
     REST,
@@ -24,19 +27,39 @@ from jitkernel.views.diff import (
     parts,
     shown_unit,
 )
-from jitkernel.views.view import View, fold, folding, join, listing, table, time_text
+from jitkernel.views.view import (
+    View,
+    escape,
+    fold,
+    folding,
+    join,
+    listing,
+    paragraph,
+    preformatted,
+    table,
+    time_text,
+    titled,
+)
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
 
 __all__ = [
-    "STEP_COLUMNS", "Changed", "changed_steps", "trace_of", "object_note", "passes", "spent_text",
-    "untouched",
+    "STEP_COLUMNS", "Changed", "changed_steps", "entity", "functions_of", "ir", "marked", "mir",
+    "object_note", "passes", "spent_text", "spill_note", "trace_of", "untouched",
 ]  # fmt: skip
 
 _LINES = 200  # of a step's diff
 _STEPS = 400  # shown
+_STAGE_LINES = 400  # of a stage, where all are shown
+_IR_STAGES = {
+    "raw": "before the first pass",
+    "opt": "after the last pass",
+    "diff": "what changed",
+}
+# Dark on amber: it catches the eye on a white page and does not glare on a black one.
+_MARK = "color:#1a1a1a;background:#d9a94a"
 STEP_COLUMNS = ("#step", "pass", "on", "#lines −", "#lines +", "#time", "verified")
 
 
@@ -215,3 +238,144 @@ def object_note(session: Session, number: int, trace: PassTrace) -> str:
     if session.inspect.object(number) == trace.object:
         return f"The last step is what was compiled: its object has the same {size} bytes."
     return "This is not what was compiled: the object differs. The compiler has changed since."
+
+
+def ir(session: Session, target: int | str | None = None, stage: str = "") -> View:
+    """The module of a cell, or one function or global of it; without a target the last cell's.
+
+    As it was written; or, with a `stage`, as LLVM printed it: `raw` before the first pass, `opt`
+    after the last, `diff` what the passes changed between.  Raises UsageError.
+    """
+    cell, _ = session.inspect.cell_of(target)
+    if stage:
+        return _printed(session, target, stage)
+    module = session.inspect.module(cell.number)
+    if isinstance(target, str):
+        name = bare(target)
+        return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
+    return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
+
+
+def _printed(session: Session, target: int | str | None, stage: str) -> View:
+    """The module before or after the passes, or what is different."""
+    if stage not in _IR_STAGES:
+        raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
+    number, symbol, trace = trace_of(session, target)
+    name = written(bare(target)) if isinstance(target, str) else ""
+    where = f"{name}, cell {number}" if name else f"cell {number}"
+    if stage == "diff":
+        before, after = parts(trace.before), parts(trace.after)
+        lines = difference(before, after, written(symbol) if symbol else "")
+        gone, new = counts(lines)
+        title = f"{where}: -{gone} +{new} lines from the first pass to the last"
+        sentence = untouched(trace, symbol)
+        shown = titled(title, difference_view(lines))
+        return join([shown, paragraph(sentence)]) if sentence else shown
+    module = trace.before if stage == "raw" else trace.after
+    body = entity(module, bare(name)) if name else module.strip()
+    if name and not body:
+        raise UsageError(
+            f"{name} is not there any more {_IR_STAGES[stage]}: it was inlined or unused"
+        )
+    return listing(f"{where}, {_IR_STAGES[stage]}", body)
+
+
+def entity(module: str, name: str) -> str:
+    """The text of the function or global called `name`; empty where the module defines none."""
+    defined: list[Function | GlobalValue] = [*functions(module, "define"), *global_values(module)]
+    for found in defined:
+        if found.name == name:
+            return found.text.strip()
+    return ""
+
+
+def mir(
+    session: Session,
+    target: int | str | None = None,
+    stage: str = "",
+    tick: Callable[[], None] | None = None,
+) -> View:
+    """The machine IR of a function, or of every function of a cell.
+
+    `stage` is `isel`, `regalloc` or `final`; without it all three.  Stores to and loads from stack
+    slots that register allocation made are marked.  `tick` is called twice a second while LLVM
+    works.  Raises UsageError.
+    """
+    if stage and stage not in STAGES:
+        raise UsageError(f"there is no stage {stage!r}; there are {', '.join(STAGES)}")
+    number, symbol, trace = trace_of(session, target, tick)
+    functions = functions_of(trace, symbol)
+    if not functions:
+        what = written(symbol) if symbol else f"cell {number}"
+        raise UsageError(f"{what} has no machine IR: no function of it reached code generation")
+    note = f"{LEFT_OUT} {object_note(session, number, trace)}"
+    views = [_function(name, number, found, stage) for name, found in functions.items()]
+    return join([*views, paragraph(note)])
+
+
+def functions_of(trace: PassTrace, symbol: str = "") -> dict[str, list[Stage]]:
+    """The stages of each function that reached code generation, or of one."""
+    names = dict.fromkeys(step.unit for step in trace.machine)
+    return {
+        name: stages([s for s in trace.machine if s.unit == name])
+        for name in names
+        if not symbol or name == symbol
+    }
+
+
+def _function(name: str, number: int, found: Sequence[Stage], only: str) -> View:
+    rows = [
+        (s.name, s.step, s.instructions, s.virtual or "", s.spills or "", s.reloads or "",
+         s.frame or "")
+        for s in found
+    ]  # fmt: skip
+    columns = (
+        "stage", "last pass", "#instructions", "#virtual registers", "#spills", "#reloads",
+        "#stack bytes",
+    )  # fmt: skip
+    head = f"Machine IR of {written(name)}, cell {number}"
+    views = [table(head, columns, rows, spill_note(found))]
+    for stage in found:
+        if only in ("", stage.name):
+            title = f"{written(name)}, {STAGES[stage.name]} ({stage.step})"
+            is_open = bool(only) or stage.name == "regalloc"
+            views.append(folding(title, marked(stage, 0 if only else _STAGE_LINES), is_open))
+    return join(views)
+
+
+def spill_note(found: Sequence[Stage]) -> str:
+    """What register allocation had to put on the stack, in words."""
+    after = next((s for s in found if s.name == "regalloc"), None)
+    if after is None:
+        return ""
+    if not after.slots:
+        return "No spills: every value has a register for as long as it is needed."
+    size = sum(after.slots.values())
+    return (
+        f"{after.spills} spills (stores) and {after.reloads} reloads through {len(after.slots)} "
+        f"stack slots of {size} bytes: more values are needed at once than there are registers, "
+        "or one must outlive a call."
+    )
+
+
+def marked(stage: Stage, limit: int = 0) -> View:
+    """The lines with a column that names spills and reloads."""
+    lines, marks = stage.lines, stage.marks
+    left = len(lines) - limit if limit else 0
+    if left > 0:
+        lines, marks = lines[:limit], marks[:limit]
+    wide = max(map(len, marks), default=0)
+    pad = f"{{:<{wide}}} " if wide else ""
+    plain = [
+        fold([f"{pad.format(m) if wide else ''}{line}".rstrip()], wide + 8)
+        for m, line in zip(marks, lines, strict=True)
+    ]
+    shown = [
+        f'<mark style="{_MARK}">{escape(line)}</mark>' if m else escape(line)
+        for m, line in zip(marks, plain, strict=True)
+    ]
+    if left > 0:
+        more = f"… {left} more lines; %mir --{stage.name} shows all"
+        plain.append(more)
+        shown.append(more)
+    return View("\n".join(plain), preformatted("\n".join(shown)))

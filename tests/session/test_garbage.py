@@ -6,7 +6,7 @@ import pytest
 from programs import SQ, caller, constant
 
 from jitkernel.errors import UsageError
-from jitkernel.views.undo import garbage, undo
+from jitkernel.views.tables import garbage, undo
 
 
 def replaced(s):

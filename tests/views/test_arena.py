@@ -11,7 +11,7 @@ from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.session.report.memory import Occupant
 from jitkernel.views import arena
-from jitkernel.views.arena_map import FILLS, PARTS, letter, level, parts
+from jitkernel.views.arena import FILLS, PARTS, letter, level, parts
 from jitkernel.views.svg import PAPER
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"

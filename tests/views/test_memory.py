@@ -10,7 +10,7 @@ import pytest
 from jitkernel import Session
 from jitkernel.session.report.memory import Sample
 from jitkernel.views import memory
-from jitkernel.views.memory_plot import FILLS, HEIGHT, WIDTH, plot
+from jitkernel.views.memory import FILLS, HEIGHT, WIDTH, plot
 from jitkernel.views.svg import PAPER
 from jitkernel.views.view import sparkline
 

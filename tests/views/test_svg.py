@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from jitkernel.session.report.memory import Sample
-from jitkernel.views import arena_map, diagram, memory_plot
+from jitkernel.views import diagram
+from jitkernel.views.arena import FILLS
 from jitkernel.views.diagram import Arrow, Node
 from jitkernel.views.diff import difference_view
-from jitkernel.views.mir import _MARK
+from jitkernel.views.memory import plot
+from jitkernel.views.passes import _MARK
 from jitkernel.views.svg import FAINT, INK, PAPER, SHEET, image, label
 
 WHITE, BLACK = (255.0, 255.0, 255.0), (17.0, 17.0, 17.0)  # JupyterLab's two pages
@@ -57,7 +59,7 @@ def test_a_card_is_between_white_and_black() -> None:
     "fill",
     [
         SHEET,
-        *(f.colour for f in arena_map.FILLS.values()),
+        *(f.colour for f in FILLS.values()),
         *(colour for colour, _ in diagram._FILLS.values()),
     ],
 )
@@ -106,7 +108,7 @@ def test_the_slab_has_a_scale_of_its_own() -> None:
     """40 KiB beside 60 MiB of processes would be no line at all."""
     mib = 1 << 20
     samples = [Sample(n, n / 10, (n + 1) << 12, 20 * mib, 4 * mib, 40 * mib) for n in range(10)]
-    svg = drawn(memory_plot.plot(samples).html)
+    svg = drawn(plot(samples).html)
     (slab,) = re.findall(r'points="([^"]+)" fill="url\(#slab\)"', svg)
     heights = [float(point.split(",")[1]) for point in slab.split()]
     assert max(heights) - min(heights) > 40

@@ -56,7 +56,7 @@ def arena(context: Frontend, arguments: Any) -> None:
 )
 def gc(context: Frontend, arguments: Any) -> None:
     """Free cells whose definitions were replaced and that nothing uses; give empty pages back."""
-    from jitkernel.views.undo import garbage as view
+    from jitkernel.views.tables import garbage as view
 
     context.display(view(context.session.gc(dry_run=arguments.dry_run, undo=arguments.undo)))
 

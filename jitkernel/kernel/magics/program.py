@@ -100,7 +100,7 @@ def deps(context: Frontend, arguments: Any) -> None:
 def undo(context: Frontend, arguments: Any) -> None:
     """Take back the last runs, or one of them: definitions and the values of globals."""
     if arguments.list:
-        from jitkernel.views.undo import undo as view
+        from jitkernel.views.tables import undo as view
 
         context.display(view(context.session))
         return

@@ -30,7 +30,7 @@ _EVERY = 0.5  # seconds between two words of progress
 )
 def ir(context: Frontend, arguments: Any) -> None:
     """The LLVM IR of a function or a cell, as it was given to the compiler."""
-    from jitkernel.views.ir import ir as view
+    from jitkernel.views.passes import ir as view
 
     stage = one_of(arguments, ("raw", "opt", "diff"))
     for target in shown(arguments.target):
@@ -235,7 +235,7 @@ def passes(context: Frontend, arguments: Any) -> None:
 )
 def mir(context: Frontend, arguments: Any) -> None:
     """Machine IR after instruction selection, after register allocation, final; spills marked."""
-    from jitkernel.views.mir import mir as view
+    from jitkernel.views.passes import mir as view
 
     stage = one_of(arguments, ("isel", "regalloc", "final"))
     for target in shown(arguments.target):
