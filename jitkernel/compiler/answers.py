@@ -21,8 +21,8 @@ _TICK = 0.5  # seconds
 _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
 
-def request_frame(request: Request, who: bool = False) -> bytes:
-    """The frame of a compile request; `who` asks the worker what it is, too.
+def request_frame(request: Request) -> bytes:
+    """The frame of a compile request.
 
     Raises CompileError where the text is not Unicode.
     """
@@ -34,8 +34,6 @@ def request_frame(request: Request, who: bool = False) -> bytes:
     }
     if request.context != "throwaway":
         header["context"] = (request.context, request.cell)
-    if who:
-        header["who"] = 1
     try:
         return frame(header, request.source.encode())
     except UnicodeEncodeError as error:
@@ -91,7 +89,8 @@ def ask(
     try:
         end = monotonic() + timeout
         worker.send(data, timeout)
-        if tick and worker.pid:
+        if tick:
+            worker.wait_started()
             while monotonic() < end and not select.select([worker], [], [], _TICK)[0]:
                 tick()
         return worker.receive(end - monotonic(), _SPIN if len(data) < _SHORT else 0)

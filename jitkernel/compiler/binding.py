@@ -10,163 +10,138 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_longlong, c_size_t, c_uint, c_void_p
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import llvmlite
 
 from jitkernel.compiler.passes import SINGLE
 
-__all__ = ["LLVM_VERSION", "LLVMError", "Machine", "lib", "set_option", "take"]
+__all__ = ["LLVMError", "Machine", "lib", "set_option", "take"]
 
 _FILE = os.path.join(llvmlite.__path__[0], "binding", "libllvmlite.so")
 _REF = c_void_p
 _OUT = POINTER(c_void_p)
 
+# What can be walked over: the function that begins.
+_WALKS = {
+    "Functions": "ModuleFunctionsIter",
+    "Globals": "ModuleGlobalsIter",
+    "Blocks": "FunctionBlocksIter",
+    "Instructions": "BlockInstructionsIter",
+    "Operands": "InstructionOperandsIter",
+    "Element": "ElementIter",
+    "AttributeList": "FunctionAttributesIter",
+}
+
+_TUNED = ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization")
+
+_Prototype = tuple[Any, tuple[Any, ...]]
+
+
+def _each(names: str, result: Any, *arguments: Any) -> dict[str, _Prototype]:
+    return dict.fromkeys(names.split(), (result, arguments))
+
+
 # name: (result, arguments)
-_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "GetVersionInfo": (c_uint, ()),
-    "SetCommandLine": (None, (c_char_p, c_char_p)),
-    "ContextCreate": (_REF, ()),
-    "ContextDispose": (None, (_REF,)),
+_PROTOTYPES: dict[str, _Prototype] = {
+    **_each("ContextCreate CreatePipelineTuningOptions CreateNewModulePassManager", _REF),
+    **_each(
+        "ContextDispose DisposeModule DisposeString DisposeTargetData DisposeTargetMachine"
+        " DisposePassBuilder DisposeNewModulePassManger DisposeMemoryBuffer",
+        None,
+        _REF,
+    ),
+    # modules
     "ParseAssembly": (_REF, (_REF, c_char_p, _OUT)),
     "VerifyModule": (c_bool, (_REF, _OUT)),
-    "DisposeModule": (None, (_REF,)),
-    "DisposeString": (None, (_REF,)),
-    "SetTarget": (None, (_REF, c_char_p)),
-    "SetDataLayout": (None, (_REF, c_char_p)),
-    "PrintModuleToString": (None, (_REF, _OUT)),
     "ParseBitcode": (_REF, (_REF, c_char_p, c_size_t, _OUT)),
     "WriteBitcodeToString": (None, (_REF, _OUT, POINTER(c_size_t))),
-    # globals
-    "ModuleFunctionsIter": (_REF, (_REF,)),
-    "FunctionsIterNext": (_REF, (_REF,)),
-    "DisposeFunctionsIter": (None, (_REF,)),
-    "ModuleGlobalsIter": (_REF, (_REF,)),
-    "GlobalsIterNext": (_REF, (_REF,)),
-    "DisposeGlobalsIter": (None, (_REF,)),
-    "GetNamedFunction": (_REF, (_REF, c_char_p)),
-    "GetNamedStructType": (_REF, (_REF, c_char_p)),
+    **_each("PrintModuleToString PrintValueToString", None, _REF, _OUT),
+    **_each(" ".join(_WALKS.values()), _REF, _REF),
+    **_each(" ".join(f"{item}IterNext" for item in _WALKS), _REF, _REF),
+    **_each(" ".join(f"Dispose{item}Iter" for item in _WALKS), None, _REF),
+    # values
     "GetValueName": (c_char_p, (_REF,)),
     "SetValueName": (None, (_REF, c_char_p)),
-    "GetLinkage": (c_int, (_REF,)),
     "SetLinkage": (None, (_REF, c_int)),
-    "IsDeclaration": (c_int, (_REF,)),
-    "GlobalGetValueType": (_REF, (_REF,)),
-    "PrintValueToString": (None, (_REF, _OUT)),
-    "FunctionBlocksIter": (_REF, (_REF,)),
-    "BlocksIterNext": (_REF, (_REF,)),
-    "DisposeBlocksIter": (None, (_REF,)),
-    "BlockInstructionsIter": (_REF, (_REF,)),
-    "InstructionsIterNext": (_REF, (_REF,)),
-    "DisposeInstructionsIter": (None, (_REF,)),
-    "InstructionOperandsIter": (_REF, (_REF,)),
-    "OperandsIterNext": (_REF, (_REF,)),
-    "DisposeOperandsIter": (None, (_REF,)),
-    "GetOpcodeName": (_REF, (_REF,)),
+    **_each("GetLinkage IsDeclaration GetValueKind", c_int, _REF),
+    **_each("GlobalGetValueType GetOpcodeName", _REF, _REF),
     "WriteCFG": (None, (_REF, _OUT, c_int)),
-    "GetValueKind": (c_int, (_REF,)),
-    "FunctionAttributesIter": (_REF, (_REF,)),
-    "AttributeListIterNext": (_REF, (_REF,)),
-    "DisposeAttributeListIter": (None, (_REF,)),
     "GetEnumAttributeKindForName": (c_uint, (c_char_p, c_size_t)),
     "AddFunctionAttr": (None, (_REF, c_uint)),
     # types
     "PrintType": (_REF, (_REF,)),
-    "GetTypeName": (_REF, (_REF,)),
-    "GetTypeKind": (c_int, (_REF,)),
+    "GetNamedStructType": (_REF, (_REF, c_char_p)),
+    **_each("GetTypeKind GetTypeElementCount", c_int, _REF),
     "GetTypeBitWidth": (c_longlong, (_REF,)),
-    "GetTypeElementCount": (c_int, (_REF,)),
-    "ElementIter": (_REF, (_REF,)),
-    "ElementIterNext": (_REF, (_REF,)),
-    "DisposeElementIter": (None, (_REF,)),
     "IsOpaqueStruct": (c_bool, (_REF,)),
     "CreateTargetData": (_REF, (c_char_p,)),
-    "DisposeTargetData": (None, (_REF,)),
-    "ABISizeOfType": (c_longlong, (_REF, _REF)),
-    "ABIAlignmentOfType": (c_longlong, (_REF, _REF)),
+    **_each("ABISizeOfType ABIAlignmentOfType", c_longlong, _REF, _REF),
     "OffsetOfElement": (c_longlong, (_REF, _REF, c_int)),
     # passes
-    "CreatePipelineTuningOptions": (_REF, ()),
+    "SetCommandLine": (None, (c_char_p, c_char_p)),
     "CreatePassBuilder": (_REF, (_REF, _REF)),
-    "DisposePassBuilder": (None, (_REF,)),
     "buildPerModuleDefaultPipeline": (_REF, (_REF, c_int)),
     "RunNewModulePassManager": (None, (_REF, _REF, _REF)),
-    "DisposeNewModulePassManger": (None, (_REF,)),
-    "CreateNewModulePassManager": (_REF, ()),
-    "PTOSetLoopInterleaving": (None, (_REF, c_bool)),
-    "PTOSetLoopUnrolling": (None, (_REF, c_bool)),
-    "PTOSetLoopVectorization": (None, (_REF, c_bool)),
-    "PTOSetSLPVectorization": (None, (_REF, c_bool)),
+    **{f"PTOSet{what}": (None, (_REF, c_bool)) for what in _TUNED},
     **{f"module_Add{name}Pass": (None, (_REF,)) for name in SINGLE.values()},
     # machines
-    "InitializeNativeTarget": (None, ()),
-    "InitializeNativeAsmPrinter": (None, ()),
-    "InitializeNativeAsmParser": (None, ()),
-    "InitializeAllTargetInfos": (None, ()),
-    "InitializeAllTargets": (None, ()),
-    "InitializeAllTargetMCs": (None, ()),
-    "InitializeAllAsmPrinters": (None, ()),
-    "GetDefaultTargetTriple": (None, (_OUT,)),
-    "GetHostCPUName": (None, (_OUT,)),
-    "GetHostCPUFeatures": (c_int, (_OUT,)),
+    "GetVersionInfo": (c_uint, ()),
+    **_each(
+        "InitializeNativeTarget InitializeNativeAsmPrinter InitializeNativeAsmParser"
+        " InitializeAllTargetInfos InitializeAllTargets InitializeAllTargetMCs"
+        " InitializeAllAsmPrinters",
+        None,
+    ),
+    **_each("GetDefaultTargetTriple GetHostCPUName GetHostCPUFeatures", None, _OUT),
     "GetTargetFromTriple": (_REF, (c_char_p, _OUT)),
     # target, triple, CPU, features, level, relocation model, code model, print?, for a JIT?, ABI
     "CreateTargetMachine": (
         _REF,
         (_REF, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p),
     ),
-    "DisposeTargetMachine": (None, (_REF,)),
-    "GetTargetMachineTriple": (None, (_REF, _OUT)),
     "CreateTargetMachineData": (_REF, (_REF,)),
-    "CopyStringRepOfTargetData": (None, (_REF, _OUT)),
+    **_each("GetTargetMachineTriple CopyStringRepOfTargetData", None, _REF, _OUT),
     # code
     "TargetMachineEmitToMemory": (_REF, (_REF, _REF, c_int, _OUT)),
     "GetBufferStart": (_REF, (_REF,)),
     "GetBufferSize": (c_size_t, (_REF,)),
-    "DisposeMemoryBuffer": (None, (_REF,)),
 }
 
 
 @cache
 def identity() -> tuple[str, str, str, str, str]:
     """The parts of `records.Identity`, of this process."""
+    number = lib.GetVersionInfo()  # a byte for each part
     return (
-        ".".join(map(str, LLVM_VERSION)),
+        ".".join(map(str, number.to_bytes((number.bit_length() + 7) // 8, "big"))),
         str(llvmlite.__version__),
-        _told(lib.GetDefaultTargetTriple),
-        _told(lib.GetHostCPUName),
+        told(lib.GetDefaultTargetTriple),
+        told(lib.GetHostCPUName),
         _host_features(),
     )
 
 
-class _Library:
+def _load() -> Any:
     """The functions above as attributes, without their prefix."""
-
-    def __init__(self) -> None:
-        handle = ctypes.CDLL(_FILE)
-        for name, (result, arguments) in _PROTOTYPES.items():
-            function = handle[f"LLVMPY_{name}"]
-            function.restype = result
-            function.argtypes = arguments
-            setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"LLVMPY_{name} has no prototype in {__name__}")
+    handle = ctypes.CDLL(_FILE)
+    found = SimpleNamespace()
+    for name, (result, arguments) in _PROTOTYPES.items():
+        function = handle[f"LLVMPY_{name}"]
+        function.restype = result
+        function.argtypes = arguments
+        setattr(found, name, function)
+    return found
 
 
-def _version() -> tuple[int, ...]:
-    """LLVM's, which the library tells as one number: a byte for each part."""
-    number = lib.GetVersionInfo()
-    return tuple(number.to_bytes((number.bit_length() + 7) // 8, "big"))
-
-
-lib = _Library()
+lib = _load()
 lib.InitializeNativeTarget()
 lib.InitializeNativeAsmPrinter()
 lib.InitializeNativeAsmParser()  # inline and module asm
-LLVM_VERSION = _version()
 
 
 class LLVMError(Exception):
@@ -192,7 +167,7 @@ def take(address: int | None) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _told(function: Any, *arguments: Any) -> str:
+def told(function: Any, *arguments: Any) -> str:
     """What a function writes to its last argument."""
     out = c_void_p()
     function(*arguments, byref(out))
@@ -201,7 +176,7 @@ def _told(function: Any, *arguments: Any) -> str:
 
 def _host_features() -> str:
     """What this machine's CPU has and has not, by name: `+avx,-avx512f`."""
-    words = _told(lib.GetHostCPUFeatures).split(",")
+    words = told(lib.GetHostCPUFeatures).split(",")
     return ",".join(sorted(filter(None, words), key=lambda word: word[1:]))
 
 
@@ -210,19 +185,14 @@ def name_of(value: int) -> str:
     return str(lib.GetValueName(value).decode("utf-8", "surrogateescape"))
 
 
-def draw(function: int) -> str:
-    """The graph of a function's blocks in the language DOT, without their instructions."""
-    return _told(lambda out: lib.WriteCFG(function, out, 0))
-
-
 def print_value(value: int) -> str:
     """LLVM's text of a value; of a function, its whole body."""
-    return _told(lib.PrintValueToString, value)
+    return told(lib.PrintValueToString, value)
 
 
 def print_module(module: int) -> str:
     """LLVM's text of a module."""
-    return _told(lib.PrintModuleToString, module)
+    return told(lib.PrintModuleToString, module)
 
 
 def print_type(type_: int) -> str:
@@ -237,25 +207,30 @@ def opcode(instruction: int) -> str:
 
 def attributes(function: int) -> str:
     """The text of all attributes of a function, its result and its parameters."""
-    parts = []
-    iterator = lib.FunctionAttributesIter(function)
-    try:
-        while text := lib.AttributeListIterNext(iterator):
-            parts.append(take(text))
-    finally:
-        lib.DisposeAttributeListIter(iterator)
-    return " ".join(parts)
+    return " ".join(map(take, _walk("AttributeList", function)))
 
 
 def parse(context: int, text: bytes) -> int:
     """The module that `text` (without NUL bytes) describes; raises LLVMError."""
     out = c_void_p()
     module = lib.ParseAssembly(context, text, byref(out))
-    if out.value:
-        raise LLVMError("parse", take(out.value))
-    if not module:
-        raise LLVMError("parse", "the text is not a module")
+    if out.value or not module:
+        raise LLVMError("parse", take(out.value) or "the text is not a module")
     return int(module)
+
+
+@contextmanager
+def parsed(text: bytes) -> Iterator[int]:
+    """The module that a text describes, for a while, in a context of its own; raises LLVMError."""
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        module = parse(context, text)
+        yield module
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
 
 
 def verify(module: int) -> None:
@@ -269,36 +244,42 @@ def verify(module: int) -> None:
 
 def functions(module: int) -> Iterator[int]:
     """The module's functions, defined and declared."""
-    return _walk(lib.ModuleFunctionsIter(module), lib.FunctionsIterNext, lib.DisposeFunctionsIter)
+    return _walk("Functions", module)
 
 
 def blocks(function: int) -> Iterator[int]:
     """A function's blocks, the entry first."""
-    return _walk(lib.FunctionBlocksIter(function), lib.BlocksIterNext, lib.DisposeBlocksIter)
+    return _walk("Blocks", function)
 
 
 def instructions(block: int) -> Iterator[int]:
     """A block's instructions, in order."""
-    iterator = lib.BlockInstructionsIter(block)
-    return _walk(iterator, lib.InstructionsIterNext, lib.DisposeInstructionsIter)
+    return _walk("Instructions", block)
+
+
+def operands(instruction: int) -> Iterator[int]:
+    """An instruction's operands, in order."""
+    return _walk("Operands", instruction)
 
 
 def variables(module: int) -> Iterator[int]:
     """The module's global variables."""
-    return _walk(lib.ModuleGlobalsIter(module), lib.GlobalsIterNext, lib.DisposeGlobalsIter)
+    return _walk("Globals", module)
 
 
 def elements(type_: int) -> list[int]:
     """The member types of a struct, the parameter types of a function."""
-    return list(_walk(lib.ElementIter(type_), lib.ElementIterNext, lib.DisposeElementIter))
+    return list(_walk("Element", type_))
 
 
-def _walk(iterator: int, step: Any, dispose: Any) -> Iterator[int]:
+def _walk(item: str, whole: int) -> Iterator[int]:
+    iterator = getattr(lib, _WALKS[item])(whole)
+    step = getattr(lib, f"{item}IterNext")
     try:
-        while item := step(iterator):
-            yield item
+        while found := step(iterator):
+            yield found
     finally:
-        dispose(iterator)
+        getattr(lib, f"Dispose{item}Iter")(iterator)
 
 
 class Machine:
@@ -320,8 +301,8 @@ class Machine:
             lib.InitializeAllAsmPrinters()
             self.cpu, self.features = cpu, ""
         else:
-            triple = _told(lib.GetDefaultTargetTriple)
-            host = _told(lib.GetHostCPUName)
+            triple = told(lib.GetDefaultTargetTriple)
+            host = told(lib.GetHostCPUName)
             native = cpu in ("native", host)
             self.cpu = host if native else cpu
             self.features = _host_features() if native else ""
@@ -337,10 +318,14 @@ class Machine:
         )  # fmt: skip
         if not self._reference:
             raise RuntimeError("Cannot create target machine")
-        self.triple = _told(lib.GetTargetMachineTriple, self._reference)
+        self.triple = told(lib.GetTargetMachineTriple, self._reference)
         data = lib.CreateTargetMachineData(self._reference)
-        self.layout = _told(lib.CopyStringRepOfTargetData, data)
+        self.layout = told(lib.CopyStringRepOfTargetData, data)
         lib.DisposeTargetData(data)
+        #: the lines that name the target, `prepare.PREFIX_LINES` of them
+        self.prefix = (
+            f'target datalayout = "{self.layout}"\ntarget triple = "{self.triple}"\n'.encode()
+        )
         self._tuning = lib.CreatePipelineTuningOptions()
         self._tune(opt_level)
         self._pipeline: tuple[int, int] | None = None
@@ -351,15 +336,11 @@ class Machine:
 
     def _tune(self, opt_level: int) -> None:
         """What clang has of a pipeline: vectors and unrolled loops from -O2 on."""
-        for what in ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization"):
+        for what in _TUNED:
             getattr(lib, f"PTOSet{what}")(self._tuning, opt_level >= 2)
 
-    def prepare(self) -> None:
-        """Build the next compile's pass pipeline now, while nobody waits for it."""
-        self._pipeline = self._prepared()
-
-    def _prepared(self) -> tuple[int, int]:
-        """The next compile's pass pipeline.
+    def prepare(self) -> tuple[int, int]:
+        """The next compile's pass pipeline, which is best built while nobody waits for it.
 
         A pass builder must not run twice: each run leaves callbacks in it that point into that
         run's stack frame.
@@ -372,7 +353,7 @@ class Machine:
 
     def optimise(self, module: int) -> tuple[int, int]:
         """Run the pipeline; the caller hands its remains to `dispose` when there is time."""
-        used = self._prepared()
+        used = self.prepare()
         self._pipeline = None
         lib.RunNewModulePassManager(used[1], module, used[0])
         return used

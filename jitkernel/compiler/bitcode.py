@@ -7,13 +7,10 @@ Bitcode is what an exercise's reference is shipped as.  Start from `internalised
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from ctypes import byref, c_size_t, c_void_p
-from typing import TypeVar
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.binding import LLVMError, lib
-from jitkernel.compiler.diagnose import parse_error, verify_error
+from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import prepare
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
@@ -21,21 +18,20 @@ from jitkernel.ir.names import written
 
 __all__ = ["optimised", "internalised", "disassembled"]
 
-T = TypeVar("T")
-
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
 
 def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
     """Bitcode of `source` in which the function `keep` is called `called` and is all that can be
     seen from outside.  Raises CompileError where it is not defined or the source has errors."""
-
-    def use(module: int) -> bytes:
+    target = pipeline.machine(Options())
+    ready = prepare(source, Options(), target.triple, target.prefix, first_line)
+    with pipeline.module_of(ready.text, source, first_line) as module:
         found = 0
         for value in (*binding.functions(module), *binding.variables(module)):
             if lib.IsDeclaration(value):
                 continue
-            if lib.GetValueName(value).decode("utf-8", "surrogateescape") == keep:
+            if binding.name_of(value) == keep:
                 found = value
             else:
                 lib.SetLinkage(value, _INTERNAL)
@@ -48,8 +44,6 @@ def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
             return ctypes.string_at(start.value or 0, size.value)
         finally:
             lib.DisposeString(start.value)
-
-    return _with_module(source, Options(), first_line, use)
 
 
 def disassembled(bitcode: bytes) -> str:
@@ -77,23 +71,3 @@ def optimised(source: str, options: Options, nobuiltin: frozenset[str], first_li
 
     pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)
     return printed[-1]
-
-
-def _with_module(source: str, options: Options, first_line: int, use: Callable[[int], T]) -> T:
-    """`use(module)` of a verified module in a context of its own."""
-    target = pipeline.machine(options)
-    ready = prepare(source, options, target.triple, pipeline.prefix(target), first_line)
-    context = lib.ContextCreate()
-    module = 0
-    try:
-        module = binding.parse(context, ready.text)
-        binding.verify(module)
-        return use(module)
-    except LLVMError as error:
-        if error.stage == "parse":
-            raise CompileError([parse_error(error.message, source, first_line)]) from None
-        raise CompileError(verify_error(error.message, source, first_line)) from None
-    finally:
-        if module:
-            lib.DisposeModule(module)
-        lib.ContextDispose(context)

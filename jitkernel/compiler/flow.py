@@ -49,7 +49,7 @@ def _function(function: int) -> list[Any]:
     """The row of one function."""
     blocks = list(binding.blocks(function))
     # LLVM's drawing is asked for the numbers of blocks without a name, which nothing else tells.
-    drawn = _NODE.findall(binding.draw(function))
+    drawn = _NODE.findall(binding.told(lambda out: lib.WriteCFG(function, out, 0)))
     names = map(binding.name_of, blocks)
     labels = [name or n.removeprefix("%") for name, n in zip(names, drawn, strict=True)]
     number = {label: index for index, label in enumerate(labels)}

@@ -1,7 +1,8 @@
-"""The zygote's side of `zygote`: forks itself for each worker that is wanted.  Worker only.
+"""Forks of a process that has LLVM ready.  Worker only.
 
-There is one thread when it forks, and what LLVM has set up is frozen, not counted again by any
-collection, so that its pages stay shared.  Start from `next_socket`.
+The zygote forks itself for each worker that is wanted: `next_socket`.  There is one thread then,
+and what LLVM has set up is frozen, not counted again by any collection, so that its pages stay
+shared.  A worker forks for what would change LLVM for good: `in_child`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,45 @@ from collections.abc import Callable
 from jitkernel.compiler.memory import unmap_llvm
 from jitkernel.syscalls import SYS
 
-__all__ = ["next_socket"]
+__all__ = ["fork_child", "in_child", "next_socket"]
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
 _IDLE = 1.0  # seconds without a request until there is time for what can wait
 _STDOUT, _STDERR = 1, 2
+_PR_SET_PDEATHSIG = 1  # prctl(2), <linux/prctl.h>
+
+
+def fork_child(work: Callable[[], None]) -> int:
+    """Do some work in a child, which ends with status 0 where it is done; the child's number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        # The worker may be killed in the middle of a compile.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        work()
+        os._exit(0)
+    finally:
+        os._exit(70)
+
+
+def in_child(work: Callable[[], bytes]) -> bytes | None:
+    """What some work gives that sets LLVM's options: they are the whole process's, and stay.
+
+    None where it ended otherwise.
+    """
+    reading, writing = os.pipe()
+
+    def answer() -> None:
+        os.close(reading)
+        with open(writing, "wb") as file:
+            file.write(work())
+
+    child = fork_child(answer)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        found = file.read()
+    return found if os.waitpid(child, 0)[1] == 0 else None
 
 
 def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.socket:

@@ -6,27 +6,29 @@ building the next pass pipeline) is left to `tidy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
 from time import perf_counter_ns
 from typing import Any
 
-from jitkernel.compiler import binding, custom, undefined
+from jitkernel.compiler import binding, undefined
 from jitkernel.compiler.binding import LLVMError, Machine, lib
 from jitkernel.compiler.context_pool import ContextPool
 from jitkernel.compiler.diagnose import parse_error, verify_error
-from jitkernel.compiler.passes import parse_passes
+from jitkernel.compiler.forks import in_child
+from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.struct_names import ambiguous, renamed_types
 from jitkernel.compiler.summary import summarise
 from jitkernel.errors import CompileError, Diagnostic
 
-__all__ = ["compile_module", "contexts", "machine", "prefix", "tidy"]
+__all__ = ["compile_module", "contexts", "machine", "module_of", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
-_prefixes: dict[str, bytes] = {}
 contexts = ContextPool()
-_cleanups: list[Callable[[], None]] = []
+_cleanups: list[Callable[[], object]] = []
 
 
 def machine(options: Options) -> Machine:
@@ -38,15 +40,6 @@ def machine(options: Options) -> Machine:
         except (RuntimeError, AssertionError, ValueError) as error:
             raise CompileError(f"these options name no machine: {key}: {error}") from None
     return _machines[key]
-
-
-def prefix(target: Machine) -> bytes:
-    """The lines that name the target, `prepare.PREFIX_LINES` of them."""
-    front = _prefixes.get(target.layout)
-    if front is None:
-        lines = f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n'
-        front = _prefixes[target.layout] = lines.encode()
-    return front
 
 
 def compile_module(
@@ -64,8 +57,7 @@ def compile_module(
     optimised and before it is emitted; what is watched gets no warnings of what is undefined.
     """
     target = machine(options)
-    front = prefix(target)
-    ready = prepare(source, options, target.triple, front, first_line)
+    ready = prepare(source, options, target.triple, target.prefix, first_line)
     if policy == "shared" and ambiguous(source):
         policy = "throwaway"
     context = contexts.take(policy, cell)
@@ -128,10 +120,55 @@ def _undefined(
 def _optimise(target: Machine, module: int, options: Options) -> int:
     """Run the passes; the module that they leave, which may be another one."""
     if options.passes:
-        return custom.run(target, module, parse_passes(options.passes), _cleanups)
+        return _run_chosen(target, module, parse_passes(options.passes))
     used = target.optimise(module)
     _cleanups.append(lambda: target.dispose(used))
     return module
+
+
+def _run_chosen(target: Machine, module: int, names: tuple[str, ...]) -> int:
+    """Run the passes that somebody chose, in order; the module that came out."""
+    for single, group in groupby(names, SINGLE.__contains__):
+        if single:
+            used = target.run_passes(module, tuple(group))
+            _cleanups.append(lambda used=used: target.dispose(used))  # type: ignore[misc]
+        else:
+            for name in group:
+                module = _run_alone(target, module, name)
+    return module
+
+
+def _run_alone(target: Machine, module: int, name: str) -> int:
+    """Run a pass that llvmlite can add to no pass manager: LLVM's default pipeline with all else
+    switched off.  The module that came out, parsed from the child's text."""
+
+    def work() -> bytes:
+        binding.set_option(f"-opt-disable={disabled_for(name)}")
+        # A context remembers from its first pass on whether any pass is switched off.
+        fresh = binding.parse(lib.ContextCreate(), binding.print_module(module).encode())
+        target.run_default(fresh)
+        return binding.print_module(fresh).encode()
+
+    text = in_child(work)
+    if text is None:
+        raise LLVMError("optimise", f"LLVM ended while it ran the pass {name}")
+    context = lib.ContextCreate()
+    _cleanups.append(lambda: lib.ContextDispose(context))
+    made = binding.parse(context, text)
+    _cleanups.append(lambda: lib.DisposeModule(made))
+    return made
+
+
+@contextmanager
+def module_of(text: bytes, source: str, first_line: int) -> Iterator[int]:
+    """The verified module of a text that was made of `source`, for a while, in a context of its
+    own.  Raises CompileError, also for what LLVM refuses meanwhile."""
+    try:
+        with binding.parsed(text) as module:
+            binding.verify(module)
+            yield module
+    except LLVMError as error:
+        raise _refusal(error, source, first_line, {}) from None
 
 
 def _refusal(

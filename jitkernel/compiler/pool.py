@@ -128,7 +128,7 @@ class CompilerPool:
         if not fresh and (found := self._find(request)):
             return found
         with self._lock:
-            header, blob = self._ask(0, request_frame(request, self._who()), request.label, request)
+            header, blob = self._ask(0, request_frame(request), request.label, request)
         result = compiled(header, blob)
         self._keep(request, result)
         return result
@@ -137,10 +137,6 @@ class CompilerPool:
     def _known(self) -> bool:
         """Whether the cache knows what the workers are."""
         return self._told == self.restarts
-
-    def _who(self) -> bool:
-        """Whether a worker is to be asked what it is."""
-        return self.cache is not None and not self._known
 
     def _find(self, request: Request) -> Compiled | None:
         """What the cache has.  Contexts that last are there to be watched: all is compiled then."""
@@ -195,7 +191,7 @@ class CompilerPool:
             if found := self._find(request):
                 return found
             try:
-                data = request_frame(request, self._who())
+                data = request_frame(request)
                 index = free.get()
                 try:
                     answer = self._ask(index, data, request.label, request)
@@ -224,18 +220,19 @@ class CompilerPool:
         Answers are kept.  Raises CompileError for a type that has no layout.
         """
         with self._lock:
-            missing = [text for text in dict.fromkeys(types) if (text, named) not in self._layouts]
-            if missing and len(self._layouts) > _LAYOUTS_KEPT:
+            if len(self._layouts) > _LAYOUTS_KEPT:
                 self._layouts.clear()
-                missing = list(dict.fromkeys(types))
-            if self.cache:
-                missing = [text for text in missing if not self._find_layout(text, named)]
+            missing = []
+            for text in dict.fromkeys(types):
+                if (text, named) in self._layouts:
+                    continue
+                if self.cache and (row := self.cache.layout(text, named)):
+                    self._layouts[text, named] = Layout.of(row)
+                else:
+                    missing.append(text)
             if missing:
-                ask: dict[str, Any] = {"do": "layouts", "types": missing}
-                if self._who():
-                    ask["who"] = 1
-                header, _ = self._ask(0, frame(ask, named.encode()), "a type")
-                refuse(header)
+                data = frame({"do": "layouts", "types": missing}, named.encode())
+                header, _ = self._answer(data, "a type")
                 for text, row in zip(missing, header["layouts"], strict=True):
                     self._layouts[text, named] = Layout.of(row)
                     if self.cache and self._known:
@@ -247,23 +244,12 @@ class CompilerPool:
         if self.cache is not None and self.cache.identity is not None:
             return self.cache.identity
         with self._lock:
-            for worker in self._workers.working:
-                if worker.identity is not None:
-                    return worker.identity
-            ask = {"do": "layouts", "types": ["i8"], "who": 1}
-            self._ask(0, frame(ask, b""), "a type")
-            found = self._workers.working[0].identity
-            if found is None:
-                raise JitError("the compiler worker does not say what it is")
-            return found
-
-    def _find_layout(self, text: str, named: str) -> bool:
-        """Take a layout from the cache, if it is there."""
-        row = self.cache.layout(text, named) if self.cache else None
-        if row is None:
-            return False
-        self._layouts[text, named] = Layout.of(row)
-        return True
+            worker = self.lend(0)
+            worker.wait_started()
+            self.give_back(0, worker)
+        if worker.identity is None:
+            raise JitError("the compiler worker did not start")
+        return worker.identity
 
     def intrinsic(
         self,
@@ -274,11 +260,9 @@ class CompilerPool:
     ) -> tuple[str, tuple[str, ...]] | str:
         """Result and argument types of an intrinsic that is called so, see `intrinsics.signature`;
         "unknown" where LLVM has none of that name, "signature" where it has no such form."""
-        with self._lock:
-            ask = {"do": "intrinsic", "name": name, "arguments": arguments,
-                   "constants": constants, "results": results}  # fmt: skip
-            answer, _ = self._ask(0, frame(ask, b""), f"@{name}")
-        refuse(answer)
+        wanted = {"do": "intrinsic", "name": name, "arguments": arguments,
+                  "constants": constants, "results": results}  # fmt: skip
+        answer, _ = self._answer(frame(wanted), f"@{name}")
         found = answer["found"]
         return found if isinstance(found, str) else (found[0], tuple(found[1]))
 
@@ -288,25 +272,12 @@ class CompilerPool:
         Of the request's options the level counts.  `syntax` is `intel` or `att`, and of x86 alone.
         Raises CompileError.
         """
-        return self._foreign(request, triple, cpu, False, syntax).decode("utf-8", "replace")
+        answer = self._about("assembly", request, triple=triple, cpu=cpu, syntax=syntax)
+        return answer[1].decode("utf-8", "replace")
 
     def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
         """The same as an object file."""
-        return self._foreign(request, triple, cpu, True)
-
-    def _foreign(
-        self, request: Request, triple: str, cpu: str, as_object: bool, syntax: str = "att"
-    ) -> bytes:
-        level = request.options.opt_level
-        return self._about(
-            "assembly",
-            request,
-            triple=triple,
-            cpu=cpu,
-            level=level,
-            object=as_object,
-            syntax=syntax,
-        )[1]
+        return self._about("assembly", request, triple=triple, cpu=cpu, syntax="")[1]
 
     def internalised(self, request: Request, keep: str, called: str) -> bytes:
         """Bitcode of the module in which the function `keep` is called `called` and nothing else
@@ -315,10 +286,7 @@ class CompilerPool:
 
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
-        with self._lock:
-            answer, blob = self._ask(0, frame({"do": "disassembled"}, bitcode), "bitcode")
-        refuse(answer)
-        return blob.decode()
+        return self._answer(frame({"do": "disassembled"}, bitcode), "bitcode")[1].decode()
 
     def optimised(self, request: Request) -> str:
         """The module as its passes leave it, as text.  Raises CompileError."""
@@ -341,9 +309,8 @@ class CompilerPool:
         with self._lock:
             if self._traced is None or self._traced[0] != request:
                 data = question("trace", request)
-                answer, log = self._ask(0, data, request.label, request, tick)
-                refuse(answer)
-                self._traced = request, PassTrace.of(answer, log)
+                answer = self._answer(data, request.label, request, tick)
+                self._traced = request, PassTrace.of(*answer)
             return self._traced[1]
 
     def forget_trace(self) -> None:
@@ -352,8 +319,18 @@ class CompilerPool:
 
     def _about(self, do: str, request: Request, **more: Any) -> tuple[dict[str, Any], bytes]:
         """A worker's answer to a question about the module of a request."""
+        return self._answer(question(do, request, **more), request.label, request)
+
+    def _answer(
+        self,
+        data: bytes,
+        label: str,
+        request: Request | None = None,
+        tick: Callable[[], None] | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """A worker's answer to any question; raises what it refuses."""
         with self._lock:
-            answer = self._ask(0, question(do, request, **more), request.label, request)
+            answer = self._ask(0, data, label, request, tick)
         refuse(answer[0])
         return answer
 

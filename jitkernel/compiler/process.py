@@ -96,7 +96,7 @@ class WorkerProcess:
         self.own_bytes = 0  # resident, as it last told
         self.held_bytes = 0  # not freed, as it last told
         self.first_held = 0  # the same as it told at first
-        self.identity: Identity | None = None  # as it told when it was asked
+        self.identity: Identity | None = None  # as it told when it had started
         self.contexts: set[int] = set()  # the cells for which it keeps one
         self.shares = False  # whether it has a context for all cells
         self._ready = False
@@ -125,12 +125,15 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         """The process's number; waits until it is known.  0: it did not start."""
-        if not self._pid and not self._ready:
-            try:
-                self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
-            except (EOFError, OSError):
-                pass
+        if not self._pid:
+            self.wait_started()
         return self._pid
+
+    def wait_started(self) -> None:
+        """Wait for its first word, unless it has come or the process has ended."""
+        if not self._ready:
+            with suppress(EOFError, OSError):
+                self._welcome(self._inbox.receive(0, _STARTED_WITHIN)[0])
 
     def _welcome(self, header: dict[str, Any]) -> bool:
         """Whether this is not an answer, but the first word of a process that has started."""
@@ -138,6 +141,9 @@ class WorkerProcess:
             return False
         self._ready = True
         self._pid = int(header["ready"])
+        from jitkernel.compiler.records import Identity  # not needed to start
+
+        self.identity = Identity(*header["who"])
         return True
 
     def fileno(self) -> int:
@@ -175,10 +181,6 @@ class WorkerProcess:
         self.compiles += 1
         self.own_bytes, self.held_bytes = header.get("own", (self.own_bytes, self.held_bytes))
         self.first_held = self.first_held or self.held_bytes
-        if "who" in header:
-            from jitkernel.compiler.records import Identity  # not needed to start
-
-            self.identity = Identity(*header["who"])
         return header, blob
 
     def kill(self) -> None:

@@ -31,27 +31,22 @@ _KINDS = {
 }
 
 
-def layout_rows(target: Machine, front: bytes, types: list[str], named: str) -> list[list[Any]]:
+def layout_rows(target: Machine, types: list[str], named: str) -> list[list[Any]]:
     """One row for each type, as `Layout.of` reads it; `named` defines the structs they mention."""
     lines = [f"@jk.layout.{i} = external global {text}" for i, text in enumerate(types)]
-    text = front + f"{named}\n".encode() + "\n".join(lines).encode() + b"\n"
-    context = lib.ContextCreate()
+    text = target.prefix + f"{named}\n".encode() + "\n".join(lines).encode() + b"\n"
     # LLVM keeps struct layouts by the address of the type, and the next context's types will have
     # the same addresses: a data layout must not outlive the types that it was asked about.
     data = lib.CreateTargetData(target.layout.encode())
-    module = 0
     try:
-        module = binding.parse(context, text)
-        references = [lib.GlobalGetValueType(variable) for variable in binding.variables(module)]
-        return [_row(data, ref) for ref in references[-len(types) :]] if types else []
+        with binding.parsed(text) as module:
+            references = [lib.GlobalGetValueType(v) for v in binding.variables(module)]
+            return [_row(data, ref) for ref in references[-len(types) :]] if types else []
     except LLVMError as error:
         message = error.message.partition("error: ")[2].partition("\n")[0] or error.message
         raise CompileError(f"no memory layout for {', '.join(types[:4])}: {message}") from None
     finally:
-        if module:
-            lib.DisposeModule(module)
         lib.DisposeTargetData(data)
-        lib.ContextDispose(context)
 
 
 def _text(type_: int) -> str:

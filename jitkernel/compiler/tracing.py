@@ -15,11 +15,11 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.custom import die_with_parent
+from jitkernel.compiler.forks import fork_child
 from jitkernel.compiler.pass_log import (
     PassRun,
     codegen_times,
@@ -61,8 +61,8 @@ def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     spent = os.memfd_create("jitkernel-times")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        changes = _fork(lambda: _log_changes(compile_, log, result))
-        timing = _fork(lambda: _log_times(compile_, theirs, spent))
+        changes = fork_child(lambda: _log_changes(compile_, log, result))
+        timing = fork_child(lambda: _log_times(compile_, theirs, spent))
         theirs.close()
         parts = _stamped(ours)
         how = os.waitpid(changes, 0)[1]
@@ -91,22 +91,6 @@ def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
         ours.close()
         for file in (log, result, spent):
             os.close(file)
-
-
-def _fork(work: Callable[[], None]) -> int:
-    child = os.fork()
-    if child == 0:
-        _end_after(work)
-    return child
-
-
-def _end_after(work: Callable[[], None]) -> NoReturn:
-    try:
-        die_with_parent()
-        work()
-        os._exit(0)
-    finally:
-        os._exit(70)
 
 
 def _content(file: int) -> bytes:

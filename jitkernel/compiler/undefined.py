@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
+from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.pass_log import read_log
 from jitkernel.compiler.passes import name_of
 from jitkernel.errors import Diagnostic
@@ -46,7 +47,6 @@ _WORDS = ("div ", "rem ", " null", " undef", " poison", "shl ", "lshr ", "ashr "
 _OWN = re.compile(r"\b(?:undef|poison|unreachable)\b")
 _NOTHING = re.compile(r"(?m)^[ \t]*(?:ret\b[^\n]*\b(?:undef|poison)|unreachable)[ \t]*$")
 _LABEL = re.compile(r"(?m)^(?:" + NAME + r"):")
-_PLAIN = re.compile(r"[-\w$.]+\Z")
 
 
 class Finding(NamedTuple):
@@ -113,9 +113,7 @@ def _end_of(function: int) -> str | None:
         return "" if not before or binding.opcode(before) != "call" else None
     if end != "ret":
         return None
-    operands = lib.InstructionOperandsIter(last)
-    operand = lib.OperandsIterNext(operands)
-    lib.DisposeOperandsIter(operands)
+    operand = next(binding.operands(last), 0)
     return _KINDS.get(lib.GetValueKind(operand)) if operand else None
 
 
@@ -129,6 +127,7 @@ def notes(
     if not findings and not empty:
         return
     told: set[str] = set()
+    log: list[tuple[str, str]] | None = None
     for head in functions(source, "define"):
         name = head.name
         if name not in empty or len(told) >= _FEW:
@@ -137,7 +136,8 @@ def notes(
         if own is None and _OWN.search(source, *head.body()):
             continue  # the author wrote it
         told.add(name)
-        pass_, why = _who(name, again)
+        log = _log(again) if log is None else log
+        pass_, why = _who(name, log)
         if not why and "mustprogress" in source:
             why = "a loop that never ends and does nothing is undefined (mustprogress)"
         why = own.what if own else why or "what it does is undefined"
@@ -155,12 +155,10 @@ def notes(
             yield finding.at, Diagnostic(what, severity="warning")
 
 
-def _who(name: str, again: Callable[[], object]) -> tuple[str, str]:
+def _who(name: str, log: list[tuple[str, str]]) -> tuple[str, str]:
     """The first pass that left nothing of a function, and what it met there."""
-    if not _PLAIN.match(name):
-        return "", ""
     before = ""
-    for title, text in _log(name, again):
+    for title, text in log:
         found = next((f for f in functions(text, "define") if f.name == name), None)
         if found is None:
             continue
@@ -182,23 +180,17 @@ def _met(body: str) -> str:
     return ""
 
 
-def _log(name: str, again: Callable[[], object]) -> list[tuple[str, str]]:
-    """Title and text of each pass that changed the function, from a child that logs them: LLVM's
-    options are the whole process's, and stay."""
-    log = os.memfd_create("jitkernel-log")
-    try:
-        child = os.fork()
-        if child == 0:
-            try:
-                os.dup2(log, _STDERR)
-                binding.set_option("-print-changed", f"-filter-print-funcs={name}")
-                again()
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        content = os.pread(log, os.lseek(log, 0, os.SEEK_END), 0)
-    finally:
-        os.close(log)
+def _log(again: Callable[[], object]) -> list[tuple[str, str]]:
+    """Title and text of each pass that changed something, from a child that logs them."""
+
+    def work() -> bytes:
+        log = os.memfd_create("jitkernel-log")
+        os.dup2(log, _STDERR)
+        binding.set_option("-print-changed")
+        again()
+        return os.pread(log, os.lseek(log, 0, os.SEEK_END), 0)
+
+    content = in_child(work) or b""
     return [
         (c.title, content[c.start : c.stop].decode("utf-8", "replace"))
         for c in read_log(content)

@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from jitkernel.compiler import binding
-from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.compiler.binding import LLVMError
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import NAME
 
@@ -65,15 +65,9 @@ def verified_alone(text: bytes, around: Surroundings) -> bool | None:
 
 def _verdict(text: bytes) -> bool | None:
     """True, False where the verifier refuses, None where the parser does."""
-    context = lib.ContextCreate()
-    module = 0
     try:
-        module = binding.parse(context, text.replace(b"\0", b""))
-        binding.verify(module)
+        with binding.parsed(text.replace(b"\0", b"")) as module:
+            binding.verify(module)
     except LLVMError as error:
         return None if error.stage == "parse" else False
-    finally:
-        if module:
-            lib.DisposeModule(module)
-        lib.ContextDispose(context)
     return True

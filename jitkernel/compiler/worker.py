@@ -66,7 +66,7 @@ def main() -> None:
     if zygote:
         sock = next_socket(sock, _warm_up)
     # First of all: who has forked it can wait for its end only by this number.
-    sock.sendall(frame({"ready": os.getpid()}))
+    sock.sendall(frame({"ready": os.getpid(), "who": binding.identity()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = FrameReader(sock)
     inbox.idle, inbox.on_idle = memory.IDLE, memory.unmap_llvm
@@ -157,8 +157,6 @@ def _compile(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
     pipeline.contexts.begin(policy, cell)
     code, rows, times, notes = pipeline.compile_module(*_module(header, blob), policy, cell)
     reply: dict[str, Any] = {"summary": rows, "times": times}
-    if "who" in header:
-        reply["who"] = binding.identity()
     if notes:
         reply["notes"] = [_row(note) for note in notes]
     return reply, code
@@ -176,12 +174,8 @@ def _release(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
 
 
 def _layouts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    target = pipeline.machine(Options())
-    rows = layout_rows(target, pipeline.prefix(target), header["types"], blob.decode("utf-8"))
-    answer: dict[str, Any] = {"layouts": rows}
-    if "who" in header:
-        answer["who"] = binding.identity()
-    return answer, b""
+    rows = layout_rows(pipeline.machine(Options()), header["types"], blob.decode("utf-8"))
+    return {"layouts": rows}, b""
 
 
 def _trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -198,9 +192,9 @@ def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], byt
 
 
 def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    triple, cpu, level = header["triple"], header["cpu"], header["level"]
-    first, as_object, syntax = header["first"], header["object"], header["syntax"]
-    return {}, assembly(_text(blob), triple, cpu, level, first, as_object, syntax)
+    source, options, _, first = _module(header, blob)
+    machine = (header["triple"], header["cpu"], options.opt_level)
+    return {}, assembly(source, machine, first, header["syntax"])
 
 
 def _internalised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
