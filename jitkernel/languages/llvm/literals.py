@@ -8,9 +8,12 @@ double, fp128), bfloat16, and the x87 format with its explicit integer bit (Inte
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import struct
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 __all__ = [
@@ -75,7 +78,7 @@ def _round(value: Fraction, form: Format) -> int:
     if not value:
         return 0
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    if value < (Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)):
+    if value < Fraction(2) ** exponent:
         exponent -= 1
     exponent = max(exponent, form.min_exponent)
     shift = form.precision - 1 - exponent  # the significand is value * 2**shift
@@ -137,27 +140,18 @@ def _hex_bits(sign: str, letter: str, digits: str, form: Format, text: str) -> i
     if form.name == "fp128":  # LLVM writes the two halves of fp128 with the low one first
         value = (value & (1 << 64) - 1) << 64 | value >> 64
     if form.name == "float":  # ... and a float as the double that it is exactly
-        if value >> 64:
-            raise ValueError(f"{text} has more than 64 bits")
-        return _double_to_float(value, text)
+        double = FORMATS["double"]
+        narrow = convert(_bits_in(value, double, text), double, form)
+        if convert(narrow, form, double) != value:
+            raise ValueError(f"{text} is not exact in float")
+        return narrow
+    return _bits_in(value, form, text)
+
+
+def _bits_in(value: int, form: Format, text: str) -> int:
     if value >> form.width:
         raise ValueError(f"{text} has more than {form.width} bits")
     return value
-
-
-def _double_to_float(bits: int, text: str) -> int:
-    sign, rest = bits >> 63 << 31, bits & (1 << 63) - 1
-    double, single = FORMATS["double"], FORMATS["float"]
-    if rest >= double.infinity:
-        payload = rest & (1 << 52) - 1
-        if payload & (1 << 29) - 1 or (payload and not payload >> 29):
-            raise ValueError(f"{text} is not exact in float")
-        return sign | single.infinity | payload >> 29
-    value = fraction_of(rest, double)
-    rounded = _round(value, single)
-    if rounded >= single.infinity or fraction_of(rounded, single) != value:
-        raise ValueError(f"{text} is not exact in float")
-    return sign | rounded
 
 
 def fraction_of(bits: int, form: Format) -> Fraction:
@@ -168,11 +162,7 @@ def fraction_of(bits: int, form: Format) -> Fraction:
     if field and not form.explicit:
         significand |= 1 << form.stored
     exponent = max(field, 1) - form.max_exponent - form.precision + 1
-    value = (
-        Fraction(significand << exponent)
-        if exponent >= 0
-        else Fraction(significand, 1 << -exponent)
-    )
+    value = significand * Fraction(2) ** exponent
     return -value if negative else value
 
 
@@ -187,13 +177,7 @@ def _is_finite(bits: int, form: Format) -> bool:
 def hex_text(bits: int, form: Format) -> str:
     """The bits as LLVM writes them: `0x7FF0000000000000`, `0xH7C00`."""
     if form.name == "float":
-        sign, rest = bits >> 31 << 63, bits & 0x7FFFFFFF
-        single, double = FORMATS["float"], FORMATS["double"]
-        if rest >= single.infinity:
-            wide = double.infinity | (rest & (1 << 23) - 1) << 29
-        else:
-            wide = _round(fraction_of(rest, single), double)
-        return f"0x{sign | wide:016X}"
+        bits, form = convert(bits, form, FORMATS["double"]), FORMATS["double"]
     if form.name == "fp128":
         bits = (bits & (1 << 64) - 1) << 64 | bits >> 64
     return f"0x{form.letter}{bits:0{form.width // 4}X}"
@@ -218,47 +202,25 @@ def shortest(bits: int, form: Format) -> str:
     magnitude = bits & (1 << form.width - 1) - 1
     if not magnitude:
         return sign + "0.0"
-    if form.name == "double":
-        digits, power = _split_repr(repr(struct.unpack("<d", magnitude.to_bytes(8, "little"))[0]))
+    if form.name == "double":  # the same, and quick
+        decimal = Decimal(repr(to_double(magnitude, form)))
     else:
-        digits, power = _search(magnitude, form)
-    return sign + _layout(digits, power)
+        decimal = _nearest_decimal(magnitude, form)
+    digits = "".join(map(str, decimal.as_tuple().digits)).rstrip("0")
+    return sign + _layout(digits, decimal.adjusted() + 1)
 
 
-def _split_repr(text: str) -> tuple[str, int]:
-    """Digits d1d2d3... and power, for the value 0.d1d2d3... * 10**power."""
-    mantissa, _, exponent = text.partition("e")
-    whole, _, part = mantissa.partition(".")
-    digits = whole + part
-    power = len(whole) + int(exponent or "0")
-    stripped = digits.lstrip("0")
-    return stripped.rstrip("0") or "0", power - (len(digits) - len(stripped))
-
-
-def _search(magnitude: int, form: Format) -> tuple[str, int]:
-    """Tries 1, 2, 3... significant digits until one rounds back to the same bits."""
+def _nearest_decimal(magnitude: int, form: Format) -> Decimal:
+    """Tries 1, 2, 3... significant digits until the nearest decimal rounds back to the same bits;
+    at a power of two it may be the one above that does."""
     value = fraction_of(magnitude, form)
-    power = _decimal_power(value)
-    most = int(form.precision * 0.30103) + 3
-    for count in range(1, most + 1):
-        scaled = value * Fraction(10) ** (count - power)
-        near = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-        for digits in (near, near - 1, near + 1):
-            candidate = Fraction(digits) * Fraction(10) ** (power - count)
-            if digits > 0 and _round(candidate, form) == magnitude:
-                text = str(digits)
-                return text.rstrip("0"), power + len(text) - count
-    raise AssertionError(f"no decimal for {magnitude:#x} in {form.name}")
-
-
-def _decimal_power(value: Fraction) -> int:
-    """The power p with 10**(p-1) <= value < 10**p."""
-    power = int((value.numerator.bit_length() - value.denominator.bit_length()) * 0.30103)
-    while value >= Fraction(10) ** power:
-        power += 1
-    while value < Fraction(10) ** (power - 1):
-        power -= 1
-    return power
+    top, bottom = Decimal(value.numerator), Decimal(value.denominator)
+    for digits in itertools.count(1):
+        for rounding in (ROUND_HALF_UP, ROUND_CEILING):
+            found = Context(prec=digits, rounding=rounding).divide(top, bottom)
+            if _round(Fraction(found), form) == magnitude:
+                return found
+    raise AssertionError  # some number of digits is always enough
 
 
 def _layout(digits: str, power: int) -> str:
@@ -274,29 +236,25 @@ def _layout(digits: str, power: int) -> str:
 
 def to_double(bits: int, form: Format) -> float:
     """The value as a Python float, rounded to nearest where the format holds more."""
-    negative = bits >> form.width - 1
-    magnitude = bits & (1 << form.width - 1) - 1
-    if not _is_finite(bits, form):
-        fraction = magnitude & (1 << form.precision - 1) - 1
-        field = magnitude >> form.stored
-        infinite = not fraction and field == 2 * form.max_exponent + 1
-        value = float("inf") if infinite else float("nan")
-    else:
-        rounded = _round(fraction_of(magnitude, form), FORMATS["double"])
-        value = struct.unpack("<d", rounded.to_bytes(8, "little"))[0]
-    return -value if negative else value
+    double = convert(bits, form, FORMATS["double"])
+    found: float = struct.unpack("<d", double.to_bytes(8, "little"))[0]
+    return found
 
 
 def convert(bits: int, source: Format, target: Format) -> int:
     """The same number in another format, rounded; a NaN keeps its payload as far as it goes."""
+    if source == target:
+        return bits
     sign = (bits >> source.width - 1) << target.width - 1
     magnitude = bits & (1 << source.width - 1) - 1
     if _is_finite(bits, source):
         return sign | _round(fraction_of(magnitude, source), target)
+    if magnitude == source.infinity:
+        return sign | target.infinity
     payload = magnitude & (1 << source.precision - 1) - 1
     shift = target.precision - source.precision
     payload = payload << shift if shift >= 0 else payload >> -shift
-    return sign | target.infinity | payload
+    return sign | target.infinity | (payload or 1 << target.precision - 2)
 
 
 def from_number(value: int | float, form: Format) -> int:
@@ -304,7 +262,7 @@ def from_number(value: int | float, form: Format) -> int:
     if isinstance(value, float):
         bits = int.from_bytes(struct.pack("<d", value), "little")
         found = convert(bits, FORMATS["double"], form)
-        if value - value != 0:  # an infinity or a NaN
+        if not math.isfinite(value):
             return found
     else:
         found = _round(Fraction(abs(value)), form) | (value < 0) << form.width - 1
