@@ -12,6 +12,7 @@ __all__ = [
     "SKIP",
     "bare",
     "decode_name",
+    "escaped",
     "locals_in",
     "quote_name",
     "symbols_in",
@@ -37,11 +38,12 @@ def quote_name(name: str) -> str:
         data = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half a character, which no compiler wrote
         data = name.encode("utf-8", "surrogatepass")
-    return (
-        '"'
-        + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
-        + '"'
-    )
+    return f'"{escaped(data)}"'
+
+
+def escaped(data: bytes) -> str:
+    """Bytes as they stand between the quotes of a name or of `c"..."`."""
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
 
 
 def decode_name(text: str) -> str:

@@ -243,7 +243,7 @@ def to_double(bits: int, form: Format) -> float:
 
 def convert(bits: int, source: Format, target: Format) -> int:
     """The same number in another format, rounded; a NaN keeps its payload as far as it goes."""
-    if source == target:
+    if source is target:
         return bits
     sign = (bits >> source.width - 1) << target.width - 1
     magnitude = bits & (1 << source.width - 1) - 1

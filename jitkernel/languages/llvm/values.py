@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.layout import Layout
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import escaped
 from jitkernel.ir.types import (
     I32,
     I64,
@@ -37,6 +38,7 @@ __all__ = [
     "Layouts",
     "Pointer",
     "TypedValue",
+    "element_count",
     "element_type",
     "encode_int",
     "from_python",
@@ -103,7 +105,7 @@ class TypedValue:
     @property
     def python(self) -> Any:
         """bool (i1), int (signed), float, Pointer, or a tuple of such; None for void."""
-        return None if self.is_void else _python(self.type, self.data, 0, self.layouts)
+        return None if self.is_void else _python(self.type, memoryview(self.data), self.layouts)
 
     def text(self, describe: Describe | None = None) -> str:
         """IR text, with the type; empty for void."""
@@ -111,13 +113,13 @@ class TypedValue:
 
     def value_text(self, describe: Describe | None = None) -> str:
         """IR text without the type in front."""
-        return _Writer(self.data, self.layouts, describe, False).value(self.type, 0)
+        return _Writer(self.layouts, describe, False).value(self.type, memoryview(self.data))
 
     def html(self, describe: Describe | None = None) -> str:
         """As `text`; negative integers with their unsigned hex beside them."""
         if self.is_void:
             return ""
-        value = _Writer(self.data, self.layouts, describe, True).value(self.type, 0)
+        value = _Writer(self.layouts, describe, True).value(self.type, memoryview(self.data))
         return preformatted(f"{self.type} {value}")
 
 
@@ -144,49 +146,34 @@ def _signed(raw: int, bits: int) -> int:
     return raw - (1 << bits) if raw >> bits - 1 else raw
 
 
-def read_int(data: bytes, at: int, bits: int) -> int:
-    """The unsigned number of `bits` bits that begins at byte `at`."""
-    return int.from_bytes(data[at : at + (bits + 7) // 8], "little") & (1 << bits) - 1
+def read_int(data: memoryview, bits: int) -> int:
+    """The unsigned number in the first `bits` bits."""
+    return int.from_bytes(data[: (bits + 7) // 8], "little") & (1 << bits) - 1
 
 
 _UNPACK = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "float": "f", "double": "d"}
 
 
-def _python(type: Type, data: bytes, at: int, layouts: Layouts) -> Any:
+def _python(type: Type, data: memoryview, layouts: Layouts) -> Any:
     layout = layouts(type)
     match layout.kind:
         case "int":
-            raw = read_int(data, at, layout.bits)
+            raw = read_int(data, layout.bits)
             return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
         case "float":
-            raw = read_int(data, at, layout.bits)
+            raw = read_int(data, layout.bits)
             form = literals.FORMATS.get(str(type))
             return literals.to_double(raw, form) if form else raw
         case "pointer":
-            return Pointer(read_int(data, at, layout.size * 8))
-        case "struct":
-            members = [parse_type(text) for text in layout.elements]
-            pairs = zip(members, layout.offsets, strict=True)
-            return tuple([_python(m, data, at + offset, layouts) for m, offset in pairs])
-    element = parse_type(layout.elements[0])
-    if layout.packed:
-        return tuple([_packed_element(layout, element, data, at, i) for i in range(layout.count)])
-    code = _UNPACK.get(layout.elements[0])
-    if code and layouts(element).size == layout.stride:
-        part = memoryview(data)[at : at + layout.count * layout.stride]
+            return Pointer(read_int(data, layout.size * 8))
+    count = element_count(layout)
+    code = "" if layout.packed or not count else _UNPACK.get(layout.elements[0])
+    if code and layout.kind != "struct" and layouts(element_type(layout, 0)).size == layout.stride:
+        part = data[: count * layout.stride]
         return tuple(part.cast(code))  # type: ignore[call-overload]
     return tuple(
-        [_python(element, data, at + i * layout.stride, layouts) for i in range(layout.count)]
+        [_python(element_type(layout, i), _part(layout, data, i), layouts) for i in range(count)]
     )
-
-
-def _packed_element(layout: Layout, element: Type, data: bytes, at: int, index: int) -> Any:
-    """Element `index` of a vector whose elements are not whole bytes."""
-    whole = read_int(data, at, layout.bits * layout.count)
-    raw = whole >> index * layout.bits & (1 << layout.bits) - 1
-    if isinstance(element, FloatType):
-        return literals.to_double(raw, _format(element))
-    return bool(raw) if layout.bits == 1 else _signed(raw, layout.bits)
 
 
 def _format(type: Type) -> literals.Format:
@@ -203,34 +190,33 @@ def _float_text(bits: int, form: literals.Format) -> str:
 
 
 class _Writer:
-    """Writes the parts of one value; `wide` adds the unsigned hex of negative integers."""
+    """Writes the parts of a value; `wide` adds the unsigned hex of negative integers."""
 
-    def __init__(self, data: bytes, layouts: Layouts, describe: Describe | None, wide: bool):
-        self.data, self.layouts, self.describe, self.wide = data, layouts, describe, wide
+    def __init__(self, layouts: Layouts, describe: Describe | None, wide: bool):
+        self.layouts, self.describe, self.wide = layouts, describe, wide
 
-    def value(self, type: Type, at: int) -> str:
+    def value(self, type: Type, data: memoryview) -> str:
         layout = self.layouts(type)
         match layout.kind:
             case "int":
-                return self.integer(read_int(self.data, at, layout.bits), layout.bits)
+                return self.integer(read_int(data, layout.bits), layout.bits)
             case "float":
-                bits = read_int(self.data, at, layout.bits)
+                bits = read_int(data, layout.bits)
                 if str(type) == "ppc_fp128":
                     return f"0xM{bits:032X}"
                 return _float_text(bits, _format(type))
             case "pointer":
-                return self.pointer(read_int(self.data, at, layout.size * 8))
+                return self.pointer(read_int(data, layout.size * 8))
             case "struct":
-                return self.struct(type, layout, at)
-        if layout.kind == "array":
-            if layout.count > FEW_ZEROS and not self.data[at : at + layout.size].strip(b"\0"):
-                return "zeroinitializer"
-            if layout.elements[0] == "i8":
-                text = self.string(at, layout.count)
-                if text:
-                    return text
-            return f"[{self.elements(layout, at)}]"
-        return f"<{self.elements(layout, at)}>"
+                inside = self.elements(layout, data)
+                inside = f"{{ {inside} }}" if inside else "{}"
+                return f"<{inside}>" if self.is_packed(type, layout) else inside
+            case "vector":
+                return f"<{self.elements(layout, data)}>"
+        if layout.count > FEW_ZEROS and not bytes(data[: layout.size]).strip(b"\0"):
+            return "zeroinitializer"
+        text = self.string(bytes(data[: layout.count])) if layout.elements[0] == "i8" else ""
+        return text or f"[{self.elements(layout, data)}]"
 
     def integer(self, raw: int, bits: int) -> str:
         if bits == 1:
@@ -247,17 +233,6 @@ class _Writer:
             return "null"
         return self.describe(address) if self.describe else f"0x{address:x}"
 
-    def struct(self, type: Type, layout: Layout, at: int) -> str:
-        parts = []
-        for text, offset in self.some(list(zip(layout.elements, layout.offsets, strict=True))):
-            if offset < 0:
-                parts.append(text)
-            else:
-                member = parse_type(text)
-                parts.append(f"{member} {self.value(member, at + offset)}")
-        inside = f"{{ {', '.join(parts)} }}" if parts else "{}"
-        return f"<{inside}>" if self.is_packed(type, layout) else inside
-
     def is_packed(self, type: Type, layout: Layout) -> bool:
         if isinstance(type, StructType):
             return type.packed
@@ -270,45 +245,23 @@ class _Writer:
             at, align = at + member.size, max(align, member.align)
         return align != layout.align
 
-    def elements(self, layout: Layout, at: int) -> str:
-        element = parse_type(layout.elements[0])
-        head = f"{element} "
-        parts = []
-        for index, note in self.some(range(layout.count)):
-            if note:
-                parts.append(note)
-            elif layout.packed:
-                raw = read_int(self.data, at, layout.bits * layout.count) >> index * layout.bits
-                raw &= (1 << layout.bits) - 1
-                whole = isinstance(element, IntType)
-                parts.append(
-                    head
-                    + (
-                        self.integer(raw, layout.bits)
-                        if whole
-                        else _float_text(raw, _format(element))
-                    )
-                )
-            else:
-                parts.append(head + self.value(element, at + index * layout.stride))
+    def elements(self, layout: Layout, data: memoryview) -> str:
+        """All of them, or the first and last with a note between."""
+        count = element_count(layout)
+        shown = range(count) if count <= MANY else [*range(FIRST), *range(count - LAST, count)]
+        parts = [self.element(layout, data, i) for i in shown]
+        if count > MANY:
+            parts.insert(FIRST, f"... {count - FIRST - LAST} more ...")
         return ", ".join(parts)
 
-    def some(self, things: Sequence[Any]) -> list[Any]:
-        """All of them, or the first and last with a note between; pairs (thing, note) for
-        numbers, and for members a pair whose offset is -1."""
-        numbers = isinstance(things, range)
-        if len(things) <= MANY:
-            return [(t, "") for t in things] if numbers else list(things)
-        note = f"... {len(things) - FIRST - LAST} more ..."
-        first, last = things[:FIRST], things[len(things) - LAST :]
-        if numbers:
-            return [*((t, "") for t in first), (0, note), *((t, "") for t in last)]
-        return [*first, (note, -1), *last]
+    def element(self, layout: Layout, data: memoryview, index: int) -> str:
+        type = element_type(layout, index)
+        return f"{type} {self.value(type, _part(layout, data, index))}"
 
-    def string(self, at: int, count: int) -> str:
+    def string(self, data: bytes) -> str:
         """Bytes as `c"..."`, many zeros at the end as their number; empty for long ones that are
         no text."""
-        data = self.data[at : at + count]
+        count = len(data)
         zeros = count - len(data.rstrip(b"\0")) - 1  # a string's own NUL is shown
         more = ""
         if zeros >= FEW_ZEROS:
@@ -317,16 +270,25 @@ class _Writer:
             readable = sum(32 <= b < 127 or b in (9, 10, 13) for b in data[:MANY_CHARACTERS])
             if count > MANY_CHARACTERS or readable < 0.9 * min(count, MANY_CHARACTERS):
                 return ""
-        return (
-            'c"'
-            + "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
-            + f'"{more}'
-        )
+        return f'c"{escaped(data)}"{more}'
+
+
+def element_count(layout: Layout) -> int:
+    """How many elements an aggregate has."""
+    return len(layout.elements) if layout.kind == "struct" else layout.count
 
 
 def element_type(layout: Layout, index: int) -> Type:
     """The type of an aggregate's element."""
     return parse_type(layout.elements[index] if layout.kind == "struct" else layout.elements[0])
+
+
+def _part(layout: Layout, data: memoryview, index: int) -> memoryview:
+    """The bytes of an aggregate from its element `index` on, the opposite of `pack`."""
+    if layout.packed:
+        whole = read_int(data, layout.bits * layout.count)
+        return memoryview((whole >> index * layout.bits).to_bytes(layout.size, "little"))
+    return data[layout.offsets[index] if layout.kind == "struct" else index * layout.stride :]
 
 
 def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
@@ -382,7 +344,7 @@ def from_python(
         if isinstance(thing, int) and 0 <= thing < 1 << 64:
             return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
     if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
-        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
+        wanted = element_count(layout)
         if len(thing) != wanted:
             raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
         parts = [
