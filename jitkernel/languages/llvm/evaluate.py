@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jitkernel.compiler.layout import Layout
 from jitkernel.errors import CompileError, UsageError
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import written
 from jitkernel.ir.types import (
     I8,
     I32,
@@ -47,7 +47,14 @@ from jitkernel.languages.llvm.intrinsics import (
     literal_types,
     types_named,
 )
-from jitkernel.languages.llvm.values import TypedValue, element_type, encode_int, pack
+from jitkernel.languages.llvm.values import (
+    TypedValue,
+    element_count,
+    element_type,
+    encode_int,
+    pack,
+)
+from jitkernel.wording import counted
 
 __all__ = ["evaluate"]
 
@@ -84,9 +91,7 @@ class _Evaluator:
                 data = self.value(expr, None, "")
                 return self.owned(data.data, self.host.layout(data.type).align)
             if expected is not None and expr.type != expected:
-                raise self.fail(
-                    expr, f"{expr.type} is written where {expected} is expected" + _because(why)
-                )
+                raise self.unlike(expr, f"{expr.type} is written where", expected, why)
             wanted = expr.type
         match expr:
             case Number():
@@ -97,39 +102,36 @@ class _Evaluator:
                 return self.text(expr, wanted, why)
             case SymbolRef():
                 return self.symbol(expr, wanted, why)
-            case Load():
-                return self.checked(expr, self.load(expr), wanted, why, f"@{quote_name(expr.name)}")
-            case Call():
-                return self.checked(
-                    expr, self.call(expr), wanted, why, f"@{quote_name(expr.name)}(...)"
-                )
-            case Result():
-                shown = "_" if expr.number is None else f"_{expr.number}"
-                found = self.host.result(expr.number)
-                if found is None:
-                    where = (
-                        "no cell has given one yet"
-                        if expr.number is None
-                        else f"cell {expr.number} gave none, or it is no longer kept"
-                    )
-                    raise self.fail(expr, f"{shown} has no value: {where}")
-                if not found.is_void and len(found.data) != self.host.layout(found.type).size:
-                    raise self.fail(expr, f"{found.type} has changed since {shown} was made")
-                return self.checked(expr, found, wanted, why, shown)
             case Aggregate():
                 return self.aggregate(expr, wanted, why)
-
-    def checked(
-        self, expr: Expr, found: TypedValue, wanted: Type | None, why: str, shown: str
-    ) -> TypedValue:
+            case Load():
+                found, shown = self.load(expr), written(expr.name)
+            case Call():
+                found, shown = self.call(expr), f"{written(expr.name)}(...)"
+            case Result():
+                found, shown = self.result(expr), expr.shown
         if wanted is not None and found.type != wanted:
-            if found.is_void:
-                raise self.fail(
-                    expr, f"{shown} returns nothing, but {wanted} is expected" + _because(why)
-                )
-            raise self.fail(
-                expr, f"{shown} is {found.type}, but {wanted} is expected" + _because(why)
+            gives = "returns nothing" if found.is_void else f"is {found.type}"
+            raise self.unlike(expr, f"{shown} {gives}, but", wanted, why)
+        return found
+
+    def unlike(
+        self, expr: Expr, what: str, expected: Type, why: str, hint: str = ""
+    ) -> CompileError:
+        """Something stands where another type is expected; `why` says what asks for it."""
+        return self.fail(expr, f"{what} {expected} is expected" + _because(why), hint)
+
+    def result(self, expr: Result) -> TypedValue:
+        found = self.host.result(expr.number)
+        if found is None:
+            where = (
+                "no cell has given one yet"
+                if expr.number is None
+                else f"cell {expr.number} gave none, or it is no longer kept"
             )
+            raise self.fail(expr, f"{expr.shown} has no value: {where}")
+        if not found.is_void and len(found.data) != self.host.layout(found.type).size:
+            raise self.fail(expr, f"{found.type} has changed since {expr.shown} was made")
         return found
 
     def scalar(self, type: Type, data: bytes) -> TypedValue:
@@ -145,13 +147,10 @@ class _Evaluator:
         if isinstance(type, PointerType) and expr.type is not None and not expr.is_fraction:
             return self.integer(expr, type, 64, unsigned=True)
         if not isinstance(type, IntType):
-            raise self.fail(
-                expr, f"{expr.text} is a number, but {type} is expected" + _because(why)
-            )
+            raise self.unlike(expr, f"{expr.text} is a number, but", type, why)
         if expr.is_fraction:
-            raise self.fail(
-                expr, f"{expr.text} is a fraction, but {type} is an integer" + _because(why)
-            )
+            words = f"{expr.text} is a fraction, but {type} is an integer"
+            raise self.fail(expr, words + _because(why))
         return self.integer(expr, type, type.bits)
 
     def default_integer(self, expr: Number) -> Type:
@@ -196,13 +195,11 @@ class _Evaluator:
             return self.scalar(type, bytes(self.sized(expr, type).size))
         if expr.text == "null":
             if type is not None and not isinstance(type, PointerType):
-                raise self.fail(expr, f"null is a ptr, but {type} is expected" + _because(why))
+                raise self.unlike(expr, "null is a ptr, but", type, why)
             return self.scalar(type or PTR, bytes(8))
         if type is not None and type != IntType(1):
             hint = f"write {int(expr.text == 'true')}" if isinstance(type, IntType) else ""
-            raise self.fail(
-                expr, f"{expr.text} is an i1, but {type} is expected" + _because(why), hint
-            )
+            raise self.unlike(expr, f"{expr.text} is an i1, but", type, why, hint)
         return self.scalar(IntType(1), bytes([expr.text == "true"]))
 
     def sized(self, expr: Expr, type: Type) -> Layout:
@@ -226,14 +223,11 @@ class _Evaluator:
             return self.owned(data, 1)
         layout = self.sized(expr, type)
         if layout.kind != "array" or layout.elements[0] != "i8":
-            raise self.fail(expr, f"a string is given where {type} is expected" + _because(why))
+            raise self.unlike(expr, "a string is given where", type, why)
         if layout.count != len(data):
             nul = ", with its NUL" if expr.terminated else ""
-            raise self.fail(
-                expr,
-                f"the string is {len(data)} bytes{nul}, but {type} is expected" + _because(why),
-                f"write [{len(data)} x i8]" if expr.type is not None else "",
-            )
+            hint = f"write [{len(data)} x i8]" if expr.type is not None else ""
+            raise self.unlike(expr, f"the string is {len(data)} bytes{nul}, but", type, why, hint)
         return self.scalar(type, data)
 
     def owned(self, data: bytes, align: int) -> TypedValue:
@@ -242,15 +236,13 @@ class _Evaluator:
     # --- symbols ---
 
     def symbol(self, expr: SymbolRef, type: Type | None, why: str) -> TypedValue:
-        shown = f"@{quote_name(expr.name)}"
+        shown = written(expr.name)
         if type is not None and not isinstance(type, PointerType):
             variable = self.host.variable(expr.name)
             hint = f"for its value write `load {shown}`" if variable else ""
             if not variable and self.host.signature(expr.name):
                 hint = f"to call it: {shown}(...)"
-            raise self.fail(
-                expr, f"{shown} is an address (ptr), but {type} is expected" + _because(why), hint
-            )
+            raise self.unlike(expr, f"{shown} is an address (ptr), but", type, why, hint)
         address = self.host.address(expr.name)
         if address is None:
             raise self.unknown(expr, expr.name)
@@ -258,13 +250,13 @@ class _Evaluator:
 
     def unknown(self, expr: Expr, name: str) -> CompileError:
         close = self.host.nearest(name)
-        hint = f"did you mean @{quote_name(close)}?" if close and close != name else ""
-        return self.fail(expr, f"@{quote_name(name)} is not known", hint)
+        hint = f"did you mean {written(close)}?" if close and close != name else ""
+        return self.fail(expr, f"{written(name)} is not known", hint)
 
     def load(self, expr: Load) -> TypedValue:
         variable = self.host.variable(expr.name)
         if variable is None:
-            shown = f"@{quote_name(expr.name)}"
+            shown = written(expr.name)
             if self.host.signature(expr.name) is not None:
                 raise self.fail(expr, f"{shown} is a function", f"to call it: {shown}(...)")
             raise self.unknown(expr, expr.name)
@@ -272,7 +264,7 @@ class _Evaluator:
 
     def intrinsic(self, expr: Call) -> TypedValue:
         """A call of one of LLVM's own functions, whose type LLVM tells."""
-        shown = f"@{quote_name(expr.name)}"
+        shown = written(expr.name)
         named = types_named(expr.name)
         values = [None if is_literal(a) else self.value(a, None, "") for a in expr.arguments]
         choices = [
@@ -284,33 +276,26 @@ class _Evaluator:
         if found == "unknown":
             raise self.fail(expr, f"LLVM has no intrinsic {shown}", "llvm.org/docs/LangRef.html")
         if isinstance(found, str):
-            raise self.fail(
-                expr,
-                f"{shown} has no form that takes these arguments",
-                "write their types: @llvm.ctpop.i32(i32 7)",
-            )
+            words = f"{shown} has no form that takes these arguments"
+            raise self.fail(expr, words, "write their types: @llvm.ctpop.i32(i32 7)")
         given: list[TypedValue | str] = []
         for argument, value, type in zip(expr.arguments, values, found.parameters, strict=True):
             if value is None:
                 value = self.value(argument, type, f"{shown} takes {type} there")
             literal = is_literal(argument) and isinstance(type, IntType)
-            given.append(str(int(value.python)) if literal and type != IntType(1)
-                         else str(value.python).lower() if literal else value)  # fmt: skip
+            given.append(value.value_text() if literal else value)
         return self.host.call_intrinsic(expr.name, found, given)
 
     def call(self, expr: Call) -> TypedValue:
         if expr.name.startswith("llvm."):
             return self.intrinsic(expr)
-        shown = f"@{quote_name(expr.name)}"
+        shown = written(expr.name)
         signature = self.host.signature(expr.name)
         if signature is None:
             variable = self.host.variable(expr.name)
             if variable is not None:
-                raise self.fail(
-                    expr,
-                    f"{shown} is a variable ({variable[0]}), not a function",
-                    f"`{shown}` alone shows it",
-                )
+                words = f"{shown} is a variable ({variable[0]}), not a function"
+                raise self.fail(expr, words, f"`{shown}` alone shows it")
             raise self.unknown(expr, expr.name)
         self.check_count(expr, shown, signature)
         arguments = []
@@ -329,12 +314,8 @@ class _Evaluator:
         if given == taken or (signature.variadic and given > taken):
             return
         least = "at least " if signature.variadic else ""
-        plural = "" if taken == 1 else "s"
-        raise self.fail(
-            expr,
-            f"{shown} takes {least}{taken} argument{plural}, and {_given(given)}",
-            f"its type is {signature}",
-        )
+        words = f"{shown} takes {least}{counted(taken, 'argument')}, and {_given(given)}"
+        raise self.fail(expr, words, f"its type is {signature}")
 
     def variadic(self, argument: Expr) -> TypedValue:
         """An argument behind the `...`, promoted as C does it: the callee reads it that way."""
@@ -364,25 +345,18 @@ class _Evaluator:
         brackets = {"struct": ("{}", "<{}>"), "array": ("[]",), "vector": ("<>",)}.get(layout.kind)
         if brackets is None or expr.brackets not in brackets:
             what = _WHAT[expr.brackets]
-            raise self.fail(expr, f"{what} is given where {type} is expected" + _because(why))
+            raise self.unlike(expr, f"{what} is given where", type, why)
         if isinstance(type, StructType) and expr.brackets != ("<{}>" if type.packed else "{}"):
-            raise self.fail(
-                expr, f"{expr.brackets} is written where {type} is expected" + _because(why)
-            )
-        wanted = len(layout.elements) if layout.kind == "struct" else layout.count
+            raise self.unlike(expr, f"{expr.brackets} is written where", type, why)
+        wanted = element_count(layout)
         if len(expr.elements) != wanted:
-            raise self.fail(
-                expr,
-                f"{type} has {wanted} element{'' if wanted == 1 else 's'}, "
-                f"and {_given(len(expr.elements))}" + _because(why),
-            )
-        values = [
-            self.value(
-                e, element_type(layout, i), f"element {i} of {type} is {element_type(layout, i)}"
-            )
-            for i, e in enumerate(expr.elements)
-        ]
-        return self.scalar(type, pack(layout, [v.data for v in values]))
+            words = f"{type} has {counted(wanted, 'element')}, and {_given(len(expr.elements))}"
+            raise self.fail(expr, words + _because(why))
+        parts = []
+        for index, element in enumerate(expr.elements):
+            member = element_type(layout, index)
+            parts.append(self.value(element, member, f"element {index} of {type} is {member}").data)
+        return self.scalar(type, pack(layout, parts))
 
     def self_typed(self, expr: Aggregate) -> TypedValue:
         """An aggregate whose place says nothing of its type: the elements' types make it."""

@@ -101,6 +101,10 @@ class Result:
     type: Type | None
     at: int
 
+    @property
+    def shown(self) -> str:
+        return "_" if self.number is None else f"_{self.number}"
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
