@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from jitkernel.ir.names import NAME, SKIP, decode_name
-from jitkernel.ir.text import closing, line_end, type_at
+from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name
+from jitkernel.ir.text import after_space, closing, line_end, type_at
 
 __all__ = ["Function", "GlobalValue", "Names", "functions", "global_values", "type_definitions"]
 
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
 _WORD = r"(?<![-\w$.@%!]{0})"
-_GAP = rf"(?:\s|{SKIP})*"
 _FUNCTION = re.compile(
     rf"{SKIP}|d{_WORD.format('d')}(?P<keyword>e(?:fine|clare))(?![-\w$.:])"
-    rf'(?P<words>(?:[^@";=]|{SKIP})*+)(?:@(?P<name>{NAME}){_GAP}(?=\())?+'
+    rf'(?P<words>(?:[^@";=]|{SKIP})*+)(?:@(?P<name>{NAME}){SPACE}(?=\())?+'
 )
 _GLOBAL = re.compile(
-    rf"{SKIP}|@(?P<name>{NAME})\s*=\s*(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?\s+)*?)"
+    rf"{SKIP}|@(?P<name>{NAME}){SPACE}={SPACE}"
+    rf"(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?(?:\s|{COMMENT})++)*?)"
     r"(?P<kind>global|constant|alias|ifunc)(?![-\w$.])"
 )
-_TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME})\s*=\s*type\b\s*")
-_BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b\s*|[(\[{{<]")
+_TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME}){SPACE}={SPACE}type\b{SPACE}")
+_BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
 _LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
 _DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
 
@@ -63,8 +63,7 @@ class Function(NamedTuple):
         while at >= 0 and (match := _BODY_BEGINS.search(source, at)):
             if match["data"]:
                 at = match.end() + len(type_at(source, match.end()))
-                while source[at : at + 1].isspace():
-                    at += 1
+                at = after_space(source, at)
                 if source[at : at + 1] in ("{", "[", "<"):
                     at = closing(source, at)
             elif match[0] == "{":

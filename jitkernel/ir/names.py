@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "COMMENT",
+    "INLINE_SPACE",
     "NAME",
     "SKIP",
+    "SPACE",
     "bare",
     "decode_name",
     "escaped",
@@ -21,8 +24,16 @@ __all__ = [
 
 #: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+#: A pattern for a comment: up to its line's end, or `/* */` as LLVM's lexer reads it, which takes
+#: what follows a star with it unless that is the slash.
+_BRACKETED = r"/\*(?:[^*]|\*[^/])*+\*/"
+COMMENT = r";[^\n]*|" + _BRACKETED
 #: A pattern for what is to be read over: strings and comments.
-SKIP = r'"[^"]*"|;[^\n]*'
+SKIP = r'"[^"]*"|' + COMMENT
+#: A pattern for what may stand between two words, or nothing: blanks, line ends, comments.
+SPACE = rf"(?:[ \t\r\n]|{COMMENT})*+"
+#: The same on one line, as far as blanks go.
+INLINE_SPACE = rf"(?:[ \t]|{_BRACKETED})*+"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")

@@ -9,9 +9,10 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from jitkernel.ir.names import NAME, SKIP
+from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE
 
 __all__ = [
+    "after_space",
     "closing",
     "commas",
     "line_end",
@@ -22,28 +23,34 @@ __all__ = [
     "without_comments",
 ]
 
+_SPACE = re.compile(SPACE)
 _BRACKETS = re.compile(SKIP + r"|[(\[{<>}\])]")
 _PIECES = re.compile(SKIP + r"|[(\[{<>}\]),]")
 _LINES = re.compile(SKIP + r"|[(\[{<>}\])\n]")
-_COMMENT = re.compile(r'("[^"]*")|;[^\n]*')
+_COMMENT = re.compile(rf'("[^"]*")|(?:{COMMENT})')
+_VISIBLE = re.compile(r"[^\n]")
+_PLAIN = re.compile(r"[^([{<\";/]*")  # neither brackets nor strings nor comments
 _SPACES = re.compile(r'("[^"]*")|\s+')
-_OPENING = "([{<"
+_DEPTH = {**dict.fromkeys("([{<", 1), **dict.fromkeys(")]}>", -1)}
 _PLAIN_TYPE = re.compile(
     r"ptr(?:\s+addrspace\(\s*\d+\s*\))?|%" + NAME + r"|(?:i\d+|[a-z]\w*)(?![\w(])|target\("
 )
+
+
+def after_space(text: str, start: int) -> int:
+    """The offset behind the blanks, line ends and comments, perhaps none, that stand at `start`."""
+    match = _SPACE.match(text, start)
+    return match.end() if match else start
 
 
 def closing(text: str, start: int) -> int:
     """The index just past the bracket that closes the one at `start`; -1 where none does."""
     depth = 0
     for match in _BRACKETS.finditer(text, start):
-        token = match[0]
-        if token in _OPENING:
-            depth += 1
-        elif token[0] not in '";':
-            depth -= 1
-            if depth == 0:
-                return match.end()
+        change = _DEPTH.get(match[0], 0)
+        depth += change
+        if change and not depth:
+            return match.end()
     return -1
 
 
@@ -52,27 +59,22 @@ def opening(text: str) -> int:
     waiting: list[int] = []
     last = 0
     for match in _BRACKETS.finditer(text):
-        token = match[0]
-        if token in _OPENING:
+        change = _DEPTH.get(match[0], 0)
+        if change > 0:
             waiting.append(match.start())
-        elif token[0] not in '";':
+        elif change:
             last = waiting.pop() if waiting else 0
     return last
 
 
 def line_end(text: str, start: int) -> int:
-    """Where the statement that `start` is in ends: at a comment or a line's end outside brackets,
-    else at the end of the text."""
+    """Where the statement that `start` is in ends: at a line's end or the comment before it,
+    outside brackets, else at the end of the text."""
     depth = 0
     for match in _LINES.finditer(text, start):
-        token = match[0]
-        if token in _OPENING:
-            depth += 1
-        elif token == "\n" or token[0] == ";":
-            if depth <= 0:
-                return match.start()
-        elif token[0] != '"':
-            depth -= 1
+        depth += _DEPTH.get(match[0], 0)
+        if depth <= 0 and match[0][0] in "\n;":
+            return match.start()
     return len(text)
 
 
@@ -80,9 +82,8 @@ def split_at_commas(text: str) -> list[str]:
     """The parts between commas that stand outside brackets, strings and comments, stripped."""
     if not text or text.isspace():
         return []
-    if "(" not in text and '"' not in text and "{" not in text and ";" not in text:
-        if "[" not in text and "<" not in text:
-            return [part.strip() for part in text.split(",")]
+    if _PLAIN.fullmatch(text):
+        return [part.strip() for part in text.split(",")]
     cuts = [-1, *commas(text, 0), len(text)]
     return [text[a + 1 : b].strip() for a, b in itertools.pairwise(cuts)]
 
@@ -91,14 +92,9 @@ def commas(text: str, start: int) -> Iterator[int]:
     """The offsets of the commas from `start` on that stand outside brackets, strings, comments."""
     depth = 0
     for match in _PIECES.finditer(text, start):
-        token = match[0]
-        if token == ",":
-            if depth == 0:
-                yield match.start()
-        elif token in _OPENING:
-            depth += 1
-        elif token[0] not in '";':
-            depth -= 1
+        depth += _DEPTH.get(match[0], 0)
+        if depth == 0 and match[0] == ",":
+            yield match.start()
 
 
 def type_at(text: str, start: int = 0) -> str:
@@ -119,8 +115,14 @@ def squeeze(text: str) -> str:
     return "".join(text.split())
 
 
-def without_comments(text: str) -> str:
-    """The same text with blanks for its comments; every offset stays."""
-    if ";" not in text:
-        return text
-    return _COMMENT.sub(lambda match: match[1] or " " * len(match[0]), text)
+def without_comments(text: str, kept: str = "") -> str:
+    """The same text with blanks for its comments; every offset and line stays.
+
+    `kept` is what comments begin with that are to stay: `;` or `/`.
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        stays = match[1] or (kept and match[0].startswith(kept))
+        return match[0] if stays else _VISIBLE.sub(" ", match[0])
+
+    return _COMMENT.sub(blank, text) if ";" in text or "/*" in text else text

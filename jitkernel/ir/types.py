@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from jitkernel.ir.names import NAME, decode_name, quote_name
+from jitkernel.ir.names import NAME, SPACE, decode_name, quote_name
+from jitkernel.ir.text import after_space
 
 __all__ = [
     "ArrayType",
@@ -171,10 +172,12 @@ _WORDS: dict[str, Type] = {
 MAX_INT_BITS = (1 << 23) - 1  # LLVM's own limit (IntegerType::MAX_INT_BITS)
 _MAX_DEPTH = 100
 
-_SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|;[^\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"\d+")
-_LOCAL = re.compile(f"%({NAME})")
+_NUMBER = re.compile(r"\d{1,20}(?!\d)")
+_LOCAL = re.compile("%" + NAME)
+_TIMES = re.compile(r"x(?!\w)")
+_SCALABLE = re.compile(r"vscale(?!\w)")
+_ADDRESS_SPACE = re.compile(rf"addrspace{SPACE}\(")
 _TARGET = re.compile(r'\(\s*"[^"]*"[^()]*\)')
 
 
@@ -188,9 +191,7 @@ class _Reader:
         return TypeSyntaxError(message, self.at)
 
     def space(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        if match is not None:  # as always: the pattern matches the empty text
-            self.at = match.end()
+        self.at = after_space(self.text, self.at)
 
     def take(self, token: str) -> bool:
         self.space()
@@ -203,23 +204,42 @@ class _Reader:
         if not self.take(token):
             raise self.fail(f"expected '{token}' in a type")
 
-    def times(self) -> None:
-        if self.word() != "x":
-            raise self.fail("expected 'x' in a type")
-        self.at += 1
+    def match(self, pattern: re.Pattern[str]) -> str:
+        """What a pattern matches here, which is read; "" where it matches nothing."""
+        self.space()
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match[0] if match else ""
 
     def number(self) -> int:
-        self.space()
-        match = _NUMBER.match(self.text, self.at)
-        if not match or len(match[0]) > 20:
+        number = self.match(_NUMBER)
+        if not number:
             raise self.fail("expected a number in a type")
-        self.at = match.end()
-        return int(match[0])
+        return int(number)
 
-    def word(self) -> str:
-        self.space()
-        match = _WORD.match(self.text, self.at)
-        return match[0] if match else ""
+    def times(self) -> None:
+        if not self.match(_TIMES):
+            raise self.fail("expected 'x' in a type")
+
+    def sequence(self, closing: str) -> tuple[int, Type]:
+        """`4 x i32` and its bracket."""
+        count = self.number()
+        self.times()
+        element = self.type()
+        self.expect(closing)
+        return count, element
+
+    def types(self, closing: str) -> tuple[list[Type], bool]:
+        """Types between commas and the bracket behind them; whether `...` stands at their end."""
+        found: list[Type] = []
+        if self.take(closing):
+            return found, False
+        while not (variadic := closing == ")" and self.take("...")):
+            found.append(self.type())
+            if not self.take(","):
+                break
+        self.expect(closing)
+        return found, variadic
 
     def type(self) -> Type:
         self.depth += 1
@@ -236,7 +256,8 @@ class _Reader:
                 found = PTR
             elif self.take("("):
                 try:
-                    found = self.parameters(found)
+                    parameters, variadic = self.types(")")
+                    found = FunctionType(found, tuple(parameters), variadic)
                 except TypeSyntaxError:
                     # `i32 (` may begin something else, as in `call void (i32 1)`: not ours.
                     self.at = mark
@@ -247,93 +268,45 @@ class _Reader:
 
     def plain(self) -> Type:
         self.space()
-        text, start = self.text, self.at
-        head = text[start : start + 1]
-        if head == "%":
-            match = _LOCAL.match(text, start)
-            if not match:
-                raise self.fail("expected a type")
-            self.at = match.end()
-            return NamedType(decode_name(match[1]))
-        if head == "[":
-            self.at += 1
-            count = self.number()
-            self.times()
-            element = self.type()
-            self.expect("]")
-            return ArrayType(count, element)
-        if head == "{":
-            return self.struct(packed=False)
-        if head == "<":
-            self.at += 1
+        if self.text[self.at : self.at + 1] not in ("%", "[", "{", "<"):  # most of them
+            return self.named_word()
+        if local := self.match(_LOCAL):
+            return NamedType(decode_name(local[1:]))
+        if self.take("["):
+            return ArrayType(*self.sequence("]"))
+        if self.take("{"):
+            return StructType(tuple(self.types("}")[0]))
+        if self.take("<"):
             if self.take("{"):
-                self.at -= 1
-                body = self.struct(packed=True)
+                body = StructType(tuple(self.types("}")[0]), packed=True)
                 self.expect(">")
                 return body
-            scalable = self.word() == "vscale"
-            if scalable:
-                self.expect("vscale")
+            if scalable := bool(self.match(_SCALABLE)):
                 self.times()
-            count = self.number()
-            self.times()
-            element = self.type()
-            self.expect(">")
-            return VectorType(count, element, scalable)
+            return VectorType(*self.sequence(">"), scalable)
         return self.named_word()
 
     def named_word(self) -> Type:
-        word = self.word()
+        self.space()
+        start = self.at
+        word = self.match(_WORD)
         if word[:1] == "i" and word[1:].isdigit():
             bits = int(word[1:]) if len(word) < 10 else MAX_INT_BITS + 1
-            if not 0 < bits <= MAX_INT_BITS:
-                raise self.fail(f"'{word}' is no type: integers have 1 to {MAX_INT_BITS} bits")
-            self.at += len(word)
-            return IntType(bits)
-        if word == "target":
-            match = _TARGET.match(self.text, self.at + len(word))
-            if match:
-                found = OtherType(word + match[0])
-                self.at = match.end()
-                return found
-        known = _WORDS.get(word)
-        if known is None:
-            raise self.fail(f"'{word}' is no type" if word else "expected a type")
-        self.at += len(word)
-        if word == "ptr":
-            mark = self.at
-            if self.word() == "addrspace":
-                self.expect("addrspace")
-                self.expect("(")
-                space = self.number()
-                self.expect(")")
-                return PointerType(space)
-            self.at = mark
-        return known
-
-    def struct(self, packed: bool) -> StructType:
-        self.expect("{")
-        members: list[Type] = []
-        if not self.take("}"):
-            members.append(self.type())
-            while self.take(","):
-                members.append(self.type())
-            self.expect("}")
-        return StructType(tuple(members), packed)
-
-    def parameters(self, result: Type) -> FunctionType:
-        parameters: list[Type] = []
-        variadic = False
-        if not self.take(")"):
-            while True:
-                if self.take("..."):
-                    variadic = True
-                    break
-                parameters.append(self.type())
-                if not self.take(","):
-                    break
+            if 0 < bits <= MAX_INT_BITS:
+                return IntType(bits)
+            self.at = start
+            raise self.fail(f"'{word}' is no type: integers have 1 to {MAX_INT_BITS} bits")
+        if word == "target" and (arguments := self.match(_TARGET)):
+            return OtherType(word + arguments)
+        end = self.at
+        if word == "ptr" and self.match(_ADDRESS_SPACE):
+            space = self.number()
             self.expect(")")
-        return FunctionType(result, tuple(parameters), variadic)
+            return PointerType(space)
+        self.at = end if word in _WORDS else start
+        if word not in _WORDS:
+            raise self.fail(f"'{word}' is no type" if word else "expected a type")
+        return _WORDS[word]
 
 
 def parse_type_at(text: str, position: int = 0) -> tuple[Type, int]:

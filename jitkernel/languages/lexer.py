@@ -35,6 +35,7 @@ class IRLexer(LlvmLexer):  # type: ignore[misc]
         "root": [
             (r"^[ \t]*%%?[A-Za-z_][\w.]*(?![-\w$.]*\s*=)[^\n]*", Comment.Preproc),
             (r"^!(?![\w.$]+\s*=)[^\n]*", Comment.Preproc),
+            (r"/\*(?:[^*]|\*[^/])*\*/", Comment.Multiline),
             (r"^(?:\?{1,2}\S+|\S+?\?{1,2})[ \t]*$", Comment.Preproc),
             *LlvmLexer.tokens["root"],
             # What Pygments does not know, such as a keyword that is younger than it is.

@@ -80,3 +80,11 @@ def test_a_statement_ends_outside_brackets(text: str, statement: str) -> None:
 
 def test_comments_become_blanks() -> None:
     assert without_comments('a ";" ; b\nc') == 'a ";"    \nc'
+
+
+def test_comments_in_brackets_are_no_code() -> None:
+    assert closing("(a /* ) */ b) c", 0) == 13
+    assert split_at_commas("i32 /* , */ 1, i32 2") == ["i32 /* , */ 1", "i32 2"]
+    text = '"/*" /* one\ntwo */ x ; /* three'
+    assert without_comments(text) == '"/*"' + " " * 7 + "\n" + " " * 7 + "x" + " " * 11
+    assert without_comments(text, kept=";").endswith("x ; /* three")

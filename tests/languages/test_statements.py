@@ -320,3 +320,40 @@ entry:
             split("".join(text))
         except CompileError as error:
             assert error.diagnostics[0].line >= 1
+
+
+BRACKETED = [
+    ("/* a ; \" } */ define i32 @f() { /* x\n } */ ret i32 /* 1 */ 7 }", [Kind.ENTITY]),
+    ("@a /* one\n*/ = /* two */ global i32 5", [Kind.ENTITY]),
+    ("%t = type /* a */ { i32 /*,*/ }", [Kind.TYPE]),
+    ("%x = add i32 1, /* two\nlines */ 2\nret i32 %x", [Kind.INSTRUCTION, Kind.INSTRUCTION]),
+    ("@f(1 /* one */, \"/*\") /* end */\n@g", [Kind.CALL, Kind.SHOW]),
+    ("@g = /* five */ 5 /* end */", [Kind.ASSIGN]),
+    ("@g /* shown */", [Kind.SHOW]),
+    ("_3 /* shown */", [Kind.RESULT]),
+    ('@s = global [3 x i8] c"/*\\00"\n!ls /*', [Kind.ENTITY, Kind.SHELL]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "kinds"), BRACKETED)
+def test_comments_in_brackets_are_read_over_as_in_llvm(source: str, kinds: list[Kind]) -> None:
+    statements = split(source)
+    assert [s.kind for s in statements] == kinds
+    assert [len(s.text) for s in statements] == [s.stop - s.start for s in statements]
+
+
+@pytest.mark.parametrize(
+    "source", ["/* never", "@f(1) /* never", "define void @f() { /* }", "/***/"]
+)
+def test_a_comment_that_is_never_closed_wants_more(source: str) -> None:
+    _, problems = scan(source)
+    assert [p.incomplete for p in problems] == [True]
+    assert problems[0].diagnostic.message == "this comment is never closed"
+
+
+@pytest.mark.parametrize("between", [" ; five\n", "\n", " /* five */ ", "; one\n; two\n  "])
+def test_comments_stand_between_a_name_and_its_sign(between: str) -> None:
+    assert [s.kind for s in split(f"@x{between}= global i32 5")] == [Kind.ENTITY]
+    assert [s.kind for s in split(f"@x{between}= 5")] == [Kind.ASSIGN]
+    assert [s.kind for s in split(f"%x{between}= add i32 1, 2")] == [Kind.INSTRUCTION]
+    assert [s.kind for s in split(f"%x{between}= type {{ i32 }}")] == [Kind.TYPE]

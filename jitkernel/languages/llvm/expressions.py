@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import after_space
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.keywords import OPCODES, nearest
 from jitkernel.languages.llvm.literals import unescape
@@ -122,7 +123,6 @@ _FRACTION = re.compile(
     r"[-+]?(?:\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
     r"|inf|nan)"
 )
-_SPACE = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
 _NUMBER = re.compile(
     r"[-+]?(?:[us]?0x[HKLMR]?[0-9a-fA-F][0-9a-fA-F_]*|0b[01][01_]*"
     r"|\d[\d_]*\.[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?|\d[\d_]*"
@@ -200,8 +200,7 @@ class _Parser:
     # --- tokens ---
 
     def space(self) -> None:
-        match = _SPACE.match(self.source, self.at, self.stop)
-        self.at = match.end() if match else self.at
+        self.at = min(after_space(self.source, self.at), self.stop)
 
     def peek(self) -> str:
         self.space()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.names import NAME, decode_name, quote_name
+from jitkernel.ir.names import NAME, SKIP, decode_name, quote_name
 from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.instructions import call_declaration
 from jitkernel.languages.llvm.keywords import OPCODES, nearest
@@ -213,7 +213,7 @@ def _expected_opcode(spot: _Spot) -> str:
     rest = spot.rest.lstrip()
     if rest.startswith("}") or not rest:
         return "the last block needs ret, br or unreachable"
-    if rest.startswith(("//", "#", "/*")):
+    if rest.startswith(("//", "#")):
         return "comments start with ;"
     label = re.match(f"({NAME}):", rest)
     if label:
@@ -363,7 +363,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
 
 def _strange_character(text: str) -> str:
     """Characters that look like others, as word processors put them in."""
-    code = re.sub(r'"[^"]*"', "", text.partition(";")[0])
+    code = re.sub(SKIP, "", text)
     for character in code:
         if not character.isascii():
             return (

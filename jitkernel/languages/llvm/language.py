@@ -96,7 +96,7 @@ class Token:
 
 _TYPE_WORD = re.compile(r"i\d+|ptr|void|half|bfloat|float|double|x86_fp80|fp128")
 _TOKEN = re.compile(
-    r'(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z))|(?P<comment>;[^\n]*)'
+    r'(?P<string>c"[^"\n]*(?:"|(?=\n)|\Z)|"(?:\\[^\n]|[^"\\\n])*(?:"|\\?(?=\n)|\\?\Z))|(?P<comment>;[^\n]*|/\*[^\n]*?(?:\*/|(?=\n)|\Z))'
     r'|(?P<global>@(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<cell>%%[A-Za-z_]*[\w.]*)'
     r'|(?P<local>%(?:"[^"\n]*"?|[-a-zA-Z$._0-9]*))|(?P<metadata>![-a-zA-Z$._0-9]*)'
     r"|(?P<word>[A-Za-z_][\w.]*)"

@@ -311,7 +311,7 @@ def nearest_form(line: str) -> tuple[str, str]:
         return wrong, "%help lists what there is"
     if _INCLUDE.match(line):
         return wrong, f'{_NOT_C}; common C functions need no header: `@puts("hello")`'
-    if line.startswith(("//", "/*", "#")):
+    if line.startswith(("//", "#")):
         return wrong, "comments start with ;"
     if head == "%":
         if line == "%%" or line.startswith("%%%"):

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.module import Names, type_definitions
-from jitkernel.ir.names import NAME, decode_name, symbols_in
+from jitkernel.ir.names import NAME, SPACE, decode_name, symbols_in
+from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
@@ -207,7 +208,7 @@ def place(statements: tuple[Statement, ...]) -> str:
 
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
 _COMMENT = re.compile(r"""("[^"]*"|'[^']*')|(?<![^ \t]);""")
-_ASSIGN = re.compile(rf"@({NAME})[ \t]*=")
+_GLOBAL = re.compile(rf"@({NAME})(?:{SPACE}=)?")
 _CODE = (Kind.TYPE, Kind.METADATA, Kind.ENTITY)
 
 
@@ -236,7 +237,7 @@ def parse_cell(source: str) -> Plan:
     warnings = truncation.check(entities) + truncation.check(instructions)
     warnings += _behind_semicolons(source, statements)
     types = {
-        name: s.text[at:].strip()
+        name: without_comments(s.text)[at:].replace("\n", " ").strip()
         for s in entities
         if s.kind is Kind.TYPE
         for name, at in type_definitions(s.text)
@@ -331,7 +332,8 @@ def _actions(
                 expr = parse_expression(source, statement.start, statement.stop)
                 actions.append(CallAction(expr, statement.line, _one_line(statement.text)))
             elif kind is Kind.SHOW:
-                name = decode_name(statement.text[1:])
+                match = present(_GLOBAL.match(statement.text), "the name that the scanner saw")
+                name = decode_name(match[1])
                 actions.append(ShowAction(name, statement.line, statement.text))
             elif kind is Kind.ASSIGN:
                 actions.append(_assign(source, statement))
@@ -377,7 +379,7 @@ def _apart(statement: Statement, block: list[Statement], between: Action) -> Com
 
 
 def _assign(source: str, statement: Statement) -> AssignAction:
-    match = present(_ASSIGN.match(statement.text), "the assignment that the scanner saw")
+    match = present(_GLOBAL.match(statement.text), "the assignment that the scanner saw")
     start = statement.start + match.end()
     expr = parse_expression(source, start, statement.stop)
     return AssignAction(decode_name(match[1]), expr, statement.line, _one_line(statement.text))
@@ -385,8 +387,7 @@ def _assign(source: str, statement: Statement) -> AssignAction:
 
 def _one_line(text: str) -> str:
     """A statement as a label: on one line, at most 60 characters."""
-    text = re.sub(r"(?m);[^\n\"]*$", "", text) if "\n" in text else text
-    text = " ".join(text.split()) if "\n" in text else text
+    text = " ".join(without_comments(text).split()) if "\n" in text else text
     return text if len(text) <= 60 else text[:57] + "..."
 
 

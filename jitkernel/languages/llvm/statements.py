@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.names import NAME, SKIP
+from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE
+from jitkernel.ir.text import after_space, without_comments
 from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
 __all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
@@ -39,7 +40,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: `text` from its first to its last character, without a trailing comment.
+    """One statement: `text` from its first to its last character, without a trailing comment.  Of
+    IR, `/* */` are blanks in it.
 
     `start` and `stop` are offsets in the normalised source; `line`, `column` and `last_line` count
     from 1.
@@ -62,40 +64,42 @@ class Problem:
     incomplete: bool = False
 
 
-_GAP = re.compile(r"(?:[ \t\n]+|;[^\n]*)*")
 _LINE = re.compile(r"[^\n]*")
 # A shell command goes on where its line ends in a backslash, as in a shell.
 _SHELL_LINE = re.compile(r"(?:[^\n\\]|\\[^\n]|\\\n)*\\?")
 _INSPECT = re.compile(
     rf"(?:\?\??[ \t]*(?:@{NAME}|%{{0,2}}[\w.]+)|(?:@{NAME}|%{{0,2}}[A-Za-z_][\w.]*)[ \t]*\?\??)"
-    r"[ \t]*(?:;[^\n]*)?(?=\n|\Z)"
+    rf"{INLINE_SPACE}(?:;[^\n]*)?(?=\n|\Z)"
 )
-_LOCAL = re.compile(rf"%{NAME}[ \t]*=(?![=])[ \t]*(type\b)?")
+_LOCAL = re.compile(rf"%{NAME}{SPACE}=(?!=){INLINE_SPACE}(type\b)?")
 _MAGIC = re.compile(r"%[A-Za-z_][\w.]*")
 _CELL_MAGIC = re.compile(r"%%[A-Za-z_][\w.]*")
 _METADATA = re.compile(
     r"!(?:\d+[ \t]*=|[-a-zA-Z$._][-\w$.]*(?:[ \t]+=|[ \t]*=[ \t]*(?:!|distinct\b)))"
 )
 _GLOBAL = re.compile(rf"@{NAME}")
-_AFTER = re.compile(r"[ \t]*(?:(=)(?!=)[ \t]*([a-z_]+\b)?|(\()|(;|\n|\Z))")
+_AFTER = re.compile(rf"{SPACE}(=)(?!=){INLINE_SPACE}([a-z_]+\b)?|{INLINE_SPACE}(?:(\()|(;|\n|\Z))")
+# What a definition begins with, whose name and sign may stand on several lines.
+_DEFINED = re.compile(rf"[@%!]{NAME}{SPACE}=")
 _LABEL = re.compile(f"{NAME}:")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _SUMMARY = re.compile(rf"\^\d+|\${NAME}")
-_RESULT = re.compile(r"_\d*[ \t]*(?=;|\n|\Z)")
+_RESULT = re.compile(rf"_\d*{INLINE_SPACE}(?=;|\n|\Z)")
 _CONTINUES = re.compile(r"(?:to[ \t]+label|unwind[ \t]+label|cleanup|catch|filter)\b")
-_REST_EMPTY = re.compile(r"[ \t]*(?:;|\n|\Z)")
+_REST_EMPTY = re.compile(rf"{INLINE_SPACE}(?:;|\n|\Z)")
 _BODY_FOLLOWS = re.compile(
     r"\{|#\d|(?:personality|prefix|prologue|gc|section|align|comdat|unnamed_addr)\b"
 )
 # NUL would end the text in LLVM's eyes, and a lone surrogate has no UTF-8 form.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
-_TOKEN = re.compile(SKIP + r'|"|[()\[\]{}<>@\n]')
+_TOKEN = re.compile(SKIP + r'|"|/\*|[()\[\]{}<>@\n]')
 # In call lines and assignments `"..."` has C's escapes: \" goes on, but not in names and c"...".
 _LINE_STRING_TOKEN = re.compile(
-    r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|;[^\n]*|[()\[\]{}<>@\n]'
+    r'(?<=[@%])"[^"]*"|(?<![c@%])"(?:\\[^\n]|[^"\\\n])*"|"[^"\n]*"|"|'
+    rf"{COMMENT}|/\*|[()\[\]{{}}<>@\n]"
 )
-_BODY_TOKEN = re.compile(SKIP + r'|"|[{}]')
+_BODY_TOKEN = re.compile(SKIP + r'|"|/\*|[{}]')
 _CLOSER = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MOST_PROBLEMS = 10
 
@@ -194,14 +198,10 @@ class _Scanner:
     def run(self) -> None:
         source, at = self.source, 0
         while len(self.problems) < _MOST_PROBLEMS:
-            at = self.gap(at)
+            at = after_space(source, at)
             if at >= len(source):
                 break
             at = self.statement(at)
-
-    def gap(self, at: int) -> int:
-        match = _GAP.match(self.source, at)
-        return match.end() if match else at
 
     def count_to(self, at: int) -> int:
         """The line that offset `at` is on; `at` never goes back."""
@@ -216,6 +216,8 @@ class _Scanner:
         """Reads the statement at `at`; answers where the next may begin."""
         source = self.source
         kind = _classify(source, at, not self.statements and not self.problems)
+        if source.startswith("/*", at):
+            return self.open_comment(at)
         if kind is Kind.UNKNOWN:
             if self.statements and self.statements[-1].kind is Kind.INSTRUCTION:
                 if _CONTINUES.match(source, at):  # `to label` of an invoke, clauses of a landingpad
@@ -242,10 +244,15 @@ class _Scanner:
         end = self.source.find("\n", at)
         return len(self.source) if end < 0 else end
 
+    def text(self, kind: Kind, start: int, stop: int) -> str:
+        text = self.source[start:stop].rstrip()
+        is_code = kind in (Kind.TYPE, Kind.METADATA, Kind.ENTITY, Kind.INSTRUCTION)
+        return without_comments(text, kept=";").rstrip() if is_code and "/*" in text else text
+
     def add(self, kind: Kind, start: int, stop: int, after: int) -> int:
         line = self.count_to(start)
         column = start - self.line_start + 1
-        text = self.source[start:stop].rstrip()
+        text = self.text(kind, start, stop)
         last_line = self.count_to(start + len(text))
         stop = start + len(text)
         self.statements.append(Statement(kind, text, start, stop, line, column, last_line))
@@ -257,7 +264,7 @@ class _Scanner:
             return self.next_line(at)
         stop, after = found
         last = self.statements.pop()
-        text = self.source[last.start : stop].rstrip()
+        text = self.text(last.kind, last.start, stop)
         stop = last.start + len(text)
         self.statements.append(
             Statement(
@@ -284,7 +291,8 @@ class _Scanner:
         pattern = _LINE_STRING_TOKEN if kind in (Kind.CALL, Kind.ASSIGN) else _TOKEN
         open_at: list[tuple[str, int]] = []
         named = parameters = body = False
-        at, comment = start, -1
+        defined = _DEFINED.match(source, start)
+        at, comment = defined.end() if defined else start, -1
         while True:
             match = pattern.search(source, at)
             if match is None:
@@ -294,12 +302,16 @@ class _Scanner:
                 if open_at:
                     comment = -1
                 elif is_define and not body:
-                    ahead = self.gap(at)
+                    ahead = after_space(source, at)
                     if not _BODY_FOLLOWS.match(source, ahead):
                         return (here if comment < 0 else comment), here
                     at, comment = ahead, -1
                 else:
                     return (here if comment < 0 else comment), here
+            elif match[0] == "/*":
+                return self.open_comment(here), len(source)
+            elif token == "/":
+                continue
             elif token == ";":
                 comment = here
             elif token == '"':
@@ -340,6 +352,10 @@ class _Scanner:
         self.problem(at, "this string is never closed", hint, incomplete=multi_line)
         return (len(self.source), len(self.source)) if multi_line else None
 
+    def open_comment(self, at: int) -> int:
+        self.problem(at, "this comment is never closed", "it ends with */", incomplete=True)
+        return len(self.source)
+
     def wrong_closer(self, token: str, at: int, opener: str, opened: int) -> None:
         """One bracket was opened and another is closed."""
         line = self.source.count("\n", 0, opened) + 1
@@ -362,6 +378,9 @@ class _Scanner:
                 depth -= 1
                 if not depth:
                     return match.end()
+            elif match[0] == "/*":
+                self.open_comment(match.start())
+                return None
             elif token == '"':
                 self.problem(match.start(), "this string is never closed", incomplete=True)
                 return None
