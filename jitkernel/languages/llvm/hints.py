@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from jitkernel.errors import Diagnostic
-from jitkernel.ir.names import NAME, SKIP, decode_name, quote_name
+from jitkernel.ir.module import functions, global_values
+from jitkernel.ir.names import NAME, SKIP, decode_name, locals_in, quote_name
 from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.instructions import call_declaration
-from jitkernel.languages.llvm.keywords import OPCODES, nearest
+from jitkernel.languages.llvm.keywords import KEYWORDS, OPCODES, nearest
 from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
 
@@ -62,8 +63,9 @@ def hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
     for pattern, rule in _RULES:
         match = pattern.search(diagnostic.message)
         if match:
-            found = rule(_Spot(match, text, at, diagnostic.line, source, context))
-            if found:
+            if isinstance(rule, str):
+                return match.expand(rule)
+            if found := rule(_Spot(match, text, at, source, context)):
                 return found
     return _strange_character(text)
 
@@ -91,12 +93,11 @@ def _miswritten(diagnostic: Diagnostic, source: str, context: Context) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A message that matched, and the place it points to: `text[at:]` on line `line`."""
+    """A message that matched, and the place it points to: `text[at:]`."""
 
     match: re.Match[str]
     text: str
     at: int
-    line: int
     source: str
     context: Context
 
@@ -113,9 +114,9 @@ class _Spot:
 CXX_NAMES = ("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt", "__cxa_", "__gxx_")
 IN_LIBSTDCXX = "C++'s library has it: `%lib libstdc++.so.6` first"
 
-_TYPE_BEFORE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\s+$")
-_TYPE_ANYWHERE = re.compile(r"\b(half|bfloat|float|double|x86_fp80|fp128|i\d+)\b")
-_OWN = re.compile(rf"(?m)^\s*(?:(?:define|declare)\b[^@\n]*@({NAME})|@({NAME})\s*=)")
+_FLOATS = "|".join(literals.FORMATS)
+_TYPE_BEFORE = re.compile(rf"\b({_FLOATS}|i\d+)\s+$")
+_TYPE_ANYWHERE = re.compile(rf"\b({_FLOATS}|i\d+)\b")
 _NUMBER = re.compile(r"[-+]?(?:0x[HKLMR]?[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+)")
 
 
@@ -125,44 +126,39 @@ def _float_constant(spot: _Spot) -> str:
     if not number or not types:
         return ""
     type, text = types[-1], number[0]
-    if type.startswith("i"):
-        if text.startswith("0x"):
-            return f"hex integers are written u{text}"
-        return f"{type} is an integer: write a whole number" + (
-            f", {text.partition('.')[0]}" if "." in text else ""
-        )
+    if not type.startswith("i"):
+        return _hex(text, type, f"not exact in {type}; the nearest is ")
+    if text.startswith("0x"):
+        return f"hex integers are written u{text}"
+    whole = f", {text.partition('.')[0]}" if "." in text else ""
+    return f"{type} is an integer: write a whole number{whole}"
+
+
+def _hex(text: str, type: str, say: str = "write ") -> str:
+    """The hex form of a number, or why there is none."""
     form = literals.FORMATS[type]
     try:
-        bits = literals.bits_of(text, form)
+        return say + literals.hex_text(literals.bits_of(text, form), form)
     except ValueError as error:
         return str(error)
-    return f"not exact in {type}; the nearest is {literals.hex_text(bits, form)}"
 
 
 def _float_type(spot: _Spot) -> str:
     """A decimal where LLVM wants the hex form of x86_fp80 or fp128."""
-    number = _NUMBER.match(spot.rest)
-    form = literals.FORMATS.get(spot.match[1])
-    if not number or not form:
-        return ""
-    try:
-        return f"write {literals.hex_text(literals.bits_of(number[0], form), form)}"
-    except ValueError as error:
-        return str(error)
+    number, type = _NUMBER.match(spot.rest), spot.match[1]
+    return _hex(number[0], type) if number and type in literals.FORMATS else ""
 
 
 def _integer_constant(spot: _Spot) -> str:
     number = _NUMBER.match(spot.rest)
-    types = _TYPE_BEFORE.findall(spot.before) or re.findall(
-        r"\b(half|bfloat|float|double|x86_fp80|fp128|ptr)\b", spot.before
-    )
+    types = _TYPE_BEFORE.findall(spot.before)
+    types = types or re.findall(rf"\b({_FLOATS}|ptr)\b", spot.before)
     if not number or not types:
         return ""
     if types[-1] == "ptr":
         return "write null" if number[0] == "0" else f"write inttoptr (i64 {number[0]} to ptr)"
     if types[-1] in ("x86_fp80", "fp128"):
-        form = literals.FORMATS[types[-1]]
-        return f"write {literals.hex_text(literals.bits_of(number[0], form), form)}"
+        return _hex(number[0], types[-1])
     return f"write {number[0]}.0"
 
 
@@ -177,7 +173,7 @@ def _undefined(spot: _Spot) -> str:
                 f"%{shown} ended with cell {cell}, keep it with `@{shown} = ...` "
                 f"(`_{cell}` is the value of cell {cell})"
             )
-        locals_ = {decode_name(n) for n in re.findall(f"%({NAME})", spot.source)} - {name}
+        locals_ = locals_in(spot.source) - {name}
         labels = set(re.findall(r"(?m)^\s*([-\w$.]+):", spot.source))
         in_phi = re.match(r"\s*%[^=]*=\s*phi\b.*,\s*$", spot.before)
         if "label" in spot.before.rsplit(",", 1)[-1] or in_phi:
@@ -188,8 +184,8 @@ def _undefined(spot: _Spot) -> str:
     cell = context.private.get(name)
     if cell is not None:
         return f"@{quote_name(name)} is private to cell {cell}: drop `private` there to share it"
-    own = {decode_name(m[1] or m[2]) for m in _OWN.finditer(spot.source)}
-    known = {*context.symbols, *own} - {name}
+    own = {f.name for f in functions(spot.source)} | {g.name for g in global_values(spot.source)}
+    known = own.union(context.symbols) - {name}
     close = nearest(name, known) or nearest(name, PRELUDE, 0.75)
     accessed = _ACCESS.match(spot.text.strip())
     if name.startswith(CXX_NAMES):
@@ -271,7 +267,7 @@ def _expected_type(spot: _Spot) -> str:
     return ""
 
 
-_TYPE_WORDS = "i1 i8 i16 i32 i64 i128 half float double ptr void x86_fp80 fp128 label".split()
+_TYPE_WORDS = [word for word, (kind, _) in KEYWORDS.items() if kind == "type"]
 
 
 def _no_value(spot: _Spot) -> str:
@@ -284,18 +280,9 @@ def _no_value(spot: _Spot) -> str:
 
 
 def _redefinition(spot: _Spot) -> str:
-    name = spot.match[1]
-    shown = re.escape(quote_name(name))
-    if re.search(rf"(?m)^\s*declare\b[^@\n]*@{shown}(?![-\w$.])", spot.source):
+    if any(found.name == spot.match[1] for found in functions(spot.source, "declare")):
         return "declare and define of one name in one cell: drop the declare"
     return "one cell defines a name once; in another cell the new definition replaces the old"
-
-
-def _mismatched_result(spot: _Spot) -> str:
-    wanted = spot.match[1]
-    if wanted == "void":
-        return "the function returns void: write `ret void`"
-    return f"the function returns {wanted}: convert the value, or change the function's type"
 
 
 def _operand_type(spot: _Spot) -> str:
@@ -313,7 +300,8 @@ def _operand_type(spot: _Spot) -> str:
     return ""
 
 
-_RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
+# What LLVM says, and what to try: with the groups in it, or told by a function.
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[_Spot], str]], ...] = tuple(
     (re.compile(pattern), rule)
     for pattern, rule in (
         (r"floating point constant invalid for type", _float_constant),
@@ -324,17 +312,24 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
         (r"instructions returning void cannot have a name", _void_name),
         (
             r"multiple definition of local value",
-            lambda s: "SSA: each %name is assigned once; use a new name",
+            "SSA: each %name is assigned once; use a new name",
         ),
         (r"got type '([^']*)' but expected '([^']*)'", _string_size),
         (r"expected type", _expected_type),
         (
             r"function body requires at least one basic block",
-            lambda s: "an empty body is written `{ ret void }`",
+            "an empty body is written `{ ret void }`",
         ),
         (r"invalid redefinition of function '(.*)'", _redefinition),
         (r"redefinition of global '@(.*)'", _redefinition),
-        (r"value doesn't match function result type '(.*)'", _mismatched_result),
+        (
+            r"value doesn't match function result type 'void'",
+            "the function returns void: write `ret void`",
+        ),
+        (
+            r"value doesn't match function result type '(.*)'",
+            r"the function returns \1: convert the value, or change the function's type",
+        ),
         (r"defined with type '([^']*)' but expected '([^']*)'", _operand_type),
         (
             r"instruction expected to be numbered '%(\d+)'",
@@ -343,19 +338,16 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Spot], str]], ...] = tuple(
         (r"expected value token", _no_value),
         (
             r"expected top-level entity",
-            lambda s: "what stands at the top is define, declare, @name = or %name = type",
+            "what stands at the top is define, declare, @name = or %name = type",
         ),
-        (r"base of getelementptr|element type.*sized|use of unsized", lambda s: ""),
         (
             r"[Ii]nstruction does not dominate all uses",
-            lambda s: "the value is not computed on every way there: use phi, or move it up",
+            "the value is not computed on every way there: use phi, or move it up",
         ),
         (
             r"PHI(?:Node| node)s? (?:should have one entry|not grouped)",
-            lambda s: (
-                "phi stands first in its block and has one [value, %block] for each block that "
-                "jumps there (its predecessors)"
-            ),
+            "phi stands first in its block and has one [value, %block] for each block that "
+            "jumps there (its predecessors)",
         ),
     )
 )

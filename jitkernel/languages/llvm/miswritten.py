@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.text import without_comments
-from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS, nearest
+from jitkernel.languages.llvm import literals
+from jitkernel.languages.llvm.keywords import (
+    BINARY_OPCODES,
+    ENTITY_WORDS,
+    OPCODES,
+    VARIABLE_WORDS,
+    nearest,
+)
 
 __all__ = ["most_telling", "nearest_form", "repaired"]
 
-_T = r"(?:i\d+|half|bfloat|float|double|ptr|x86_fp80|fp128|%" + NAME + r")"
+_T = rf"(?:i\d+|ptr|{'|'.join(literals.FORMATS)}|%{NAME})"
 _V = r"(?:[%@]" + NAME + r"|[-+]?[\d.]+(?:e[-+]?\d+)?|true|false|null|undef|poison)"
 _INTEGER = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "sdiv", "frem": "srem"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "sdiv": "fdiv", "udiv": "fdiv",
@@ -35,7 +42,7 @@ def repaired(
     code, cell = _code(line), _Cell(source, number, type_of)
     for pattern, rule in _RULES:
         match = pattern.match(code)
-        if match and (found := rule(match, cell)):
+        if match and (found := match.expand(rule) if isinstance(rule, str) else rule(match, cell)):
             return found
     return ""
 
@@ -77,10 +84,6 @@ def _branch(m: re.Match[str], cell: _Cell) -> str:
     return "" if _code(m.string) == right else f"write `{right}`"
 
 
-def _jump(m: re.Match[str], cell: _Cell) -> str:
-    return f"write `br label %{m[1].lstrip('%')}`"
-
-
 def _compare(m: re.Match[str], cell: _Cell) -> str:
     opcode, word, rest = m[1], m[2], m[3]
     word = _ORDER.get(word, word)
@@ -89,12 +92,6 @@ def _compare(m: re.Match[str], cell: _Cell) -> str:
     if word in ("eq", "ne"):
         return f"write `icmp {word} {rest}`" if word != m[2] else ""
     return f"write `icmp s{word} {rest}` for signed numbers, `icmp u{word}` for unsigned ones"
-
-
-def _bare_compare(m: re.Match[str], cell: _Cell) -> str:
-    words = "eq, ne, slt, sle, sgt, sge, ult, ..." if m[1] == "icmp" else "oeq, olt, ogt, ..."
-    first = "eq" if m[1] == "icmp" else "oeq"
-    return f"say how to compare ({words}): `{m[1]} {first} {m[2]}`"
 
 
 def _store(m: re.Match[str], cell: _Cell) -> str:
@@ -109,10 +106,6 @@ def _load(m: re.Match[str], cell: _Cell) -> str:
         type = cell.type_of(where) if where[0] == "@" else "i32"
     right = f"write `{result or '%v = '}load {type}, ptr {where}`"
     return right if result else f"`{where}` alone shows it; as an instruction, {right}"
-
-
-def _head(m: re.Match[str], cell: _Cell) -> str:
-    return f"names of functions begin with @: `{m[1]} @{m[2]}(...)`"
 
 
 def _parameters(m: re.Match[str], cell: _Cell) -> str:
@@ -140,26 +133,32 @@ def _return(m: re.Match[str], cell: _Cell) -> str:
 
 def _arithmetic(m: re.Match[str], cell: _Cell) -> str:
     opcode, type, rest = m[1], m[2], m[3]
-    is_float = type in ("half", "bfloat", "float", "double", "x86_fp80", "fp128")
+    is_float = type in literals.FORMATS
     right = (_FLOAT if is_float else _INTEGER).get(opcode, "")
     if not right or (not is_float and not re.fullmatch(r"i\d+", type)):
         return ""
-    what = (
-        "floating-point numbers have instructions of their own"
-        if is_float
-        else (f"{opcode} is for floating-point numbers")
-    )
+    own = "floating-point numbers have instructions of their own"
+    what = own if is_float else f"{opcode} is for floating-point numbers"
     return f"{what}: `{right} {type} {rest}`"
+
+
+def _bytes(text: str) -> str:
+    """What a string is in IR, with its NUL."""
+    text = text.removesuffix("\\00")
+    size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
+    return f'[{size} x i8] c"{text}\\00"'
 
 
 def _string(m: re.Match[str], cell: _Cell) -> str:
     name, text = m[1], m[2].removesuffix("\\00")
-    size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
     return (
         f'a line `@{name}("{text}")` of its own calls it with the string; an instruction needs a '
-        f'global: `@s = private constant [{size} x i8] c"{text}\\00"`, and '
-        f"`call ... @{name}(ptr @s)`"
+        f"global: `@s = private constant {_bytes(text)}`, and `call ... @{name}(ptr @s)`"
     )
+
+
+def _bare_text(m: re.Match[str], cell: _Cell) -> str:
+    return f"text is an array of bytes: `{m[1]} {_bytes(m[2])}`"
 
 
 def _bare_return(m: re.Match[str], cell: _Cell) -> str:
@@ -172,7 +171,7 @@ def _operator(m: re.Match[str], cell: _Cell) -> str:
     named = one if one[0] in "%@" else other
     type = cell.type_of(named)
     words = _OPERATORS[operator]
-    word = words[1] if type in ("half", "bfloat", "float", "double") else words[0]
+    word = words[type in literals.FORMATS]
     if "@" in (one[0], other[0]):
         return f"load the value first; then `{result} = {word} {type} ...` computes with it"
     return f"an instruction does that: `{result} = {word} {type} {one}, {other}`"
@@ -183,33 +182,12 @@ def _bare_operands(m: re.Match[str], cell: _Cell) -> str:
     return f"the operands' type comes first: `{opcode} {cell.type_of(one)} {one}, {rest}`"
 
 
-def _dereference(m: re.Match[str], cell: _Cell) -> str:
-    return f"memory is read by a load: `{m[1]} = load i32, ptr {m[2]}`"
-
-
 def _constant(m: re.Match[str], cell: _Cell) -> str:
     type = cell.type_of(m[2])
     return (
         "a %name is what an instruction gives; a constant is written where it is used, and "
         f"`@{m[1][1:]} = {'i64' if type == 'i32' else type} {m[2]}` makes a variable"
     )
-
-
-def _condition(m: re.Match[str], cell: _Cell) -> str:
-    return (
-        "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "
-        "`br i1 %c, label %then, label %else`"
-    )
-
-
-def _bare_type(m: re.Match[str], cell: _Cell) -> str:
-    return f"a named type is written `{m[1]} = type {m[2]}`"
-
-
-def _bare_text(m: re.Match[str], cell: _Cell) -> str:
-    text = m[2].removesuffix("\\00")
-    size = len(re.sub(r"\\[0-9a-fA-F]{2}|\\\\", "x", text).encode()) + 1
-    return f'text is an array of bytes: `{m[1]} [{size} x i8] c"{text}\\00"`'
 
 
 def _bare_elements(m: re.Match[str], cell: _Cell) -> str:
@@ -225,30 +203,45 @@ _OPERATORS = {
     "<=": ("icmp sle", "fcmp ole"), ">": ("icmp sgt", "fcmp ogt"), ">=": ("icmp sge", "fcmp oge"),
     "==": ("icmp eq", "fcmp oeq"), "!=": ("icmp ne", "fcmp une"),
 }  # fmt: skip
-_BINARY = r"add|sub|mul|sdiv|udiv|srem|urem|shl|lshr|ashr|and|or|xor|fadd|fsub|fmul|fdiv|frem"
+_BINARY = "|".join(BINARY_OPCODES)
 _R = rf"(?:%{NAME}\s*=\s*)?"
-_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], _Cell], str]], ...] = tuple(
+# What a line matches, and what it should be: with the groups in it, or told by a function.
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], _Cell], str]], ...] = tuple(
     (re.compile(pattern), rule)
     for pattern, rule in (
         (
             rf"br\s+(?:i1\s+)?({_V})\s*,\s*(?:label\s+)?(%{NAME})\s*,\s*(?:label\s+)?(%{NAME})$",
             _branch,
         ),
-        (rf"br\s+(?!label\b)(%?{NAME})$", _jump),
+        (rf"br\s+(?!label\b)%?({NAME})$", r"write `br label %\1`"),
         (rf"{_R}(icmp|fcmp)\s+(lt|le|gt|ge|eq|ne|[<>]=?|[!=]=)\s+(.+)$", _compare),
-        (rf"{_R}(icmp|fcmp)\s+({_T}\s+.+)$", _bare_compare),
+        (
+            rf"{_R}icmp\s+({_T}\s+.+)$",
+            r"say how to compare (eq, ne, slt, sle, sgt, sge, ult, ...): `icmp eq \1`",
+        ),
+        (rf"{_R}fcmp\s+({_T}\s+.+)$", r"say how to compare (oeq, olt, ogt, ...): `fcmp oeq \1`"),
         (rf"store\s+({_T}\s+)?({_V})\s*,\s*([%@]{NAME})$", _store),
         (rf"(%{NAME}\s*=\s*)?load\s+({_T}\s*\*?\s*)?,?\s*([%@]{NAME})$", _load),
-        (r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(", _head),
+        (
+            r"(define|declare)\s+[^@(]*?\b([A-Za-z_]\w*)\s*\(",
+            r"names of functions begin with @: `\1 @\2(...)`",
+        ),
         (rf"define\b[^@]*@{NAME}\s*\((.*)", _parameters),
         (r"ret$", _return),
         (rf"ret\s+([%@]{NAME})$", _bare_return),
         (rf"(%{NAME})\s*=\s*({_V})\s*([-+*/%&|^]|<<|>>|[<>]=?|[!=]=)\s*({_V})$", _operator),
         (rf"{_R}({_BINARY})\s+(%{NAME})\s*,\s*(.+)$", _bare_operands),
-        (rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$", _dereference),
+        (
+            rf"(%{NAME})\s*=\s*\*\s*(%{NAME})$",
+            r"memory is read by a load: `\1 = load i32, ptr \2`",
+        ),
         (rf"(%{NAME})\s*=\s*([-+]?[\d.]+)$", _constant),
-        (r"(?:if|while|for)\b\s*\(", _condition),
-        (rf"(%{NAME})\s*=\s*({{.*}})$", _bare_type),
+        (
+            r"(?:if|while|for)\b\s*\(",
+            "IR has no statements of C: compare with `%c = icmp slt i32 ...`, then "
+            "`br i1 %c, label %then, label %else`",
+        ),
+        (rf"(%{NAME})\s*=\s*({{.*}})$", r"a named type is written `\1 = type \2`"),
         (
             rf'(@{NAME}\s*=\s*(?:[a-z_]+\s+)*?(?:global|constant))\s+(?:ptr\s+)?"([^"]*)"',
             _bare_text,
@@ -272,22 +265,39 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _OTHER_LANGUAGE = re.compile(
     r"(?:int|char|void|float|double|static|struct|def|import|from|fn|let|auto|const)\s+\w"
 )
-_VALUE = re.compile(
-    r'i\d+\b|(?:half|bfloat|float|double|ptr|x86_fp80|fp128|true|false|null)\b|[-+\d"{\[<]'
-)
+_VALUE = re.compile(rf'i\d+\b|(?:{"|".join(literals.FORMATS)}|ptr|true|false|null)\b|[-+\d"{{\[<]')
 _WHOLE = re.compile(r"[-+]?\d+")
 _SUM = re.compile(r"([-+]?\d+)\s*([-+*/%])\s*([-+]?\d+)")
-_INCLUDE = re.compile(r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b")
-_CONTROL = re.compile(
-    r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)"
-)
 _SHELL = frozenset("ls cat cp mv rm mkdir man less grep gcc clang git python".split())
 _NOT_C = (
     "this cell holds LLVM IR; functions begin with `define`. Of C in a file, clang makes it: "
     "`!clang -O1 -S -emit-llvm x.c -o x.ll`, `%run x.ll`"
 )
-_HELP = frozenset(("?", "help", "help()", "/help", ":help", "-h", "--help"))
 _PRINT = frozenset(("print", "println", "echo"))
+_LINE_FORMS = "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"
+# Lines by their beginnings, and what to say of them.
+_BEGINNINGS = tuple(
+    (re.compile(pattern), hint)
+    for pattern, hint in (
+        (r"(?:\?|[/:]?help|help\(\)|-h|--help)$", "%help lists what there is"),
+        (
+            r"#\s*(?:include|define|if|ifdef|ifndef|pragma)\b",
+            f'{_NOT_C}; common C functions need no header: `@puts("hello")`',
+        ),
+        (r"//|#", "comments start with ;"),
+        (r"%%(?:$|%)", "a cell magic is `%%name`; %lsmagic lists them"),
+        (r"%(?!%)", "a line magic is `%name`, an instruction `%name = opcode ...`"),
+        (r"([“”„‘’])", r'\1 is no quote here: write "'),
+        (
+            r"[^\x00-\x7f]",
+            'names with other characters than letters, digits and $._- are quoted: @"é"',
+        ),
+        (
+            r"(?:(?:if|for|while|switch)\s*\(|(?:return|typedef|else|do|unsigned|long|short|bool)\b)",
+            _NOT_C,
+        ),
+    )
+)
 
 
 #: How many lines of a cell are complained of at once, at most.
@@ -307,29 +317,16 @@ def nearest_form(line: str) -> tuple[str, str]:
     shown = line if len(line) <= 60 else line[:57] + "..."
     wrong = f"'{shown}' cannot be understood"
     head = line[:1]
-    if line in _HELP:
-        return wrong, "%help lists what there is"
-    if _INCLUDE.match(line):
-        return wrong, f'{_NOT_C}; common C functions need no header: `@puts("hello")`'
-    if line.startswith(("//", "#")):
-        return wrong, "comments start with ;"
+    for pattern, hint in _BEGINNINGS:
+        if match := pattern.match(line):
+            return wrong, match.expand(hint)
     if head == "%":
-        if line == "%%" or line.startswith("%%%"):
-            return wrong, "a cell magic is `%%name`; %lsmagic lists them"
-        if line.startswith("%%"):
-            below = f"'{shown}' stands below other statements"
-            return below, "a cell magic is the first statement of its cell"
-        return wrong, "a line magic is `%name`, an instruction `%name = opcode ...`"
+        below = f"'{shown}' stands below other statements"
+        return below, "a cell magic is the first statement of its cell"
     if head == "@":
         return _at(line, wrong)
     if head in ")]}>":
         return f"'{head}' closes nothing", ""
-    if head in "“”„‘’":
-        return wrong, f'{head} is no quote here: write "'
-    if not line.isascii() and not head.isascii():
-        return wrong, 'names with other characters than letters, digits and $._- are quoted: @"é"'
-    if _CONTROL.match(line):
-        return wrong, _NOT_C
     call = _CALL.match(line)
     if call and call[1] in _PRINT:
         return wrong, f"did you mean `@puts{shown[len(call[1]) :]}`?"
@@ -369,9 +366,9 @@ def nearest_form(line: str) -> tuple[str, str]:
             return wrong, f"did you mean `@{shown}` or `%{shown}`?"
         return (
             f"'{word[0]}' is no instruction",
-            "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`",
+            _LINE_FORMS,
         )
-    return wrong, "a line is IR, a call `@f(...)`, a magic `%name`, or a shell command `!name`"
+    return wrong, _LINE_FORMS
 
 
 def _at(line: str, wrong: str) -> tuple[str, str]:
