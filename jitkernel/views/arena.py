@@ -6,14 +6,15 @@ picture where each is filled from the bottom by what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.session.report.memory import STATES, Occupant
 from jitkernel.views.svg import INK, LETTER, SHEET, Fill, image, label, rectangle
-from jitkernel.views.view import View, join, prose, size_text, table
+from jitkernel.views.view import View, folding, join, size_text, table
 from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
@@ -74,10 +75,7 @@ def arena(session: Session, zone: str | None = None, part: int | None = None) ->
     elif many:
         text.append(f"%arena {zone} NUMBER lists the extents of a part.")
     drawn = {n: strips[n] if n in many else rows for n, rows in found.items()}
-    details = "".join(
-        f"<details><summary>{prose(view.text.splitlines()[0])}</summary>{view.html}</details>"
-        for view in lists.values()
-    )
+    details = "".join(folding(view.text.splitlines()[0], view).html for view in lists.values())
     return View("\n\n".join(text), _picture(found, drawn) + books.html + details)
 
 
@@ -97,43 +95,32 @@ def _one_part(session: Session, zone: str, rows: list[Occupant], number: int) ->
     return View(f"{strips}\n\n{listed.text}", picture + listed.html)
 
 
-def _picture(
-    found: dict[str, list[Occupant]], drawn: dict[str, list[Occupant] | list[Part]]
-) -> str:
-    every = [occupant for rows in found.values() for occupant in rows]
-    sums = {s: sum(t.size - t.padding for t in every if t.state == s) for s in STATES}
-    sums["padding"] = sum(t.padding for t in every)
-    return draw(drawn, sums, _sentence(found, sums))
+def _sums(rows: Iterable[Occupant]) -> Counter[str]:
+    """Bytes of each state, and of padding."""
+    sums: Counter[str] = Counter()
+    for occupant in rows:
+        sums[occupant.state] += occupant.size - occupant.padding
+        sums["padding"] += occupant.padding
+    return sums
 
 
 def _account(session: Session, found: dict[str, list[Occupant]]) -> View:
     """Bytes by state and zone; every column adds up to the zone's capacity."""
-    zones = session.inspect.zones()
-    columns = {name: dict.fromkeys((*STATES, "padding"), 0) for name in found}
-    for name, rows in found.items():
-        held = columns[name]
-        for occupant in rows:
-            held[occupant.state] += occupant.size - occupant.padding
-            held["padding"] += occupant.padding
-    lines: list[tuple[str, list[int]]] = []
-    for state in (*STATES, "padding"):
-        if state == "free":
-            continue
-        sizes = [columns[name][state] for name in found]
-        if any(sizes) or state == "live":
-            lines.append((state, sizes))
-    lines.append(("free, poisoned", [columns[name]["free"] for name in found]))
-    high = [zones[name].high - zones[name].start for name in found]
-    never = [zones[name].capacity - mark for name, mark in zip(found, high, strict=True)]
-    lines.append(("= up to high water", high))
-    lines.append(("never used", never))
-    lines.append(("= capacity", [zones[name].capacity for name in found]))
-    whole = len(found) > 1
-    rows_ = [(words, *map(_digits, s), *([_digits(sum(s))] if whole else [])) for words, s in lines]
-    names = [f"#{name}" for name in found]
-    meaning = [f"{s}: {w}" for s, w in STATES.items() if any(columns[n][s] for n in found)]
-    note = "; ".join(meaning)
-    return table("Arena (bytes)", ("", *names, *(["#all"] if whole else [])), rows_, note)
+    every = session.inspect.zones()
+    zones, sums = [every[name] for name in found], [_sums(rows) for rows in found.values()]
+    used = [s for s in (*STATES, "padding") if s == "live" or any(held[s] for held in sums)]
+    lines = {state: [held[state] for held in sums] for state in used if state != "free"}
+    lines["free, poisoned"] = [held["free"] for held in sums]
+    lines["= up to high water"] = [zone.high - zone.start for zone in zones]
+    lines["never used"] = [zone.start + zone.capacity - zone.high for zone in zones]
+    lines["= capacity"] = [zone.capacity for zone in zones]
+    columns = ["", *(f"#{name}" for name in found)]
+    if len(found) > 1:
+        columns.append("#all")
+        lines = {words: [*sizes, sum(sizes)] for words, sizes in lines.items()}
+    note = "; ".join(f"{state}: {STATES[state]}" for state in used if state in STATES)
+    rows = [(words, *map(_digits, sizes)) for words, sizes in lines.items()]
+    return table("Arena (bytes)", columns, rows, note)
 
 
 def _places(session: Session, found: dict[str, list[Occupant]]) -> View:
@@ -183,9 +170,9 @@ def _parts(name: str, row: Sequence[Part]) -> View:
         (
             number,
             f"{part.start:#x}",
-            *(_digits(part.states.get(s, 0)) for s in states),
+            *(_digits(part.states[s]) for s in states),
             len(part.cells) or "",
-            f"{part.cells[0]} to {part.cells[-1]}" if part.cells else "",
+            f"{min(part.cells)} to {max(part.cells)}" if part.cells else "",
         )
         for number, part in enumerate(row, 1)
     ]
@@ -198,14 +185,6 @@ def _names(session: Session, number: int) -> str:
     if cell is None:
         return ""
     return cut_list([written(n) for n in cell.names], 4, " ")
-
-
-def _sentence(found: dict[str, list[Occupant]], sums: dict[str, int]) -> str:
-    cells = {t.cell for rows in found.values() for t in rows if t.cell}
-    held = ", ".join(f"{_digits(size)} bytes {state}" for state, size in sums.items() if size)
-    return f"Map of the arena: {counted(len(found), 'zone')}, {counted(len(cells), 'cell')}" + (
-        f"; {held}." if held else "."
-    )
 
 
 def _content(rows: Sequence[Occupant]) -> str:
@@ -222,8 +201,8 @@ class Part(NamedTuple):
 
     start: int
     size: int
-    states: dict[str, int]
-    cells: tuple[int, ...]
+    states: Counter[str]
+    cells: set[int]
 
 
 def parts(occupants: Sequence[Occupant], granule: int) -> list[Part]:
@@ -236,23 +215,14 @@ def parts(occupants: Sequence[Occupant], granule: int) -> list[Part]:
     low, high = occupants[0].start, occupants[-1].stop
     size = -(-(high - low) // PARTS)
     size += -size % granule
-    count = -(-(high - low) // size)
-    states: list[dict[str, int]] = [{} for _ in range(count)]
-    cells: list[set[int]] = [set() for _ in range(count)]
+    found = [Part(at, min(size, high - at), Counter(), set()) for at in range(low, high, size)]
     for occupant in occupants:
-        at = occupant.start
-        while at < occupant.stop:
-            index = (at - low) // size
-            stop = min(occupant.stop, low + (index + 1) * size)
-            held = states[index]
-            held[occupant.state] = held.get(occupant.state, 0) + stop - at
+        for part in found[(occupant.start - low) // size : -(-(occupant.stop - low) // size)]:
+            inside = min(occupant.stop, part.start + size) - max(occupant.start, part.start)
+            part.states[occupant.state] += inside
             if occupant.cell:
-                cells[index].add(occupant.cell)
-            at = stop
-    return [
-        Part(low + i * size, min(size, high - low - i * size), states[i], tuple(sorted(cells[i])))
-        for i in range(count)
-    ]
+                part.cells.add(occupant.cell)
+    return found
 
 
 def letter(part: Part) -> str:
@@ -266,18 +236,24 @@ def letter(part: Part) -> str:
 
 def level(part: Part) -> str:
     """A block as tall as what is used of a part."""
-    free = part.states.get("free", 0)
-    return " ▁▂▃▄▅▆▇█"[-(-8 * (part.size - free) // part.size)]
+    return " ▁▂▃▄▅▆▇█"[-(-8 * (part.size - part.states["free"]) // part.size)]
 
 
-def draw(
-    zones: Mapping[str, Sequence[Occupant] | Sequence[Part]], sums: Mapping[str, int], alt: str
+def _picture(
+    found: Mapping[str, Sequence[Occupant]],
+    drawn: Mapping[str, Sequence[Occupant] | Sequence[Part]],
 ) -> str:
-    """HTML of the map.  `sums` are the bytes of each state and of padding."""
-    shown = [state for state in STATES if sums.get(state)]
-    height = TOP + ROW * len(zones) + LINE * (len(shown) + 1) + 8
+    """HTML of the map: what was found in each zone, drawn one by one or in parts."""
+    every = [occupant for rows in found.values() for occupant in rows]
+    sums = _sums(every)
+    shown = [state for state in STATES if sums[state]]
+    cells = {occupant.cell for occupant in every if occupant.cell}
+    held = ", ".join(f"{sums[s]:,} bytes {s}" for s in (*shown, "padding") if sums[s])
+    alt = f"Map of the arena: {counted(len(found), 'zone')}, {counted(len(cells), 'cell')}"
+    alt += f"; {held}." if held else "."
+    height = TOP + ROW * len(drawn) + LINE * (len(shown) + 1) + 8
     out: list[str] = []
-    for index, (name, pieces) in enumerate(zones.items()):
+    for index, (name, pieces) in enumerate(drawn.items()):
         y = TOP + index * ROW
         out.append(label(8, y + STRIP / 2 + 4, name, weight="bold"))
         if not pieces:
@@ -295,7 +271,7 @@ def draw(
             )
         out.append(rectangle(LEFT, y, WIDTH - LEFT - RIGHT, STRIP, "none", line=INK))
         out.append(_scale(low, high, y + STRIP))
-    out += _legend(shown, sums, TOP + ROW * len(zones) + 6)
+    out += _legend(shown, sums, TOP + ROW * len(drawn) + 6)
     return image(out, WIDTH, height, alt, [FILLS[state] for state in shown])
 
 
@@ -321,8 +297,7 @@ def _stack(part: Part, x: float, y: float, width: float) -> str:
     """A part, filled from the bottom; what is free stays on top."""
     out, bottom = [], y + STRIP
     for state in STATES:
-        size = part.states.get(state, 0)
-        if size:
+        if size := part.states[state]:
             tall = STRIP * size / part.size
             bottom -= tall
             out.append(rectangle(x, bottom, width, tall, FILLS[state], f"{state}: {size} bytes"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,17 @@ _CELLS = 4000  # whose code is decoded
 
 @dataclass(slots=True)
 class _Function:
-    """A function and what its code refers to: names with how often."""
+    """A function: what its code refers to, with how often; who refers to it, and whether by calls.
 
-    name: str
+    `kind` is that of its box, and empty where it has code in memory.
+    """
+
     where: str
-    calls: dict[str, int] = field(default_factory=dict)
-    takes: dict[str, int] = field(default_factory=dict)
+    kind: str = ""
+    calls: Counter[str] = field(default_factory=Counter)
+    takes: Counter[str] = field(default_factory=Counter)
     indirect: int = 0
+    users: dict[str, bool] = field(default_factory=dict)
 
 
 def callgraph(session: Session, target: int | str | None = None, depth: int | None = None) -> View:
@@ -54,30 +59,24 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
     if target is not None:
         code_of(session, target)  # in memory from now on, or an error
     functions = _functions(session)
-    if target is None and not functions:
-        raise UsageError("no function is defined yet")
-    here: set[str] = set()
-    if target is not None:
-        cell, names = session.inspect.cell_of(target)
-        here = {n for n in names if n in functions}
-        if not here:
-            what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
-            raise UsageError(f"{what} has no machine code")
-    users: dict[str, set[str]] = {name: set() for name in functions}
-    for name, function in functions.items():
-        for used in (*function.calls, *function.takes):
-            users.setdefault(used, set()).add(name)
-    if here:
-        calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
-        reached = within(here, calls, depth) | within(here, users, depth)
-        shown = [n for n in users if n in reached]
-    else:
-        shown = list(users)
-    return _view(session, functions, users, shown, here)
+    if target is None:
+        if not functions:
+            raise UsageError("no function is defined yet")
+        return _view(functions, set())
+    cell, names = session.inspect.cell_of(target)
+    here = {n for n in names if n in functions and not functions[n].kind}
+    if not here:
+        what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
+        raise UsageError(f"{what} has no machine code")
+    calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
+    users = {n: f.users for n, f in functions.items()}
+    reached = within(here, calls, depth) | within(here, users, depth)
+    return _view({n: f for n, f in functions.items() if n in reached}, here)
 
 
 def _functions(session: Session) -> dict[str, _Function]:
-    """Every function that has code in memory, by name; local ones are called `name, cell 3`."""
+    """Every function that has code in memory, by name, and what they refer to; local ones are
+    called `name, cell 3`."""
     linked = session.inspect.linked
     starts: dict[int, str] = {}
     codes: list[tuple[str, Code]] = []
@@ -99,117 +98,100 @@ def _functions(session: Session) -> dict[str, _Function]:
     slots = {s.slot: s.name for s in linked.values() if s.slot and s.is_function}
     functions: dict[str, _Function] = {}
     for key, code in codes:
-        made = functions[key] = _Function(key, f"cell {code.cell}")
+        made = functions[key] = _Function(f"cell {code.cell}")
         content = session.inspect.read(code.address, code.size)
         for i in decode(content, code.address, lambda address: "?"):
             inside = code.address < i.target < code.address + code.size
             branch = i.mnemonic.startswith(("call", "j"))
             name = starts.get(i.target) or entries.get(i.target) or slots.get(i.target)
             if name is not None and not inside:
-                kind = made.calls if branch else made.takes
-                kind[name] = kind.get(name, 0) + 1
+                (made.calls if branch else made.takes)[name] += 1
             elif branch and not i.target:
                 made.indirect += 1
+    for name, function in list(functions.items()):
+        for used in (*function.calls, *function.takes):
+            if used not in functions:
+                functions[used] = _elsewhere(linked.get(used))
+            functions[used].users[name] = used in function.calls
     return functions
 
 
-def _view(
-    session: Session,
-    functions: dict[str, _Function],
-    users: dict[str, set[str]],
-    shown: list[str],
-    here: set[str],
-) -> View:
-    rows = _rows(session, functions, users, shown[:ROWS])
-    arrows = _arrows(functions, shown)
-    inside = set(shown)
-    calls_in_all = sum(
-        count
-        for name in shown if name in functions
-        for used, count in functions[name].calls.items() if used in inside
-    )  # fmt: skip
+def _elsewhere(symbol: Symbol | None) -> _Function:
+    """A function that has no code of a cell in memory."""
+    if symbol is None:
+        return _Function("", "far")
+    if symbol.state is SymbolState.FAR:
+        return _Function("library", "far")
+    if symbol.state is SymbolState.DEFINED and symbol.image is not None:
+        return _Function(f"cell {symbol.image.cell}, on disk", "far")
+    if symbol.state is SymbolState.MISSING:
+        return _Function("nobody's", "missing")
+    return _Function("runtime", "far")
+
+
+def _view(functions: dict[str, _Function], here: set[str]) -> View:
+    """Of some functions; `here` are those that were asked for."""
+    rows = [_row(functions, name) for name in list(functions)[:ROWS]]
+    arrows = _arrows(functions)
+    calls = sum(n for f in functions.values() for used, n in f.calls.items() if used in functions)
     title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
-    said = f"{counted(len(shown), 'function')}, {counted(calls_in_all, 'call')}"
-    if len(shown) > ROWS:
+    said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
+    if len(functions) > ROWS:
         said += f"; {ROWS} functions are listed"
     columns = ("function", "where", "calls", "takes the address of", "called by")
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
         return text
-    image, words, rest = _drawing(session, functions, shown, here, arrows, f"{title}: {said}.")
+    image, words, rest = _drawing(functions, here, arrows, f"{title}: {said}.")
     note = f"\n{textwrap.fill(rest, WIDTH)}" if rest else ""
     html = f"{image}<p>{prose(f'{words} {rest}'.strip())}</p>{text.html}"
     return View(text.text + note, html)
 
 
-def _rows(
-    session: Session,
-    functions: dict[str, _Function],
-    users: dict[str, set[str]],
-    shown: list[str],
-) -> list[tuple[str, str, str, str, str]]:
-    symbols = session.inspect.linked
-    rows = []
-    for name in shown:
-        function = functions.get(name)
-        calls = [
-            f"{_shown(n)}{f' {k} times' if k > 1 else ''}"
-            for n, k in (function.calls.items() if function else ())
-        ]
-        if function and function.indirect:
-            calls.append(f"{function.indirect} through pointers")
-        takes = ", ".join(map(_shown, function.takes)) if function else ""
-        called = ", ".join(_shown(n) for n in sorted(users[name]) if name in functions[n].calls)
-        where = function.where if function else _where(symbols.get(name))
-        rows.append((_shown(name), where, ", ".join(calls), takes, called))
-    return rows
+def _row(functions: dict[str, _Function], name: str) -> tuple[str, str, str, str, str]:
+    function = functions[name]
+    calls = [f"{_shown(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
+    if function.indirect:
+        calls.append(f"{function.indirect} through pointers")
+    takes = ", ".join(map(_shown, function.takes))
+    called = ", ".join(_shown(n) for n, directly in sorted(function.users.items()) if directly)
+    return _shown(name), function.where, ", ".join(calls), takes, called
 
 
-def _arrows(functions: dict[str, _Function], shown: list[str]) -> list[Arrow]:
+def _arrows(functions: dict[str, _Function]) -> list[Arrow]:
     """Calls, and dashed: addresses taken."""
-    inside = set(shown)
     arrows = []
-    for name in (n for n in shown if n in functions):
-        for used, count in functions[name].calls.items():
-            if used in inside:
-                arrows.append(Arrow(name, used, str(count) if count > 1 else ""))
-        for used in functions[name].takes:
-            if used in inside and used not in functions[name].calls:
-                arrows.append(Arrow(name, used, "", dashed=True))
+    for name, function in functions.items():
+        for used in (used for used in function.calls | function.takes if used in functions):
+            count = function.calls[used]
+            arrows.append(Arrow(name, used, str(count) if count > 1 else "", dashed=not count))
     return arrows
 
 
 def _drawing(
-    session: Session,
-    functions: dict[str, _Function],
-    shown: list[str],
-    here: set[str],
-    arrows: list[Arrow],
-    said: str,
+    functions: dict[str, _Function], here: set[str], arrows: list[Arrow], said: str
 ) -> tuple[str, str, str]:
     """The picture, how it is read, and what is not in it; a large graph is drawn in part."""
-    symbols = session.inspect.linked
     near = links((arrow.start, arrow.stop) for arrow in arrows)
     # Those that call and are called by the same functions, in the same way, share a box.
-    alike = _alike(shown, arrows, here) if len(near) > DRAWN else {}
-    boxes = [n for n in shown if (n in near or n in here) and n not in alike]
+    alike = _alike(functions, arrows, here) if len(near) > DRAWN else {}
+    boxes = [n for n in functions if (n in near or n in here) and n not in alike]
     first = [n for n in boxes if n in here] or sorted(boxes, key=lambda n: -len(near[n]))[:1]
     apart = {n: [o for o in others if o not in alike] for n, others in near.items()}
     kept = nearest(first, apart, _PART) if len(boxes) > DRAWN else set(boxes)
     many = Counter(alike.values())
     nodes = []
     for name in (n for n in boxes if n in kept):
-        function, symbol = functions.get(name), symbols.get(name)
-        lines = [function.where if function else _where(symbol)]
+        function = functions[name]
+        lines = [function.where]
         if many[name]:
             lines.append(f"and {many[name]} more like it")
         if out := sum(other not in kept for other in apart.get(name, ())):
             lines.append(f"({counted(out, 'neighbour')} not drawn)")
-        kind = "entry" if name in here else "" if function else _kind(symbol)
-        nodes.append(Node(name, _shown(name), lines, kind))
+        nodes.append(Node(name, _shown(name), lines, "entry" if name in here else function.kind))
     drawn = [a for a in arrows if a.start in kept and a.stop in kept]
     words = "Numbers say how many calls there are; dotted: its address is taken."
-    if not here and len(near) < len(shown):
+    if not here and len(near) < len(functions):
         words += " What neither calls nor is called is not drawn."
     rest = ""
     if len(boxes) > len(nodes):
@@ -221,7 +203,7 @@ def _drawing(
     return diagram(nodes, drawn, f"{said} {rest}".strip()), words, rest
 
 
-def _alike(shown: list[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:
+def _alike(shown: Iterable[str], arrows: list[Arrow], here: set[str]) -> dict[str, str]:
     """Functions that have the same neighbours as another one, by whose box they are in."""
     ways: dict[str, set[tuple[str, str, str, bool]]] = {}
     for arrow in arrows:
@@ -251,18 +233,3 @@ def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> 
 def _shown(name: str) -> str:
     plain, comma, cell = name.partition(", cell ")
     return written(plain) + comma + cell
-
-
-def _where(symbol: Symbol | None) -> str:
-    if symbol is None:
-        return ""
-    if symbol.state is SymbolState.FAR:
-        return "library"
-    if symbol.state is SymbolState.DEFINED and symbol.image is not None:
-        return f"cell {symbol.image.cell}, on disk"
-    return "nobody's" if symbol.state is SymbolState.MISSING else "runtime"
-
-
-def _kind(symbol: Symbol | None) -> str:
-    missing = symbol is not None and symbol.state is SymbolState.MISSING
-    return "missing" if missing else "far"

@@ -77,7 +77,7 @@ def _pipeline(options: Options) -> str:
 def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     labels = [label for label, _ in flow.blocks]
     arrows = _merge(flow)
-    back = back_edges([0], _successors(flow))
+    back = back_edges([0], arrows)
     headers = {stop for _, stop in back}
     count = sum(len(lines) for _, lines in flow.blocks)
     title = f"Control flow of {written(flow.name)}, {how}"
@@ -125,13 +125,6 @@ def _merge(flow: Flow) -> dict[tuple[int, int], str]:
     for start, stop, letter in flow.edges:
         found.setdefault((start, stop), []).append(letter)
     return {edge: ", ".join(filter(None, letters)) for edge, letters in found.items()}
-
-
-def _successors(flow: Flow) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for start, stop, _ in flow.edges:
-        found.setdefault(start, []).append(stop)
-    return found
 
 
 def _draw(

@@ -5,7 +5,7 @@ Start from `within`, `nearest`, `folded` and `back_edges`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 __all__ = ["back_edges", "folded", "links", "nearest", "within"]
@@ -76,11 +76,14 @@ def folded(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     return chains + [[node] for node in range(count) if node not in told]
 
 
-def back_edges(roots: Iterable[T], out: Mapping[T, Sequence[T]]) -> set[tuple[T, T]]:
+def back_edges(roots: Iterable[T], edges: Iterable[tuple[T, T]]) -> set[tuple[T, T]]:
     """Edges to a node on the way from a root to them, themselves included: those that close a loop.
 
-    Found by a search in depth, which takes the successors `out` of each node in their order.
+    Found by a search in depth, which takes the edges of each node in their order.
     """
+    out: dict[T, list[T]] = {}
+    for start, stop in edges:
+        out.setdefault(start, []).append(stop)
     back: set[tuple[T, T]] = set()
     open_: dict[T, bool] = {}  # by node that was reached: whether it is on the way
     for root in roots:

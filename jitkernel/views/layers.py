@@ -88,12 +88,9 @@ class _Layout:
 
     def _back_edges(self) -> set[int]:
         """Numbers of edges that lead to a node on the path from the top to them."""
-        out: dict[str, list[str]] = {name: [] for name in self.boxes}
-        for a, b, _ in self.edges:
-            if a != b:
-                out[a].append(b)
-        entered = {b for a, b, _ in self.edges if a != b}
-        found = back_edges(sorted(self.boxes, key=lambda name: name in entered), out)
+        pairs = [(a, b) for a, b, _ in self.edges if a != b]
+        entered = {b for _, b in pairs}
+        found = back_edges(sorted(self.boxes, key=entered.__contains__), pairs)
         return {number for number, (a, b, _) in enumerate(self.edges) if (a, b) in found}
 
     def _downwards(self, number: int) -> tuple[str, str]:
@@ -237,12 +234,9 @@ class _Layout:
 
     def drawing(self) -> Drawing:
         """The finished drawing."""
-        items = [(i, self._width(i) / 2) for layer in self.layers for i in layer]
-        left = min((self.x[item] - half for item, half in items), default=0.0)
-        for item in self.x:
-            self.x[item] += MARGIN - left
-        right = max((self.x[i] + self._width(i) / 2 for layer in self.layers for i in layer),
-                    default=0.0)  # fmt: skip
+        left = min((x - self._width(item) / 2 for item, x in self.x.items()), default=0.0)
+        self.x = {item: x - left + MARGIN for item, x in self.x.items()}
+        right = max((x + self._width(item) / 2 for item, x in self.x.items()), default=0.0)
         tops, bottoms, y = [], [], MARGIN
         for layer in self.layers:
             tops.append(y)
