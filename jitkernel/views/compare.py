@@ -9,17 +9,17 @@ from __future__ import annotations
 import struct
 import textwrap
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jitkernel.elf import read_object
+from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import code_of, describer, source_lines
-from jitkernel.views.disassembly import decode
+from jitkernel.views.disassembly import Instruction, decode
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
 from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
 
@@ -124,28 +124,26 @@ def _version(session: Session, name: str, cell: int, syntax: str) -> Side:
 def _view(
     session: Session, left: Side, right: Side, times: list[list[float]], arguments: str | None
 ) -> View:
-    def row(what: str, count: Callable[[Side], int]) -> tuple[str, str, str, str]:
-        a, b = count(left), count(right)
-        ratio = f"{b / a:.2f}" if a and b else ""
-        return what, str(a) if a or b else "0", str(b), ratio
+    def row(
+        what: str, values: Sequence[float], show: Callable[[Any], str] = str
+    ) -> tuple[str, ...]:
+        ratio = f"{values[1] / values[0]:.2f}" if all(values) else ""
+        return (what, *map(show, values), ratio)
 
-    rows: list[tuple[str, ...]] = [
-        row("instructions", lambda side: side.instructions),
-        row("bytes", lambda side: side.size),
-        row("calls", lambda side: side.count(_is_call)),
-        row("jumps and branches", lambda side: side.count(_is_jump)),
+    sides = (left, right)
+    rows = [
+        row("instructions", [side.count() for side in sides]),
+        row("bytes", [side.size for side in sides], lambda size: str(size or "not known")),
+        row("calls", [side.count(_is_call) for side in sides]),
+        row("jumps and branches", [side.count(_is_jump) for side in sides]),
     ]
-    if not left.size or not right.size:
-        rows[1] = ("bytes", str(left.size or "not known"), str(right.size or "not known"), "")
     note = ""
     if times:
-        middle = [median(t) if t else 0.0 for t in times]
-        best = [min(t) if t else 0.0 for t in times]
-        for what, (a, b) in (("time of a call, median", middle), ("time of a call, best", best)):
-            ratio = f"{b / a:.2f}" if a and b else ""
-            rows.append(
-                (what, *(time_text(t) if t else "does not run here" for t in (a, b)), ratio)
-            )
+        for what, one in (("median", median), ("best", min)):
+            found = [one(t) if t else 0.0 for t in times]
+            shown = row(f"time of a call, {what}", found,
+                        lambda t: time_text(t) if t else "does not run here")  # fmt: skip
+            rows.append(shown)
         note = f"Timed with the arguments ({arguments}), in turns, 5 times each, in a native loop."
     elif left.runs or right.runs:
         note = "--time '7, 3' times a call with these arguments."
@@ -238,12 +236,8 @@ class Side:
     runs: bool
     code: bytes | None = None
 
-    @property
-    def instructions(self) -> int:
-        return sum(is_code for _, _, is_code in self.rows)
-
-    def count(self, test: Callable[[str], bool]) -> int:
-        """How many instructions have a mnemonic that `test` accepts."""
+    def count(self, test: Callable[[str], bool] = bool) -> int:
+        """How many instructions there are, or have a mnemonic that `test` accepts."""
         return sum(test(text.split()[0]) for _, text, is_code in self.rows if is_code)
 
 
@@ -252,13 +246,8 @@ def placed(session: Session, name: str, syntax: str) -> Side:
     cell, (code,) = code_of(session, name)
     lines = session.inspect.lines(cell.number)
     content = session.inspect.read(code.address, code.size)
-    rows: list[Row] = []
-    for i in decode(content, code.address, describer(session, cell), syntax):
-        if i.label:
-            rows.append((0, f"{i.label}:", False))
-        rows.append((_line(lines, i.address), _text(i.mnemonic, i.operands, i.refers), True))
-    title = f"{written(name)}, cell {cell.number}"
-    return Side(title, name, cell.number, tuple(rows), code.size, True)
+    rows = _rows(decode(content, code.address, describer(session, cell), syntax), lines)
+    return Side(f"{written(name)}, cell {cell.number}", name, cell.number, rows, code.size, True)
 
 
 def compiled(
@@ -267,35 +256,30 @@ def compiled(
     """A function as the request has it; its object is not placed.  Raises CompileError."""
     data = session.inspect.compile(request).object
     obj = read_object(data)
-    found = [s for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name]
-    if not found:
+    known = _functions(obj)
+    if name not in known:
         raise UsageError(f"{written(name)} is not defined there")
-    _, _, _, section, value, size = found[0]
+    section, value, size = known[name]
     names = {
         offset: obj.symbol_name(info >> 32) for offset, info, _ in obj.relocations.get(section, ())
     }
-    starts = {
-        s[4]: obj.symbol_name(i)
-        for i, s in enumerate(obj.symbols)
-        if s[3] == section and s[1] & 15 == 2
-    }
-    table = [(at, line) for where, at, line in session.inspect.line_table(request)
-             if where == obj.section_name(section)]  # fmt: skip
-    content = obj.content(section)[value : value + size]
-    rows: list[Row] = []
+    starts = {at: other for other, (where, at, _) in known.items() if where == section}
     # Addresses count from a megabyte, so that decoding takes them for addresses.
     base = 1 << 20
+    lines = [(base + at, line) for where, at, line in session.inspect.line_table(request)
+             if where == obj.section_name(section)]  # fmt: skip
+    content = obj.content(section)[value : value + size]
 
     def describe(address: int) -> str:
         return written(starts[address - base]) if address - base in starts else ""
 
-    for i in decode(content, value + base, describe, syntax):
+    def relocated(i: Instruction) -> str:
         at = i.address - base
-        if i.label:
-            rows.append((0, f"{i.label}:", False))
-        refers = next((written(names[o]) for o in range(at, at + len(i.code)) if o in names), "")
-        rows.append((_line(table, at), _text(i.mnemonic, i.operands, refers or i.refers), True))
-    return Side(title, name, cell, tuple(rows), size, True, data)
+        return next((written(names[o]) for o in range(at, at + len(i.code)) if o in names), "")
+
+    found = [replace(i, refers=relocated(i) or i.refers)
+             for i in decode(content, value + base, describe, syntax)]  # fmt: skip
+    return Side(title, name, cell, _rows(found, lines), size, True, data)
 
 
 def elsewhere(
@@ -305,16 +289,11 @@ def elsewhere(
     code = code_for(session, request, machine, cpu, syntax)
     if name not in code.functions:
         raise UsageError(f"{written(name)} has no machine code on {machine}")
-    size = 0
+    data = session.inspect.foreign_object(request, triple_of(machine), cpu_of(machine, cpu))
     try:
-        obj = read_object(
-            session.inspect.foreign_object(request, triple_of(machine), cpu_of(machine, cpu))
-        )
-        size = next(
-            s[5] for i, s in enumerate(obj.symbols) if s[1] & 15 == 2 and obj.symbol_name(i) == name
-        )
-    except (LinkError, StopIteration, struct.error):
-        pass  # an object of another kind than the reader knows: its size stays unknown
+        size = _functions(read_object(data))[name][2]
+    except (LinkError, KeyError, struct.error):
+        size = 0  # an object of another kind than the reader knows: it is not known
 
     def known(called: str) -> bool:
         return called in code.functions or called in session.inspect.linked
@@ -331,15 +310,27 @@ def _named(words: Sequence[str], known: Callable[[str], bool]) -> str:
     return " ".join(words)
 
 
-def _line(table: Sequence[tuple[int, int]], address: int) -> int:
-    """The line of an address: that of the last row of the table which is not behind it."""
-    at = bisect_right(table, (address, 1 << 62)) - 1
-    return table[at][1] if at >= 0 else 0
+def _functions(obj: ElfObject) -> dict[str, tuple[int, int, int]]:
+    """The functions that an object defines: section, offset and size in bytes by name."""
+    return {
+        obj.symbol_name(number): symbol[3:6]
+        for number, symbol in enumerate(obj.symbols)
+        if symbol[1] & 15 == 2
+    }
 
 
-def _text(mnemonic: str, operands: str, refers: str) -> str:
-    """An instruction as it is compared: where it leads by name, not by number."""
-    if refers and mnemonic.startswith(("call", "j")):
-        return f"{mnemonic} {refers}"
-    text = f"{mnemonic} {operands}".strip()
-    return f"{text} ; {refers}" if refers else text
+def _rows(code: Iterable[Instruction], lines: Sequence[tuple[int, int]]) -> tuple[Row, ...]:
+    """Instructions as they are compared, where they lead by name, not by number; `lines` are
+    addresses with the line from there on, ascending."""
+    rows: list[Row] = []
+    for i in code:
+        if i.label:
+            rows.append((0, f"{i.label}:", False))
+        text = f"{i.mnemonic} {i.operands}".strip()
+        if i.refers and i.mnemonic.startswith(("call", "j")):
+            text = f"{i.mnemonic} {i.refers}"
+        elif i.refers:
+            text += f" ; {i.refers}"
+        at = bisect_right(lines, (i.address, 1 << 62)) - 1
+        rows.append((lines[at][1] if at >= 0 else 0, text, True))
+    return tuple(rows)
