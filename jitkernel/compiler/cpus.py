@@ -8,8 +8,7 @@ from __future__ import annotations
 
 __all__ = ["CPUS"]
 
-_LISTED = {
-    "x86_64": """
+_X86_64 = """
         alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon-fx athlon64 athlon64-sse3
         atom atom_sse4_2 atom_sse4_2_movbe barcelona bdver1 bdver2 bdver3 bdver4 bonnell
         broadwell btver1 btver2 cannonlake cascadelake clearwaterforest cooperlake core-avx-i
@@ -22,25 +21,15 @@ _LISTED = {
         opteron opteron-sse3 pantherlake penryn raptorlake rocketlake sandybridge sapphirerapids
         sierraforest silvermont skx skylake skylake-avx512 skylake_avx512 slm tigerlake tremont
         westmere wildcatlake x86-64 x86-64-v2 x86-64-v3 x86-64-v4 znver1 znver2 znver3 znver4
-        znver5""",
-    "i686": """
-        alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon athlon-4 athlon-fx athlon-mp
-        athlon-tbird athlon-xp athlon64 athlon64-sse3 atom atom_sse4_2 atom_sse4_2_movbe
-        barcelona bdver1 bdver2 bdver3 bdver4 bonnell broadwell btver1 btver2 c3 c3-2 cannonlake
-        cascadelake clearwaterforest cooperlake core-avx-i core-avx2 core2 core_2_duo_sse4_1
-        core_2_duo_ssse3 core_2nd_gen_avx core_3rd_gen_avx core_4th_gen_avx core_4th_gen_avx_tsx
-        core_5th_gen_avx core_5th_gen_avx_tsx core_aes_pclmulqdq core_i7_sse4_2 corei7
-        corei7-avx diamondrapids emeraldrapids generic geode goldmont goldmont-plus
-        goldmont_plus gracemont grandridge graniterapids graniterapids-d graniterapids_d haswell
-        i386 i486 i586 i686 icelake-client icelake-server icelake_client icelake_server
-        ivybridge k6 k6-2 k6-3 k8 k8-sse3 knl knm lakemont lunarlake meteorlake mic_avx512
-        nehalem nocona novalake opteron opteron-sse3 pantherlake penryn pentium pentium-m
-        pentium-mmx pentium2 pentium3 pentium3m pentium4 pentium4m pentium_4 pentium_4_sse3
-        pentium_ii pentium_iii pentium_iii_no_xmm_regs pentium_m pentium_mmx pentium_pro
-        pentiumpro prescott raptorlake rocketlake sandybridge sapphirerapids sierraforest
-        silvermont skx skylake skylake-avx512 skylake_avx512 slm tigerlake tremont westmere
-        wildcatlake winchip-c6 winchip2 x86-64 x86-64-v2 x86-64-v3 x86-64-v4 yonah znver1 znver2
-        znver3 znver4 znver5""",
+        znver5"""
+_LISTED = {
+    "x86_64": _X86_64,
+    "i686": f"""{_X86_64}
+        athlon athlon-4 athlon-mp athlon-tbird athlon-xp c3 c3-2 geode i386 i486 i586 i686
+        k6 k6-2 k6-3 lakemont pentium pentium-m pentium-mmx pentium2 pentium3 pentium3m
+        pentium4 pentium4m pentium_4 pentium_4_sse3 pentium_ii pentium_iii
+        pentium_iii_no_xmm_regs pentium_m pentium_mmx pentium_pro pentiumpro prescott
+        winchip-c6 winchip2 yonah""",
     "aarch64": """
         a64fx ampere1 ampere1a ampere1b ampere1c apple-a10 apple-a11 apple-a12 apple-a13
         apple-a14 apple-a15 apple-a16 apple-a17 apple-a18 apple-a19 apple-a7 apple-a8 apple-a9
@@ -103,5 +92,5 @@ _LISTED = {
 
 #: Machine, as `views.foreign.TARGETS` has it, to the names of its processors, sorted.
 CPUS: dict[str, tuple[str, ...]] = {
-    machine: tuple(names.split()) for machine, names in _LISTED.items()
+    machine: tuple(sorted(names.split())) for machine, names in _LISTED.items()
 }

@@ -178,8 +178,7 @@ def _magics(context: Frontend, word: str) -> Iterator[Match]:
 
 
 def _passes(lead: str) -> Iterator[Match]:
-    from jitkernel.compiler.pass_descriptions import DESCRIPTIONS
-    from jitkernel.compiler.passes import KNOWN
+    from jitkernel.compiler.passes import DESCRIPTIONS, KNOWN
 
     for name in KNOWN:
         yield Match(lead + name, "pass", DESCRIPTIONS.get(name, ""))

@@ -9,7 +9,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.pass_descriptions import DESCRIPTIONS
+from jitkernel.compiler.passes import DESCRIPTIONS
 from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.arguments import option_at
