@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.layout import Layout
     from jitkernel.compiler.pool import CompilerPool
     from jitkernel.compiler.records import (
         CallInfo,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         Flow,
         FunctionInfo,
         Identity,
+        Layout,
         LineTable,
         Options,
         Request,
@@ -46,11 +46,10 @@ __all__ = [
     "WorkerMemory",
 ]
 
-_PLACES = {"CompilerPool": "pool", "Layout": "layout"}  # of the others: records
-
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: who starts a worker before all else waits for none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES.get(name, 'records')}"), name)
+    place = "pool" if name == "CompilerPool" else "records"
+    return getattr(import_module(f"{__name__}.{place}"), name)

@@ -14,11 +14,10 @@ from jitkernel.compiler import binding, pipeline
 from jitkernel.compiler.binding import Machine, lib
 from jitkernel.compiler.forks import in_child
 from jitkernel.errors import CompileError
+from jitkernel.ir.module import TARGET
 
 __all__ = ["assembly"]
 
-# The cell's own target is blanked out: ours stands in front of it.
-_TARGET = re.compile(r'^[ \t]*target[ \t]+(?:triple|datalayout)[ \t]*=[ \t]*"[^"\n]*"', re.M)
 _X86 = re.compile(r"(?:x86_64|i[3-6]86)\b")
 _EXTERNAL, _WEAK = 0, 5  # LLVMLinkage of llvm-c/Core.h
 
@@ -58,7 +57,8 @@ def _in_intel(make: Callable[[], bytes]) -> bytes | None:
 
 def _made(source: str, machine: tuple[str, str, int], first_line: int, syntax: str) -> bytes:
     target = _machine(*machine)
-    blanked = _TARGET.sub(lambda match: " " * len(match[0]), source)
+    # The cell's own target is blanked out: ours stands in front of it.
+    blanked = TARGET.sub(lambda match: " " * len(match[0]), source)
     text = target.prefix + blanked.encode("utf-8", "surrogatepass")
     with pipeline.module_of(text, source, first_line) as module:
         for value in (*binding.functions(module), *binding.variables(module)):

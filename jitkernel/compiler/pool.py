@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, question, refuse, request_frame
-from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
@@ -23,6 +22,7 @@ from jitkernel.compiler.records import (
     ContextCost,
     Flow,
     Identity,
+    Layout,
     LineTable,
     Request,
     WorkerMemory,
@@ -343,8 +343,8 @@ class CompilerPool:
         text (`debug_info.Origins` tells them).  Empty where the lines cannot be told.
         """
         # not needed to start
-        from jitkernel.compiler.debug_info import with_locations
         from jitkernel.compiler.line_table import line_table, same_code
+        from jitkernel.ir.debug_info import with_locations
 
         try:
             code = code or self.compile(request).object

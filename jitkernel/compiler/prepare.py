@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jitkernel.compiler.default_cpu import drop_default_cpu
 from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.module import global_values
+from jitkernel.ir.default_cpu import drop_default_cpu
+from jitkernel.ir.module import TARGET, global_values
 from jitkernel.ir.names import NAME, SKIP, decode_name
 from jitkernel.ir.text import split_at_commas, type_at
 
@@ -22,7 +22,6 @@ __all__ = ["PREFIX_LINES", "Alias", "Prepared", "place", "prepare"]
 
 PREFIX_LINES = 2
 
-_TARGET = re.compile(r'^[ \t]*target[ \t]+(triple|datalayout)[ \t]*=[ \t]*"([^"\n]*)"', re.M)
 _LINKAGE = re.compile(
     r"\b(private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
@@ -134,7 +133,7 @@ def _check_target(source: str, triple: str, prefix: bytes, first_line: int, read
             ready.warnings.append(place(source, begin, first_line, message, "note"))
         return " " * len(match[0])
 
-    return _TARGET.sub(check, source)
+    return TARGET.sub(check, source)
 
 
 def _unchosen(source: str, options: Options, first_line: int, ready: Prepared) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import LLVMError, Machine, lib
-from jitkernel.compiler.layout import SCALARS_LIMIT
+from jitkernel.compiler.records import SCALARS_LIMIT
 from jitkernel.errors import CompileError
 
 __all__ = ["layout_rows"]

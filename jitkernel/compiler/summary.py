@@ -12,12 +12,12 @@ from typing import Any
 
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
-from jitkernel.compiler.calls import expand, find_calls, suspects
 from jitkernel.compiler.prepare import Alias
-from jitkernel.compiler.signature import abi_features, headers, may_matter
 from jitkernel.compiler.struct_names import StructNames
+from jitkernel.ir.calls import expand, find_calls, suspects
 from jitkernel.ir.module import global_values, type_definitions
 from jitkernel.ir.names import locals_in
+from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import type_at
 
 __all__ = ["summarise"]

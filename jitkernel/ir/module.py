@@ -14,7 +14,15 @@ from typing import NamedTuple
 from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name
 from jitkernel.ir.text import after_space, closing, line_end, type_at
 
-__all__ = ["Function", "GlobalValue", "Names", "functions", "global_values", "type_definitions"]
+__all__ = [
+    "TARGET",
+    "Function",
+    "GlobalValue",
+    "Names",
+    "functions",
+    "global_values",
+    "type_definitions",
+]
 
 # A keyword's first letter stands before what may not precede it, so that the search can skip to it.
 _WORD = r"(?<![-\w$.@%!]{0})"
@@ -29,6 +37,8 @@ _GLOBAL = re.compile(
 )
 _TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME}){SPACE}={SPACE}type\b{SPACE}")
 _BODY_BEGINS = re.compile(rf"{SKIP}|\b(?P<data>prefix|prologue)\b{SPACE}|[(\[{{<]")
+#: A `target` statement: its kind (`triple`, `datalayout`) and its value.
+TARGET = re.compile(r'^[ \t]*target[ \t]+(triple|datalayout)[ \t]*=[ \t]*"([^"\n]*)"', re.M)
 _LOCAL_LINKAGE = re.compile(r"\b(?:private|internal)\b")
 _DECLARED = re.compile(r"\b(?:external|extern_weak)\b")
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
-from jitkernel.compiler.expansion import is_digest
 from jitkernel.errors import Interrupted, JitError, TypeMismatch, UsageError, present
 from jitkernel.executor import (
     INTERPOSED,
@@ -24,6 +23,7 @@ from jitkernel.executor import (
     built_runtime,
     runtime_ir,
 )
+from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.types import function_type
 from jitkernel.linker import Image, Linker
 from jitkernel.printable import shortened

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.debug_info import Origins
 from jitkernel.errors import UsageError
+from jitkernel.ir.debug_info import Origins
 from jitkernel.ir.names import bare, written
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.session.program.cell import CellState

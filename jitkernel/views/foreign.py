@@ -122,7 +122,7 @@ def code_for(
 
     Raises CompileError where LLVM has no such machine.
     """
-    from jitkernel.compiler.debug_info import with_locations
+    from jitkernel.ir.debug_info import with_locations
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source

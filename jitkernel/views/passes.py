@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from jitkernel.compiler.debug_info import has_locations, without_metadata
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage, stages
 from jitkernel.compiler.pass_trace import PassTrace, Step
 from jitkernel.errors import UsageError
+from jitkernel.ir.debug_info import has_locations, without_metadata
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diff import (

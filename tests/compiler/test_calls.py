@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jitkernel.compiler.calls import expand, find_calls, suspects
-from jitkernel.compiler.debug_info import with_locations
-from jitkernel.compiler.signature import abi_features, headers
+from jitkernel.ir.calls import expand, find_calls, suspects
+from jitkernel.ir.debug_info import with_locations
+from jitkernel.ir.signature import abi_features, headers
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler import CompilerPool, Options, Request
-from jitkernel.compiler.debug_info import Origins, without_locations, without_metadata
+from jitkernel.ir.debug_info import Origins, without_locations, without_metadata
 
 DATA = Path(__file__).parent.parent / "data"
 WALK = {level: (DATA / f"walk_g_O{level}.ll").read_text() for level in (0, 2)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.compiler import CompilerPool, Options, Request
-from jitkernel.compiler.default_cpu import drop_default_cpu
+from jitkernel.ir.default_cpu import drop_default_cpu
 
 BODY = (
     "define void @f(ptr %a, ptr %b) #0 {\n  %v = load <8 x float>, ptr %a\n"

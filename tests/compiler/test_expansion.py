@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jitkernel.compiler.expansion import LIMIT, Expansion, is_digest
+from jitkernel.ir.expansion import LIMIT, Expansion, is_digest
 from jitkernel.ir.text import squeeze
 
 

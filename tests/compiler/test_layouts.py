@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from jitkernel.compiler import CompilerPool
-from jitkernel.compiler.layout import SCALARS_LIMIT
+from jitkernel.compiler.records import SCALARS_LIMIT
 from jitkernel.errors import CompileError
 
 #: The newest first: older ones do not know, or do not survive, every type.

@@ -8,8 +8,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from jitkernel.compiler import CompilerPool, LineTable, Options, Request
-from jitkernel.compiler.debug_info import with_locations
 from jitkernel.compiler.line_table import line_table, same_code
+from jitkernel.ir.debug_info import with_locations
 
 SOURCE = """; a cell
 @g = global i32 0

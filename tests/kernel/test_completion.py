@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.compiler.cpus import CPUS
-from jitkernel.compiler.passes import DESCRIPTIONS
+from jitkernel.compiler.passes import DESCRIPTIONS, SINGLE
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.foreign import TARGETS
@@ -195,6 +195,7 @@ def test_the_processors_are_those_that_llvm_knows(machine: str) -> None:
 
 
 def test_every_pass_is_described() -> None:
+    assert set(SINGLE) <= set(DESCRIPTIONS)
     assert all(len(words) <= 80 and words[0].islower() for words in DESCRIPTIONS.values())
 
 

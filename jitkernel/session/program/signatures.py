@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
-from jitkernel.compiler.expansion import Expansion, is_digest
 from jitkernel.errors import TypeMismatch, UsageError
+from jitkernel.ir.expansion import Expansion, is_digest
 from jitkernel.ir.names import quote_name, written
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.languages.llvm.values import scalar_layout

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
-from jitkernel.compiler.debug_info import Origins
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, UsageError, present
+from jitkernel.ir.debug_info import Origins
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
 from jitkernel.session.saved.store import Record

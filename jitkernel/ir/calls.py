@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from jitkernel.compiler.expansion import Expansion
-from jitkernel.compiler.signature import convention
+from jitkernel.ir.expansion import Expansion
 from jitkernel.ir.names import NAME, SKIP, decode_name
+from jitkernel.ir.signature import convention
 from jitkernel.ir.text import closing, opening, split_at_commas, squeeze, type_at
 
 __all__ = ["Call", "expand", "find_calls", "suspects"]

@@ -1,6 +1,6 @@
 """The parts of a signature that LLVM's C interface does not tell, read from the cell's text.
 
-Start from `headers`.  Worker side, but pure text.
+Start from `headers`.
 """
 
 from __future__ import annotations
