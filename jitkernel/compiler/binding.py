@@ -39,9 +39,6 @@ _WALKS = {
 
 _TUNED = ("LoopInterleaving", "LoopUnrolling", "LoopVectorization", "SLPVectorization")
 
-_RELOCATION_MODELS = ("default", "static", "pic", "dynamicnopic")
-_CODE_MODELS = ("default", "jitdefault", "small", "kernel", "medium", "large")
-
 _Prototype = tuple[Any, tuple[Any, ...]]
 
 
@@ -289,7 +286,7 @@ class Machine:
     """A TargetMachine and a pass pipeline for one set of options; kept for the worker's life.
 
     Without `triple`, one for this machine.  Raises RuntimeError, with LLVM's words, where there is
-    none for the triple, and for a word that names no relocation or code model.
+    none for the triple.
     """
 
     _reference: int | None = None
@@ -310,13 +307,6 @@ class Machine:
             self.cpu = host if native else cpu
             self.features = _host_features() if native else ""
         self.opt_level = opt_level
-        # LLVM takes a word that it does not know for "default".
-        for what, word, known in (
-            ("relocation model", reloc, _RELOCATION_MODELS),
-            ("code model", code_model, _CODE_MODELS),
-        ):
-            if word not in known:
-                raise RuntimeError(f"there is no {what} {word!r}, but {', '.join(known)}")
         out = c_void_p()
         target = lib.GetTargetFromTriple(triple.encode(), byref(out))
         words = take(out.value)

@@ -27,15 +27,22 @@ from jitkernel.errors import CompileError, Diagnostic
 __all__ = ["compile_module", "contexts", "machine", "module_of", "tidy"]
 
 _machines: dict[tuple[Any, ...], Machine] = {}
+_MODELS = {
+    "reloc": ("default", "static", "pic", "dynamicnopic"),
+    "code_model": ("default", "jitdefault", "small", "kernel", "medium", "large"),
+}
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
 
 def machine(options: Options) -> Machine:
-    """The TargetMachine for these options; raises CompileError for a CPU that LLVM has not."""
+    """The TargetMachine for these options; raises CompileError where LLVM has none."""
     key = (options.opt_level, options.cpu, options.reloc, options.code_model)
     if key not in _machines:
         try:
+            for what, known in _MODELS.items():  # LLVM takes any other word for "default"
+                if (word := getattr(options, what)) not in known:
+                    raise ValueError(f"there is no {what} {word!r}, but {', '.join(known)}")
             _machines[key] = Machine(*key)
         except (RuntimeError, AssertionError, ValueError) as error:
             raise CompileError(f"these options name no machine: {key}: {error}") from None

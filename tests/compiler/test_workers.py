@@ -520,8 +520,8 @@ def test_many_with_one_that_takes_too_long() -> None:
     [
         (Options(cpu="zork-cpu"), "'zork-cpu' is not a recognized processor"),
         (Options(7), "Invalid optimization level"),
-        (Options(reloc="zork"), "no relocation model 'zork', but default, static, pic"),
-        (Options(code_model="zork"), "no code model 'zork', but default, .*small"),
+        (Options(reloc="zork"), "no reloc 'zork', but default, static, pic"),
+        (Options(code_model="zork"), "no code_model 'zork', but default, .*small"),
     ],
 )
 def test_options_that_name_no_machine(options: Options, words: str) -> None:
