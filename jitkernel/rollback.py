@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import wraps
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeVar
 
@@ -89,6 +90,18 @@ class Recorded:
         _put(self, name, value)
 
 
+def _noted_whole(method: Callable[..., Any]) -> Any:
+    """A method of a dictionary or a list, before which all of its content is noted."""
+
+    @wraps(method)
+    def run(self: Any, *arguments: Any) -> Any:
+        if (log := _thread.log) is not None:
+            log += (_content_back, self, self.copy(), 3)
+        return method(self, *arguments)
+
+    return run
+
+
 class RecordedDict(dict[K, V]):
     """A dictionary whose items return to what they were; their order may change."""
 
@@ -112,9 +125,8 @@ class RecordedDict(dict[K, V]):
             log += (_item_back, self, key, self.get(key, _GONE), 4)
         return dict.pop(self, key, *default)
 
-    def popitem(self) -> tuple[K, V]:
-        self._whole()
-        return dict.popitem(self)
+    popitem = _noted_whole(dict.popitem)
+    clear = _noted_whole(dict.clear)
 
     def setdefault(self, key: K, default: Any = None) -> Any:
         if key not in self:
@@ -129,25 +141,18 @@ class RecordedDict(dict[K, V]):
         self.update(other)
         return self
 
-    def clear(self) -> None:
-        self._whole()
-        dict.clear(self)
-
-    def _whole(self) -> None:
-        log = _thread.log
-        if log is not None:
-            log += (_dict_back, self, dict(self), 3)
-
 
 class RecordedList(list[V]):
     """A list that returns to what it was; what is done elsewhere than at its end costs a copy."""
 
     __slots__ = ()
 
-    def _whole(self) -> None:
-        log = _thread.log
-        if log is not None:
-            log += (_list_back, self, list(self), 3)
+    insert = _noted_whole(list.insert)
+    remove = _noted_whole(list.remove)
+    clear = _noted_whole(list.clear)
+    reverse = _noted_whole(list.reverse)
+    __setitem__ = _noted_whole(list.__setitem__)
+    __delitem__ = _noted_whole(list.__delitem__)
 
     def append(self, value: V) -> None:
         log = _thread.log
@@ -161,38 +166,18 @@ class RecordedList(list[V]):
             log += (_shorten, self, len(self), 3)
         list.extend(self, values)
 
-    def insert(self, at: SupportsIndex, value: V) -> None:
-        self._whole()
-        list.insert(self, at, value)
-
     def pop(self, at: SupportsIndex = -1) -> V:
         log = _thread.log
         if log is not None:
             if at == -1 and self:
                 log += (_end_back, self, len(self), self[-1], 4)
             else:
-                self._whole()
+                log += (_content_back, self, self.copy(), 3)
         return list.pop(self, at)
-
-    def remove(self, value: V) -> None:
-        self._whole()
-        list.remove(self, value)
-
-    def clear(self) -> None:
-        self._whole()
-        list.clear(self)
 
     def __iadd__(self, values: Iterable[V]) -> RecordedList[V]:  # type: ignore[override,misc]
         self.extend(values)
         return self
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        self._whole()
-        list.__setitem__(self, at, value)
-
-    def __delitem__(self, at: Any) -> None:
-        self._whole()
-        list.__delitem__(self, at)
 
 
 def _attribute_back(owner: Any, name: str, value: Any) -> Any:
@@ -201,34 +186,28 @@ def _attribute_back(owner: Any, name: str, value: Any) -> Any:
     return owner
 
 
-def _item_back(table: dict[Any, Any], key: Any, value: Any) -> Any:
+def _item_back(table: dict[Any, Any], key: Any, value: Any) -> None:
     if value is _GONE:
         dict.pop(table, key, None)
     else:
         dict.__setitem__(table, key, value)
-    return None
 
 
-def _dict_back(table: dict[Any, Any], content: dict[Any, Any]) -> Any:
-    dict.clear(table)
-    dict.update(table, content)
-    return None
+def _content_back(table: Any, content: Any) -> None:
+    if isinstance(table, dict):
+        dict.clear(table)
+        dict.update(table, content)
+    else:
+        list.__setitem__(table, slice(None), content)
 
 
-def _list_back(table: list[Any], content: list[Any]) -> Any:
-    list.__setitem__(table, slice(None), content)
-    return None
-
-
-def _shorten(values: list[Any], length: int) -> Any:
+def _shorten(values: list[Any], length: int) -> None:
     list.__delitem__(values, slice(length, None))
-    return None
 
 
-def _end_back(values: list[Any], length: int, value: Any) -> Any:
+def _end_back(values: list[Any], length: int, value: Any) -> None:
     if len(values) < length:
         list.append(values, value)
-    return None
 
 
 class Rollback:

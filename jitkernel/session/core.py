@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jitkernel.session.history.undo import UndoHistory
     from jitkernel.session.program.program import Program
     from jitkernel.session.report.places import Places
+    from jitkernel.session.residency.garbage import GarbageCollector
     from jitkernel.session.residency.residency import Residency
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
@@ -71,8 +72,7 @@ class Core:
         from jitkernel.session.program.names import HiddenNames
         from jitkernel.session.report.places import FreedCode
         from jitkernel.session.report.watch import Observers
-        from jitkernel.session.residency import residency  # noqa: F401
-        from jitkernel.session.residency.garbage import DataCells
+        from jitkernel.session.residency import garbage, residency  # noqa: F401
         from jitkernel.session.run import runner  # noqa: F401
         from jitkernel.session.run.results import Collector, Results
         from jitkernel.session.saved.keeping import Keeper
@@ -88,7 +88,7 @@ class Core:
         self.restored: Restored | None = None
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted
         try:
-            self._keeper = Keeper(self, given)
+            self.keeper = Keeper(self, given)
             self.engine = Engine(self.settings, self, worker)
         except BaseException:
             self.store.close()
@@ -105,7 +105,7 @@ class Core:
         self._history: UndoHistory | None = None
         self._places: Places | None = None
         self._residency: Residency | None = None
-        self.data_cells = DataCells(self)
+        self._garbage: GarbageCollector | None = None
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -122,13 +122,17 @@ class Core:
         from jitkernel.session.history.undo import UndoHistory
         from jitkernel.session.program.program import Program
         from jitkernel.session.report.places import Places
+        from jitkernel.session.residency.garbage import GarbageCollector
         from jitkernel.session.residency.residency import Residency
 
         engine, settings = self.engine, self.settings
         program = self._program = Program(engine.linker, self.store, engine)
-        self._keeper.bring_back()
+        self.keeper.bring_back()
         shadow = DataShadow(engine.arena, settings.undo_data)
-        self._history = UndoHistory(program, shadow, settings.undo_depth, self.finish)
+        history = self._history = UndoHistory(
+            program, shadow, self.results, settings.undo_depth, self.finish
+        )
+        self._garbage = GarbageCollector(program, engine, history, self.results, self.finish)
         self._places = Places(program, self.freed_code, engine.executor.locate, engine.is_thunk)
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
@@ -150,6 +154,12 @@ class Core:
         """Which cells' code is in memory."""
         self.begin()
         return present(self._residency, "the residency")
+
+    @property
+    def garbage(self) -> GarbageCollector:
+        """What frees cells that nothing can reach."""
+        self.begin()
+        return present(self._garbage, "the garbage collector")
 
     @property
     def places(self) -> Places:
@@ -192,7 +202,7 @@ class Core:
         if self._residency is not None:
             self._residency.trim()
         self.engine.ended()
-        self._keeper.keep()
+        self.keeper.keep()
         self.operating = False
 
     def restore_order(self) -> None:
@@ -271,7 +281,7 @@ class Core:
 
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""
-        self._keeper.close()
+        self.keeper.close()
         self.engine.close()
         self.store.close()
 

@@ -133,7 +133,7 @@ class Session:
         """
         from jitkernel.session.run.runner import Runner
 
-        self.core.data_cells.collect()
+        self.core.garbage.collect_data()
         return Runner(self.core, sink, options, cell_id, number).run(source, language)
 
     @operation(observed=True)
@@ -383,9 +383,15 @@ class Session:
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
-        from jitkernel.session.program.eviction import take_out
+        from jitkernel.session.program.eviction import find_all
 
-        return take_out(self.core, which, cascade, force)
+        if not which:
+            raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
+        core, title = self.core, f"evict {', '.join(str(w) for w in which)}"
+        cells = find_all(core.program, which, core.number)
+        gone = core.history.evict(title, cells, cascade=cascade, force=force)
+        core.release_contexts()
+        return gone
 
     @property
     def budget(self) -> int:
@@ -463,11 +469,10 @@ class Session:
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
-        from jitkernel.session.history.reverting import undo, undo_one
-
+        history = self.core.history
         if cell is not None or name:
-            return undo_one(self.core, cell, name.removeprefix("@"), cascade, partial)
-        return undo(self.core, count, partial)
+            return history.undo_one(cell, name.removeprefix("@"), cascade, partial)
+        return history.undo(count, partial)
 
     @operation(atomic=True)
     def redo(self, count: int = 1, *, partial: bool = False) -> list[str]:
@@ -475,9 +480,7 @@ class Session:
 
         `partial` as for `undo`.
         """
-        from jitkernel.session.history.reverting import redo
-
-        return redo(self.core, count, partial)
+        return self.core.history.redo(count, partial)
 
     @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
@@ -487,9 +490,7 @@ class Session:
         What is collected can be undone as an eviction can; `undo` forgets everything that could
         be, and frees what was kept for that.  `dry_run` only tells.
         """
-        from jitkernel.session.residency.garbage import collect
-
-        return collect(self.core, dry_run, undo)
+        return self.core.garbage.collect(dry_run, undo)
 
     @operation()
     def save(self, path: str) -> int:
@@ -497,9 +498,7 @@ class Session:
 
         Raises UsageError where the file is another session's, or something else.
         """
-        from jitkernel.session.saved.writing import save
-
-        return save(self.core, path)
+        return self.core.keeper.save(path)
 
     @classmethod
     def restore(
@@ -530,9 +529,8 @@ class Session:
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        from jitkernel.session.program.eviction import take_out_all
-
-        take_out_all(self.core)
+        self.core.history.reset()
+        self.core.observers.stopped = None
 
     @operation(atomic=True)
     def load(self, path: str) -> list[str]:

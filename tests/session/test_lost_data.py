@@ -59,7 +59,9 @@ def test_what_would_be_lost_is_told_to_the_byte(s: Session) -> None:
     g, h = s["g"].address, s["h"].address
 
     def said(*ranges: tuple[int, int]) -> str:
-        return lost_words(s.core, [Change("some", lost=RecordedList(ranges)), Change("other")])
+        return lost_words(
+            s.core.program, [Change("some", lost=RecordedList(ranges)), Change("other")]
+        )
 
     assert said() == ""
     assert said((g + 2, g + 5)) == "@g (3 bytes of 10 bytes)"

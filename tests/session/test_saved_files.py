@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -164,41 +163,6 @@ def test_a_damaged_file_is_built_again_from_source(saved: Path, tmp_path: Path) 
 # -- another schema, another machine -------------------------------------------------------------
 
 
-def _old_file(path: Path) -> None:
-    """What the first version of the store wrote."""
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute("pragma user_version = 1")
-        db.execute(
-            "create table if not exists cells (number integer primary key, source text,"
-            " module text, first_line integer, options text, object blob, nobuiltin text)"
-        )
-        options = json.dumps([2, "native", "static", "small", 0, 0, 0])
-        with Session(capacity=SIZE, spare=False) as s:
-            for number, source in enumerate((SQ, constant("b", 7)), 1):
-                object = s.compile(source).compiled.object
-                pack = zlib.compress
-                db.execute(
-                    "insert into cells values (?, ?, ?, ?, ?, ?, ?)",
-                    (number, pack(source.encode()), pack(b""), 1, options, pack(object), ""),
-                )
-
-
-def test_a_file_of_the_first_schema_is_upgraded(tmp_path: Path) -> None:
-    path = tmp_path / "old.jks"
-    _old_file(path)
-    refused(path, "no session was saved")
-    with Session.restore(str(path), rebuild=True, capacity=SIZE, spare=False) as s:
-        assert (s.call("sq", 6), s.call("b")) == (36, 7)
-        assert s.source(1) == SQ
-    store = Store(str(path))
-    record = store.get(2)
-    assert record is not None and record.source == constant("b", 7) == record.module
-    store.tables.prove(str(path))
-    store.close()
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("pragma user_version").fetchone() == (SCHEMA,)
-
-
 def test_a_newer_schema_is_refused(saved: Path, tmp_path: Path) -> None:
     copy = tmp_path / "new.jks"
     copy.write_bytes(saved.read_bytes())
@@ -214,9 +178,10 @@ def _changed_fact(path: Path) -> Iterator[dict[str, Any]]:
         head = json.loads(db.execute("select body from facts where id = 'session'").fetchone()[0])
         yield head
         tables = Tables(db)
+        tables.prove(str(path))
         with Transaction(db):
             tables.put("facts", [("session", json.dumps(head), b"")])
-            tables.seal_all()
+            tables.seal()
 
 
 @pytest.mark.parametrize("part", [0, 3, 4])

@@ -60,7 +60,7 @@ class SavedMachine(Machine):
         if s.core.engine.running or not s.core.store.saved:
             return
         s.core.store.flush()
-        s.core._keeper.keep()
+        s.core.keeper.keep()
         whole = sqlite3.connect(":memory:", isolation_level=None)
         create(whole)
         Writer(s.core, Tables(whole)).everything()

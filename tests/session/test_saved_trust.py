@@ -15,7 +15,7 @@ from programs import SQ
 
 from jitkernel import Session
 from jitkernel.errors import UndefinedSymbol
-from jitkernel.session.saved.tables import Tables, checksum
+from jitkernel.session.saved.tables import Tables
 
 SIZE = 16 << 20
 LIBRARY = r"""
@@ -124,11 +124,10 @@ def test_a_forged_file_loads_nothing(
         with contextlib.closing(sqlite3.connect(file)) as db, db:
             (body,) = db.execute("select body from facts where id = 'session'").fetchone()
             body = json.dumps(json.loads(body) | {key: [str(path)], "trust": True})
-            check = checksum("facts", "session", body, b"")
-            db.execute(
-                "update facts set body = ?, checksum = ? where id = 'session'", (body, check)
-            )
-            Tables(db).seal_all()
+            tables = Tables(db)
+            tables.prove(str(file))
+            tables.put("facts", [("session", body, b"")])
+            tables.seal()
         for rebuild in (False, True):
             with Session.restore(str(file), spare=False, rebuild=rebuild) as s:
                 assert s.call("sq", 3) == 9

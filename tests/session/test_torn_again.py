@@ -215,7 +215,7 @@ def test_what_could_not_be_written_to_the_file_stays_to_be_written(s, monkeypatc
         with pytest.raises(Torn):
             s.idle()
     with monkeypatch.context() as patch:
-        patch.setattr(Tables, "put_records", failing(Tables.put_records))
+        patch.setattr(Tables, "put", failing(Tables.put))
         with pytest.raises(Torn):
             s.idle()
     assert s.source(1) == T

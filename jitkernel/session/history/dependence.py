@@ -24,7 +24,7 @@ from jitkernel.session.program.signatures import same_type
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["Obstacle", "footprint", "obstacles", "patch"]
+__all__ = ["Obstacle", "obstacles", "overwritten", "patch"]
 
 #: Up to so many bytes a variable is one value; in a larger one, words are told apart.
 _VALUE = 16
@@ -45,7 +45,7 @@ def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[O
     if not later:
         return []
     data = _Data(program, changes)
-    written = data.footprints(changes[index:])
+    written = data.writes(changes[index:])
     own = [data.own(c) for c in changes[index:]]
     types = _Types(program, changes[index:])
     taken = [0]
@@ -68,10 +68,10 @@ def obstacles(program: Program, changes: Sequence[Change], index: int) -> list[O
     return found
 
 
-def footprint(program: Program, change: Change, later: Sequence[Change]) -> dict[int, bytes]:
+def overwritten(program: Program, change: Change, later: Sequence[Change]) -> dict[int, bytes]:
     """The data that a change wrote, as it was before, by address; `later` are those after it."""
     data = _Data(program, [change, *later])
-    written = _merge(data.footprints([change, *later])[0])
+    written = _merge(data.writes([change, *later])[0])
     born = _merge([r for c in later for r in data.own(c)])
     found: dict[int, bytes] = {}
     for low, high in _apart(written, born):
@@ -235,7 +235,7 @@ class _Data:
         exports += [v for r in self._gone.values() for v in r.exports]
         self._variables = sorted({v for v in exports if zone.start <= v[0] < zone.stop})
 
-    def footprints(self, changes: Sequence[Change]) -> list[list[Range]]:
+    def writes(self, changes: Sequence[Change]) -> list[list[Range]]:
         """By change: the live data that it wrote, whole values; `changes` end with the last."""
         past = _Past(self._arena)
         found: list[list[Range]] = []

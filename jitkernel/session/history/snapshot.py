@@ -3,7 +3,7 @@
 Pages are compared with a copy as of when the last run began (arena/mirror.py); only those that
 changed are kept, in the record of the run that changed them.  Of data beyond the copy's limit it is
 known whether it was written (arena/marks.py), and what was there before is lost.  Start from
-`DataShadow`, `refuse_losses`, and `lasting` for effects outside the arena.
+`DataShadow`, `lost_words`, and `lasting` for effects outside the arena.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
-from jitkernel.errors import UsageError
 from jitkernel.ir.names import NAME, decode_name, quote_name, written
 from jitkernel.linker import SymbolState
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
 __all__ = [
@@ -34,7 +32,6 @@ __all__ = [
     "lasting",
     "lost_words",
     "mentioned",
-    "refuse_losses",
 ]
 
 CHUNK = PAGESIZE
@@ -170,21 +167,7 @@ def beyond(changes: Sequence[Change], limit: int) -> list[Change]:
     return found
 
 
-def refuse_losses(session: Core, changes: Sequence[Change], what: str) -> None:
-    """Raise UsageError where an undo or a redo of the changes could not bring all data back."""
-    lost = lost_words(session, changes)
-    if not lost:
-        return
-    titles = ", ".join(c.title for c in changes if c.lost)
-    limit = session.settings.undo_data >> 20
-    raise UsageError(
-        f"{titles} wrote data that is no longer known as it was before: {lost}. What is kept for "
-        f"undo has a limit (undo_data, {limit} MB of the data zone).\n"
-        f"Nothing was {what}ne. %{what} --partial takes the rest back and leaves that as it is now"
-    )
-
-
-def lost_words(session: Core, changes: Sequence[Change]) -> str:
+def lost_words(program: Program, changes: Sequence[Change]) -> str:
     """What would be lost: `at least 1.2 MB of @big (100.0 MB), 64 KB of @more (2.0 MB)`."""
     ranges = [r for c in changes for r in c.lost]
     if not ranges:
@@ -193,7 +176,7 @@ def lost_words(session: Core, changes: Sequence[Change]) -> str:
     known = 0
     variables = [
         (s.address, s.address + s.size, name)
-        for name, s in session.program.linker.symbols.items()
+        for name, s in program.linker.symbols.items()
         if s.image is not None and not s.is_function
     ]
     for start, stop in sorted(set(ranges)):

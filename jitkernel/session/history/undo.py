@@ -1,22 +1,26 @@
-"""The last runs, so that they can be taken back and done again.  Start from `UndoHistory`.
+"""The last runs and evictions, so that they can be taken back and done again.
 
-What cannot be taken back (output, files, what was malloc'ed) is said, not hidden: see `effects`.
+What cannot be taken back (output, files, what was malloc'ed) is said, not hidden: see
+`snapshot.lasting`.  Start from `UndoHistory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import EvictError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Image
-from jitkernel.rollback import Atomic, Recorded, RecordedDict, RecordedList, note
-from jitkernel.session.history.dependence import Obstacle, footprint, obstacles, patch
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList, note
+from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
 from jitkernel.session.history.reverting import forget, revert
-from jitkernel.session.history.snapshot import DataShadow, apart, beyond
-from jitkernel.session.program.cell import Change
+from jitkernel.session.history.snapshot import DataShadow, apart, beyond, lasting, lost_words
+from jitkernel.session.program.cell import Cell, Change, cells_words
+from jitkernel.session.program.eviction import evict
 from jitkernel.session.program.program import Program
+from jitkernel.session.run.results import Results
+from jitkernel.wording import listed
 
 __all__ = ["UndoHistory"]
 
@@ -32,12 +36,12 @@ class UndoHistory(Recorded):
         self,
         program: Program,
         shadow: DataShadow,
+        results: Results,
         depth: int,
-        finish: Callable[[Image], None] = lambda image: None,
+        finish: Callable[[Image], None],
     ):
+        self._program, self._shadow, self._results = program, shadow, results
         self._finish = finish
-        self._program = program
-        self._shadow = shadow
         self._done: RecordedList[Change] = RecordedList()
         self._undone: RecordedList[Change] = RecordedList()
         self.depth = depth
@@ -53,15 +57,6 @@ class UndoHistory(Recorded):
         """What could be undone or done again."""
         return chain(self._done, self._undone)
 
-    def undone_last(self, count: int) -> list[Change]:
-        """What the next `count` redos would take back."""
-        return self._undone[-count:]
-
-    @property
-    def titles(self) -> list[str]:
-        """What could be undone, the latest first."""
-        return [c.title for c in self]
-
     @property
     def undone(self) -> list[str]:
         """What could be done again, in that order."""
@@ -76,12 +71,9 @@ class UndoHistory(Recorded):
 
     def begin(self, title: str, cell: int = 0) -> Change:
         """A run begins: what data changed until now belongs to the one before."""
-        with self._atomic():
+        with self._program.linker.arena.rollback.atomic():
             self._note()
         return Change(title, cell)
-
-    def _atomic(self) -> Atomic:
-        return self._program.linker.arena.rollback.atomic()
 
     def keep(self, change: Change) -> None:
         """The run is one that can be taken back; what was taken back before it, is for good."""
@@ -110,6 +102,32 @@ class UndoHistory(Recorded):
         while self._done:
             forget(self._program, self._done.pop())
 
+    # -- taking out ------------------------------------------------------------------------------
+
+    def evict(
+        self, title: str, cells: Sequence[Cell], *, cascade: bool = False, force: bool = False
+    ) -> list[Cell]:
+        """Evict cells as a change that can be taken back; see `eviction.evict`."""
+        change = self.begin(title)
+        gone = evict(
+            self._program, cells, change, cascade=cascade, force=force, finish=self._finish
+        )
+        self.keep(change)
+        self._set_aside(gone, change)
+        return gone
+
+    def reset(self) -> None:
+        """Evict every cell for good, with its results and what could be undone."""
+        program, change = self._program, self.begin("reset")
+        cells = sorted(program.cells.values(), key=lambda c: c.number)
+        evict(program, cells, change, cascade=True, finish=self._finish)
+        forget(program, change)
+        self.clear()
+        self._results.forget()
+        program.types.clear()
+        program.type_uses.owners.clear()
+        program.declared.clear()
+
     # -- what is kept ----------------------------------------------------------------------------
 
     def held(self, zone: str) -> int:
@@ -129,30 +147,58 @@ class UndoHistory(Recorded):
         self._note()
         return sum(not c.is_empty for c in self._done)
 
-    def latest(self) -> Change:
-        """The change to take back first; runs after it that changed nothing are forgotten.
+    def undo(self, count: int, partial: bool = False) -> list[str]:
+        """Take the last `count` changes back; a sentence for each.
 
-        Raises UsageError when there is none left.
+        Raises UsageError where there are none, or fewer, or where data could not be taken back too,
+        unless `partial`: nothing is taken back then.
         """
-        self._note()
-        while self._done and self._done[-1].is_empty:
-            forget(self._program, self._done.pop())
-        if not self._done:
-            raise UsageError("there is nothing to undo")
-        return self._done[-1]
+        _enough(count, self.count(), "undo")
+        if not partial:
+            self._refuse_losses([c for c in self if not c.is_empty][:count], "undo")
+        return [self._undo_latest() for _ in range(count)]
 
-    def redo(self) -> tuple[Change, Change, int]:
-        """Do again what was taken back last; as `undo_one`.
-
-        Raises UsageError where data was changed since.
-        """
-        self._note()
-        if not self._undone:
-            raise UsageError(
-                "there is nothing to redo: globals were changed since the undo, by the program's "
-                "own threads or from outside"
+    def undo_one(
+        self, cell: int | None, name: str, cascade: bool, partial: bool = False
+    ) -> list[str]:
+        """Take back a cell's run, or the last change of a name, with those that build on it where
+        `cascade` says so."""
+        change = self.find(cell) if cell is not None else self._find_name(name)
+        later = self.obstacles(change)
+        if later and not cascade:
+            words = [f"{o.change.title} ({o.why})" for o in later]
+            raise EvictError(
+                f"{change.title} cannot be undone by itself, later runs build on it:\n"
+                f"{listed(words)}\nNothing was undone. --cascade takes those back too",
+                words,
             )
-        return self._take_back(self._undone.pop(), self._done)
+        changes = [*(o.change for o in reversed(later)), change]
+        if not partial:
+            self._refuse_losses(changes, "undo")
+        return [self._undo(c) for c in changes]
+
+    def redo(self, count: int, partial: bool = False) -> list[str]:
+        """Do the last `count` undone changes again; a sentence for each.
+
+        Raises UsageError as `undo`, and where data was changed since.
+        """
+        _enough(count, len(self._undone), "redo")
+        if not partial:
+            self._refuse_losses(self._undone[-count:], "redo")
+        lines: list[str] = []
+        for _ in range(count):
+            self._note()
+            if not self._undone:
+                raise UsageError(
+                    "there is nothing to redo: globals were changed since the undo, by the "
+                    "program's own threads or from outside"
+                )
+            change = self._undone.pop()
+            words = f"redone: {change.title}"
+            if change.effects.printed or change.effects.names or change.effects.constructed:
+                words += "; definitions and globals are as after it, its code was not run again"
+            lines.append(words + self._take_back(change, self._done))
+        return lines
 
     def find(self, cell: int) -> Change:
         """The change that a cell's run made.  Raises UsageError."""
@@ -167,8 +213,7 @@ class UndoHistory(Recorded):
             "runs, see %undo --list"
         )
 
-    def find_name(self, name: str) -> Change:
-        """The last change that defined a name or took it away.  Raises UsageError."""
+    def _find_name(self, name: str) -> Change:
         for change in reversed(self._done):
             if name in change.moved:
                 return change
@@ -181,26 +226,49 @@ class UndoHistory(Recorded):
         self._note()
         return obstacles(self._program, self._done, self._done.index(change))
 
-    def undo_one(self, change: Change) -> tuple[Change, Change, int]:
-        """Take one change back; it, its opposite, and how many restored words point into the heap.
+    # -- inside ----------------------------------------------------------------------------------
 
-        Nothing later may build on it: see `obstacles`.
-        """
+    def _refuse_losses(self, changes: Sequence[Change], what: str) -> None:
+        """Raise UsageError where an undo or a redo of the changes could not bring all data back."""
+        lost = lost_words(self._program, changes)
+        if lost:
+            titles = ", ".join(c.title for c in changes if c.lost)
+            raise UsageError(
+                f"{titles} wrote data that is no longer known as it was before: {lost}. What is "
+                f"kept for undo has a limit (undo_data, {self._shadow.limit >> 20} MB of the data "
+                f"zone).\nNothing was {what}ne. %{what} --partial takes the rest back and leaves "
+                "that as it is now"
+            )
+
+    def _undo_latest(self) -> str:
+        """Take the last change back; runs after it that changed nothing are forgotten."""
+        self._note()
+        while self._done[-1].is_empty:
+            forget(self._program, self._done.pop())
+        return self._undo(self._done[-1])
+
+    def _undo(self, change: Change) -> str:
+        """Take one change back, which nothing later builds on (see `obstacles`), and say so."""
+        left = lasting(self._program, change)
+        lost = lost_words(self._program, [change])
         self._note()
         at = self._done.index(change)
         later = self._done[at + 1 :]
         if later:
-            change.pages = RecordedDict(footprint(self._program, change, later))
+            change.pages = RecordedDict(overwritten(self._program, change, later))
             for other in later:
                 patch(other, change.pages)
                 for removed in other.removed:  # they come back for the type that there was
                     removed.stale = tuple(s for s in removed.stale if s not in change.stale)
         self._done.remove(change)
-        return self._take_back(change, self._undone)
+        words = f"undone: {change.title}"
+        limits = f"; left as it is now: {lost}" if lost else ""
+        limits += f"; not undone: {left}" if left else ""
+        return words + self._take_back(change, self._undone, limits)
 
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _take_back(self, change: Change, to: list[Change]) -> tuple[Change, Change, int]:
+    def _take_back(self, change: Change, to: list[Change], limits: str = "") -> str:
+        """Revert a change; its opposite goes `to` a list.  What there is to say of it, with the
+        `limits` that are known before."""
         program, shadow = self._program, self._shadow
         now = shadow.read(change.pages)
         for cell in change.arrived:
@@ -217,7 +285,27 @@ class UndoHistory(Recorded):
         inverse.left = change.lost
         shadow.forget()
         to.append(inverse)
-        return change, inverse, heap
+        self._set_aside(change.arrived, inverse)
+        if change.results is not None:
+            inverse.results = self._results.recall()
+            self._results.last = change.results()
+        self._results.update(change.values)
+        words = ""
+        if heap:
+            words = (
+                f"; {heap} restored word{'s' * (heap != 1)} point{'s' * (heap == 1)} into the "
+                "executor's heap, which was not undone"
+            )
+        words += limits
+        if destroyed := cells_words(inverse.effects.destroyed):
+            words += f"; the destructors of {destroyed} ran"
+        return words
+
+    def _set_aside(self, cells: Sequence[Cell], change: Change) -> None:
+        """The results of cells that leave wait in the change until it is taken back."""
+        for number in {change.cell, *(c.number for c in cells)}:
+            if number in self._results:
+                change.values.wait(number, self._results.pop(number))
 
     def _note(self) -> None:
         """What data changed until now belongs to the last change, and nothing can be redone."""
@@ -230,3 +318,15 @@ class UndoHistory(Recorded):
             self._done[-1].lost += apart(lost, self._done[-1])
             for change in beyond(self._done, 4 * self._shadow.limit):
                 change.lose_pages()
+
+
+def _enough(count: int, there: int, what: str) -> None:
+    if count < 1:
+        raise UsageError(f"%{what} takes a number from 1")
+    if not there:
+        more = ": %redo follows %undo, before anything else is run" if what == "redo" else ""
+        raise UsageError(f"there is nothing to {what}{more}")
+    if count > there:
+        raise UsageError(
+            f"%{what} {count}: there {'are' if there > 1 else 'is'} only {there} to {what}"
+        )

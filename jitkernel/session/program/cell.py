@@ -7,7 +7,7 @@ takes changes back, `history.undo.UndoHistory` keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ class CellState(Enum):
     HIBERNATED = "hibernated"
 
 
+@dataclass(slots=True, init=False, eq=False, repr=False)
 class Cell(Recorded):
     """A cell of the session: its number, where it came from, and its image while it has one.
 
@@ -52,59 +53,29 @@ class Cell(Recorded):
     Source and object are in the store.
     """
 
-    __slots__ = (
-        "_extras",
-        "cached",
-        "cell_id",
-        "defines",
-        "image",
-        "kept",
-        "libraries",
-        "number",
-        "options",
-        "pin_reason",
-        "ran",
-        "state",
-        "strings",
-        "times",
-        "types",
-        "used",
-    )
-
     number: int
-    cell_id: str | None
-    options: str
-    image: Image | None
-    state: CellState
-    strings: tuple[Block, ...]
-    _extras: Sequence[tuple[str, int, int, Block]]
-    libraries: tuple[tuple[str, Signature], ...]
-    times: tuple[int, ...]
-    types: tuple[str, ...]
-    defines: tuple[str, ...]
-    cached: bool
-    ran: int
-    used: int
-    kept: bool
-    pin_reason: str | None
+    cell_id: str | None = None
+    options: str = ""
+    image: Image | None = None
+    state: CellState = CellState.LIVE
+    strings: tuple[Block, ...] = ()
+    _extras: Sequence[tuple[str, int, int, Block]] = ()
+    libraries: tuple[tuple[str, Signature], ...] = ()
+    times: tuple[int, ...] = ()
+    types: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+    cached: bool = False
+    ran: int = 0
+    used: int = 0
+    kept: bool = False
+    pin_reason: str | None = None
 
     def __init__(self, number: int, cell_id: str | None = None, options: str = ""):
+        for name, value in _DEFAULTS:
+            set_first(self, name, value)
         set_first(self, "number", number)
         set_first(self, "cell_id", cell_id)
         set_first(self, "options", options)
-        set_first(self, "image", None)
-        set_first(self, "state", CellState.LIVE)
-        set_first(self, "strings", ())
-        set_first(self, "_extras", ())
-        set_first(self, "libraries", ())
-        set_first(self, "times", ())
-        set_first(self, "types", ())
-        set_first(self, "defines", ())
-        set_first(self, "cached", False)
-        set_first(self, "ran", 0)
-        set_first(self, "used", 0)
-        set_first(self, "kept", False)
-        set_first(self, "pin_reason", None)
 
     @property
     def extras(self) -> tuple[tuple[str, int, int, Block], ...]:
@@ -147,6 +118,9 @@ class Cell(Recorded):
         return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
 
 
+_DEFAULTS = [(f.name, f.default) for f in fields(Cell)]
+
+
 def names_of(image: Image | None) -> tuple[str, ...]:
     """The names an image defines or defined."""
     return tuple(s.name for s, _, _ in image.exports) if image is not None else ()
@@ -166,8 +140,8 @@ def cells_words(numbers: Sequence[int]) -> str:
 class Removed(Recorded):
     """A cell that left memory, with what is needed to bring it back at the same addresses.
 
-    `exports` are where what it defined began and ended, and the names; `infos` the types that it
-    takes the names for which it uses.
+    `text` is where its code was (0: nowhere), `exports` are where what it defined began and ended,
+    and the names; `infos` the types that it takes the names for which it uses.
     """
 
     cell: Cell
@@ -178,7 +152,7 @@ class Removed(Recorded):
     adopted: tuple[Block, ...]
     pins: tuple[tuple[str, int], ...]
     held: tuple[Block, ...]
-    text: tuple[int, int, int, list[str]]
+    text: int
     linked: bool
     stale: tuple[Symbol, ...] = ()
     exports: tuple[tuple[int, int, str], ...] = ()
@@ -206,7 +180,7 @@ class Change(Recorded):
 
     `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
     what was known of its type; `infos` what a missing one was taken for before; `whys` has what
-    calls of a missing one said.  `ids` maps a notebook
+    calls of a missing one raised.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
     `added`.  `types` are the bodies of named types before, `owners` the numbers of the cells that
     defined them before and after (0: none).  `pages` are bytes of the data zone as they were

@@ -1,7 +1,6 @@
 """Cells leave: alone, with all that depends on them, or leaving stubs that raise.
 
-Start from `take_out`, which evicts from a whole session so that it can be undone, and `evict`;
-`find` says which cells are meant, by number, by range or by symbol.
+Start from `evict`; `find` says which cells are meant, by number, by range or by symbol.
 """
 
 from __future__ import annotations
@@ -15,30 +14,28 @@ from jitkernel.ir.names import written
 from jitkernel.linker import Image
 from jitkernel.linker.editing import set_reason
 from jitkernel.linker.layout import group_members
-from jitkernel.session.history.reverting import forget
 from jitkernel.session.program.cell import Cell, CellState, Change
 from jitkernel.session.program.relinking import relink
 from jitkernel.wording import listed
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["closure", "evict", "find", "find_all", "take_out", "take_out_all"]
+__all__ = ["evict", "find", "find_all"]
 
 
-def closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
+def _closure(program: Program, cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
     """`cells` with everything that depends on them, dependents first; and who those are."""
     leaving = {c.number for c in cells}
     while True:
-        order, words = _closure(program, cells, leaving)
+        order, words = _users_first(program, cells, leaving)
         more = {c.number for c in order}
         if more <= leaving:
             return order, words
         leaving |= more  # who leaves inherits nothing
 
 
-def _closure(
+def _users_first(
     program: Program, cells: Sequence[Cell], leaving: set[int]
 ) -> tuple[list[Cell], list[str]]:
     order: list[Cell] = []
@@ -110,7 +107,7 @@ def evict(
     finish: Callable[[Image], None] | None = None,
 ) -> list[Cell]:
     """Take cells out; the cells that went.  Raises EvictError, with nothing changed."""
-    everything, words = closure(program, cells)
+    everything, words = _closure(program, cells)
     if words and not (cascade or force):
         what = ", ".join(f"cell {c.number}" for c in cells)
         raise EvictError(
@@ -175,40 +172,3 @@ def find_all(program: Program, which: Iterable[int | str | Cell], last: int) -> 
     for one in which:
         found += [c for c in find(program, one, last) if c not in found]
     return found
-
-
-def take_out(
-    session: Core, which: Sequence[int | str | Cell], cascade: bool, force: bool
-) -> list[Cell]:
-    """Evict cells, so that it can be undone; see `Session.evict`."""
-    if not which:
-        raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
-    program, history = session.program, session.history
-    cells = find_all(program, which, session.number)
-    if not (cascade or force):
-        words = closure(program, cells)[1]
-        if words:
-            evict(program, cells, Change(""))  # raises, naming them
-            raise EvictError("others use it", words)
-    change = history.begin(f"evict {', '.join(str(w) for w in which)}")
-    gone = evict(program, cells, change, cascade=cascade, force=force, finish=session.finish)
-    history.keep(change)
-    for cell in gone:
-        if cell.number in session.results:
-            change.values.wait(cell.number, session.results.pop(cell.number))
-    session.release_contexts()
-    return gone
-
-
-def take_out_all(session: Core) -> None:
-    """Evict every cell for good; see `Session.reset`."""
-    program, change = session.program, session.history.begin("reset")
-    cells = sorted(program.cells.values(), key=lambda c: c.number)
-    evict(program, cells, change, cascade=True, finish=session.finish)
-    forget(program, change)
-    session.observers.stopped = None
-    session.history.clear()
-    session.results.forget()
-    program.types.clear()
-    program.type_uses.owners.clear()
-    program.declared.clear()

@@ -43,16 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WEAK = frozenset(
-    (
-        "weak",
-        "weak_odr",
-        "weak_any",
-        "linkonce",
-        "linkonce_odr",
-        "linkonce_any",
-        "common",
-        "extern_weak",
-    )
+    "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )
 
 
@@ -73,12 +64,7 @@ class Program(Recorded):
     Invariant: every image in the linker is that of a cell here, or one of the session's thunks.
     """
 
-    def __init__(
-        self,
-        linker: Linker,
-        store: Store,
-        engine: Engine,
-    ):
+    def __init__(self, linker: Linker, store: Store, engine: Engine):
         self.linker = linker
         self.writing = engine.writing  # what text is written under
         self.store = store
@@ -87,7 +73,7 @@ class Program(Recorded):
         self.types: RecordedDict[str, str] = RecordedDict()
         self.layouts = TypeLayouts(engine, self.types)
         self.running: Image | None = None
-        self.adopted = 0  # cells so far that had data and no code
+        self.data_cells = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()
         # By cell: what `__dso_handle` was in it before its object was linked again.
@@ -145,22 +131,15 @@ class Program(Recorded):
         if old is not None:
             owned[old.number] = frozenset(old.names)
         arena = linker.arena
-        kept = [(at, arena.read(at, symbols[n].size)) for n, at in pins.items()]
-        keep = keep_data
-        try:
-            image = linker.place(
-                compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
-                # Groups that only this cell provided so far are its own to redefine.
-                takeover=frozenset(old.image.groups if old and old.image else ()),
-                pins=pins or None,
-            )  # fmt: skip
-        except BaseException:
-            keep = True
-            raise
-        finally:
-            if keep:
-                for at, data in kept:
-                    arena.write(at, data)
+        values = [(a, arena.read(a, symbols[n].size)) for n, a in pins.items() if keep_data]
+        image = linker.place(
+            compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
+            # Groups that only this cell provided so far are its own to redefine.
+            takeover=frozenset(old.image.groups if old and old.image else ()),
+            pins=pins or None,
+        )  # fmt: skip
+        for at, data in values:
+            arena.write(at, data)
         cell.image = image
         self.cells[cell.number] = cell
         self._arrives(cell, change)
@@ -256,7 +235,7 @@ class Program(Recorded):
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
         self.note(cell)
-        self.adopted += 1
+        self.data_cells += 1
         self.cells[cell.number] = cell
         if change.added is None:
             self._arrives(cell, change)
@@ -380,7 +359,8 @@ class Program(Recorded):
             Removed(
                 cell, owned, names_of(image), image.rodata if image else None,
                 image.data if image else None, image.adopted if image else (),
-                image.pins if image else (), held, _text(cell), image is not None,
+                image.pins if image else (), held,
+                image.text.start if image and image.text else 0, image is not None,
                 stale_symbols(self.linker, image),
                 tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
                 {s.name: self._taken_for(s, change) for s in image.refs if s.name} if image else {},
@@ -413,15 +393,6 @@ class Program(Recorded):
         return before or change.infos.get(symbol.name) or symbol.info
 
 
-def _text(cell: Cell) -> tuple[int, int, int, list[str]]:
-    """Where a cell's text is, for naming pointers into it later."""
-    image = cell.image
-    if image is None or image.text is None:
-        return 0, 0, cell.number, []
-    names = [s.name for s, _, _ in image.exports if s.is_function]
-    return image.text.start, image.text.size, cell.number, names
-
-
 def _unknown(object: bytes) -> list[tuple[str, None]]:
     """What an object defines of which there is no summary: another compiler made it."""
     return [(export.name, None) for export in read_names(read_object(object)).exports]
@@ -431,19 +402,11 @@ def _read(
     summary: Summary,
 ) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
     """What a module imports, by kind; which of its definitions give way; every name's type."""
-    kinds: dict[str, str] = {}
-    weak: list[str] = []
-    known: list[tuple[str, Any]] = []
-    for f in summary.functions:
-        known.append((f.name, signature_of(f, summary.types)))
-        if not f.defined:
-            kinds[f.name] = "function"
-        elif f.linkage in _WEAK:
-            weak.append(f.name)
-    for v in summary.variables:
-        known.append((v.name, variable_of(v, summary.types)))
-        if not v.defined:
-            kinds[v.name] = "variable"
-        elif v.linkage in _WEAK:
-            weak.append(v.name)
+    functions, variables, types = summary.functions, summary.variables, summary.types
+    kinds = {f.name: "function" for f in functions if not f.defined}
+    kinds |= {v.name: "variable" for v in variables if not v.defined}
+    weak = {f.name for f in functions if f.defined and f.linkage in _WEAK}
+    weak |= {v.name for v in variables if v.defined and v.linkage in _WEAK}
+    known: list[tuple[str, Any]] = [(f.name, signature_of(f, types)) for f in functions]
+    known += [(v.name, variable_of(v, types)) for v in variables]
     return kinds, frozenset(weak), known

@@ -35,11 +35,11 @@ def relink(
 
     `whole`: with just what it provided, its constants where they are too.
     """
-    object = program.store.object(cell.number)
-    if object is None:
+    record = program.store.get(cell.number)
+    if record is None:
         raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
     zones = frozenset(("data", "rodata") if whole else ("data",))
-    _link_again(program, cell, object, zones, takeover)
+    _link_again(program, cell, record.object, zones, takeover)
 
 
 def replace(program: Program, cell: Cell, record: Record) -> None:

@@ -214,11 +214,7 @@ def attributes_of(text: str) -> tuple[str, dict[int, str]]:
 def declaration(name: str, info: Signature | Variable) -> str:
     """IR text that declares a symbol: `declare fastcc signext i8 @f(i32, ptr sret(%pt))`."""
     head, tail = _parts(info)
-    return (
-        f"{head}@{quote_name(name)}{tail}"
-        if head.startswith("declare")
-        else f"@{quote_name(name)}{tail}"
-    )
+    return f"{head}@{quote_name(name)}{tail}"
 
 
 def too_long(info: Signature | Variable) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.ir.names import quote_name
 from jitkernel.linker import Image
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["status_lines", "type_line"]
 
-_MANY = 3  # symbols from one cell that are told in one line
+_MANY = 3  # symbols from one cell in one line
 
 
 def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
@@ -42,31 +41,33 @@ def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> 
     yield from _moves(program, cell, image, change)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Symbols that came from one cell to another, and the images (by identity) that use them."""
+class _Moved(NamedTuple):
+    """A symbol that came from one cell to another, and the images (by identity) that use it."""
 
-    names: list[str]
-    functions: bool
+    name: str
+    function: bool
     users: set[int]
     uses: int
 
-    def told(self, moves: str) -> str:
-        names, many = self.names, len(self.names) > 1
-        what = f"{names[0]} {moves}"
-        if many:
-            kind = "functions" if self.functions else "symbols"
-            shown = ", ".join(names if len(names) < 5 else names[:3])
-            more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-            what = f"{len(names)} {kind} {moves}: {shown}{more}"
-        if self.users:
-            one, use = ("caller", "call") if self.functions else ("user", "use")
-            count, uses = len(self.users), self.uses
-            what += (
-                f"; {count} {one}{'s' * (count != 1)} ({uses} {use}{'s' * (uses != 1)}) "
-                f"now use{'s' * (count == 1)} {'them' if many else 'it'}"
-            )
-        return what
+
+def _sentence(moved: Sequence[_Moved], moves: str) -> str:
+    """`@f moved from cell 1 to cell 2; 1 caller (2 calls) now uses it`, for one or several."""
+    names, many = [m.name for m in moved], len(moved) > 1
+    functions = all(m.function for m in moved)
+    what = f"{names[0]} {moves}"
+    if many:
+        kind = "functions" if functions else "symbols"
+        shown = ", ".join(names if len(names) < 5 else names[:3])
+        more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+        what = f"{len(names)} {kind} {moves}: {shown}{more}"
+    if count := len(set().union(*(m.users for m in moved))):
+        one, use = ("caller", "call") if functions else ("user", "use")
+        uses = sum(m.uses for m in moved)
+        what += (
+            f"; {count} {one}{'s' * (count != 1)} ({uses} {use}{'s' * (uses != 1)}) "
+            f"now use{'s' * (count == 1)} {'them' if many else 'it'}"
+        )
+    return what
 
 
 def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
@@ -78,9 +79,7 @@ def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterat
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
         uses = sum(1 for packed in users.values() for _ in sites(packed))
-        one = _Moved(
-            [f"@{quote_name(name)}"], isinstance(info, Signature), set(map(id, users)), uses
-        )
+        one = _Moved(f"@{quote_name(name)}", isinstance(info, Signature), set(map(id, users)), uses)
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
         moves = f"moved from cell {owner} to cell {cell.number}"
@@ -91,19 +90,9 @@ def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterat
         if other is not None and other.closed:
             closed = f"; cell {owner} was compiled closed: its own uses of it may not follow"
         if len(each) >= _MANY:
-            each = [_together(each)]
-            closed = closed.replace("of it", "of them")
-        for one in each:
-            yield one.told(moves) + closed
-
-
-def _together(each: Sequence[_Moved]) -> _Moved:
-    return _Moved(
-        [name for one in each for name in one.names],
-        all(one.functions for one in each),
-        {user for one in each for user in one.users},
-        sum(one.uses for one in each),
-    )
+            yield _sentence(each, moves) + closed.replace("of it", "of them")
+        else:
+            yield from (_sentence([one], moves) + closed for one in each)
 
 
 def _duration(nanoseconds: int, places: int) -> str:

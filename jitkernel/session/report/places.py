@@ -31,15 +31,11 @@ class FreedCode:
     def __init__(self, kept: int = 256):
         self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=kept)
 
-    def add(self, start: int, size: int, cell: int, names: Sequence[str]) -> None:
-        """Text `[start, start + size)` of a cell was freed."""
-        self._freed.append((start, start + size, cell, ", ".join(written(n) for n in names)))
-
-    def add_image(self, image: Image) -> None:
+    def add(self, image: Image) -> None:
         """The text of an image is about to be freed."""
-        if image.text is not None:
-            names = [s.name for s, _, _ in image.exports if s.is_function]
-            self.add(image.text.start, image.text.size, image.cell, names)
+        if (text := image.text) is not None:
+            names = [written(s.name) for s, _, _ in image.exports if s.is_function]
+            self._freed.append((text.start, text.stop, image.cell, ", ".join(names)))
 
     def find(self, address: int) -> str:
         """What used to be at an address, or the empty string."""

@@ -265,7 +265,7 @@ _FINALIZE = Signature(
 def finish(session: Core, image: Image) -> None:
     """Run an image's destructors; what goes wrong in them must not keep it in memory."""
     engine, program, linker = session.engine, session.program, session.program.linker
-    session.freed_code.add_image(image)
+    session.freed_code.add(image)
     handles = (*program.handles.pop(image.cell, ()), *([image.dso] if image.dso else ()))
     outcomes = [engine.call_many(list(image.fini))] if image.fini else []
     finalize = linker.known("__cxa_finalize", SymbolKind.FUNCTION) if handles else None

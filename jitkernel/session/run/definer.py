@@ -192,8 +192,6 @@ class Definer:
                    row(request.options), compiled.object, tuple(request.nobuiltin))
         )  # fmt: skip
         self.core.residency.arrived(cell)
-        for removed in change.removed:
-            self.core.freed_code.add(*removed.text)
         self._hide_block(image)
 
     def _compile_again(self, compiled: Compiled, old: Cell | None) -> list[tuple[Cell, Record]]:

@@ -274,7 +274,7 @@ class Execution:
         if self.cell.number not in self.core.program.cells and self.core.number == self.cell.number:
             self.core.program.adopt(self.cell, self.change)
         elif self.cell.image is None and len(self.cell.strings) == 1:
-            self.core.program.adopted += 1  # it had types alone
+            self.core.program.data_cells += 1  # it had types alone
 
     def error(self, outcome: Outcome) -> Fault:
         """What to raise for a call that was stopped."""

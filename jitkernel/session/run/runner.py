@@ -312,7 +312,7 @@ class Runner:
         """The instructions have run: their code goes, their constants are the cell's."""
         image = self._program.running
         if image is not None:
-            self._core.freed_code.add_image(image)
+            self._core.freed_code.add(image)
             with self._engine.arena.rollback.atomic():
                 for held in image.blocks:  # the program may have pointers to them
                     self._program.linker.hold_block(held)

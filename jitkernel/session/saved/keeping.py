@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import mmap
 import os
 import shutil
@@ -19,16 +20,17 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.linker.records import Journal
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rebuilding import rebuild, recompile
-from jitkernel.session.saved.restoring import (
-    Rows,
-    header,
-    restore,
-    same_machine,
-)
+from jitkernel.session.saved.restoring import Rows, named_libraries, restore
 from jitkernel.session.saved.rows import SymbolNumbers
 from jitkernel.session.saved.store import Store
-from jitkernel.session.saved.tables import PARTS, UNREADABLE, connect, refuse_odd, upgrade
-from jitkernel.session.saved.writing import SETTINGS, Writer
+from jitkernel.session.saved.tables import (
+    PARTS,
+    UNREADABLE,
+    Tables,
+    connect,
+    refuse_odd,
+)
+from jitkernel.session.saved.writing import SETTINGS, Writer, write_file
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -58,9 +60,10 @@ class Keeper:
         if store.durable or store.saved:
             with without_collections():
                 rows = store.tables.prove(store.name)
-        if any(key == "session" for key, _, _ in rows.get("facts", ())):
+        facts = {key: body for key, body, _ in rows.get("facts", ())}
+        if "session" in facts:
             self._rows = rows
-            self._head = header(rows, store.name)
+            self._head = json.loads(facts["session"])
             kept: dict[str, Any] = self._head["settings"]
             wanted = {"base", "capacity", *SETTINGS} - (chosen - {"base", "capacity"})
             new = {name: kept[name] for name in wanted if name in kept}
@@ -78,7 +81,12 @@ class Keeper:
             self._ready = True
             return
         self._rows = None
-        restored = session.restored = restore(session, rows, store.name, self._numbers)
+        executor, trust = session.engine.executor, session.settings.trust
+        restored = session.restored = restore(
+            program, executor, session.results, rows, self._head, self._numbers, trust
+        )
+        session.number = restored.number
+        session.withheld = [] if trust else named_libraries(self._head)
         if keeps:
             self._go_on(rows)
         elif not store.durable:
@@ -86,8 +94,9 @@ class Keeper:
         for number in store.numbers():
             if number not in program.cells:
                 store.drop(number)  # it was kept for an undo
-        if not same_machine(session, self._head):
-            recompile(session, self._head, restored)
+        pool = session.engine.pool
+        if list(pool.identity()) != self._head["identity"]:  # another LLVM, another processor
+            recompile(program, pool, self._head, restored)
         self._ready = True
 
     def _go_on(self, rows: Rows) -> None:
@@ -104,6 +113,17 @@ class Keeper:
         session = self._session
         if self._ready and session.settings.autosave and session.store.durable:
             self._write()
+
+    def save(self, path: str) -> int:
+        """Write the session to another file; see `Session.save`."""
+        session = self._session
+
+        def write(tables: Tables) -> None:
+            # What the user wrote comes first: a file that is cut off still has it.
+            tables.copy("records", session.store.rows(session.program.cells))
+            Writer(session, tables).everything()
+
+        return write_file(path, write)
 
     def close(self) -> None:
         """Write the session's file a last time, where it has one."""
@@ -185,11 +205,12 @@ def open_rebuilt(
         copy = _copied(path, folder)
         session = cls(**overrides)
         try:
-            with contextlib.closing(connect(copy)) as db, open(copy, "rb") as file:
-                with contextlib.suppress(UsageError):
-                    upgrade(db, copy)
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                    restored = session.core.restored = rebuild(session.core, path, db, data)
+            with (
+                contextlib.closing(connect(copy)) as db,
+                open(copy, "rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+            ):
+                restored = session.core.restored = rebuild(session.core, path, db, data)
             restored.words.insert(0, why)
         except BaseException as error:
             session.close()

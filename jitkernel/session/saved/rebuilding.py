@@ -3,9 +3,9 @@ session that another LLVM or processor compiled, and `rebuild`, for what a damag
 
 `salvaged` finds rows that SQLite cannot read any more, page by page.  A page that leads to others
 takes all of them with it when it is damaged, the first page all of the file.  The rows themselves
-are in leaves that say what they hold, and each row carries a checksum: what is read wrongly is
-never taken for one.  Leaves that were freed still hold old rows; so what SQLite does find comes
-before what is found here.
+are looked for wherever one may begin, and each carries a checksum: what is read wrongly is never
+taken for one.  Pages that were freed still hold old rows; so what SQLite does find comes before
+what is found here.
 
 Source: sqlite.org/fileformat2.html, "B-tree Pages" (1.6) and "Record Format" (2.1).
 """
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Options, Request
+from jitkernel.compiler import CompilerPool, Options, Request
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
@@ -36,11 +36,10 @@ from jitkernel.session.settings import stored_options
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
+    from jitkernel.session.program.program import Program
 
 __all__ = ["rebuild", "recompile", "salvaged"]
 
-_LEAF = 0x0D  # of a table with integer keys
-_KINDS = {0x02, 0x05, 0x0A, _LEAF}
 _RECORD = re.compile(rb"(?=[\x05-\x20]\x00)")
 _SIZES = {512 << n for n in range(8)}
 _FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes that a value of serial type 0 to 9 takes
@@ -69,13 +68,12 @@ def salvaged(data: bytes | mmap, table: str, columns: int) -> dict[int, Row]:
 
 
 def _payloads(data: bytes | mmap) -> Iterator[tuple[int, bytes]]:
-    """Key and content of what each leaf says that it has."""
+    """Key and content of all that may be a row."""
     size = int.from_bytes(data[16:18], "big")
     size = size if size in _SIZES else 65536 if size == 1 else 4096
     for start in range(0, len(data) - size + 1, size):
         page = data[start : start + size]
-        head = 100 if start == 0 else 0  # the file's header comes first
-        for at in _listed(page, head) if page[head] in _KINDS else _guessed(page):
+        for at in _starts(page):
             try:
                 length, at = _varint(page, at)
                 key, at = _varint(page, at)
@@ -84,20 +82,8 @@ def _payloads(data: bytes | mmap) -> Iterator[tuple[int, bytes]]:
                 continue
 
 
-def _listed(page: bytes, head: int) -> Iterator[int]:
-    """Where a page says that its rows begin; everywhere that they may, where it says nonsense."""
-    if page[head] != _LEAF:
-        return
-    count, first = (int.from_bytes(page[head + n : head + n + 2], "big") for n in (3, 5))
-    slots = range(head + 8, head + 8 + 2 * count, 2)
-    places = [int.from_bytes(page[slot : slot + 2], "big") for slot in slots]
-    if not places or min(places) != (first or 65536) or max(places) >= len(page):
-        yield from _guessed(page)
-    yield from places
-
-
-def _guessed(page: bytes) -> Iterator[int]:
-    """Where rows may begin in a page whose head is damaged: a length and a key of few bytes, then
+def _starts(page: bytes) -> Iterator[int]:
+    """Where rows may begin in a page, whatever its head says: a length and a key of few bytes, then
     a record whose first value is no value, as that of each table here is."""
     for match in _RECORD.finditer(page):
         for back in range(2, min(8, match.start() + 1)):
@@ -164,17 +150,18 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value << 8 | data[at + 8], at + 9
 
 
-def recompile(session: Core, head: Mapping[str, Any], restored: Restored) -> None:
+def recompile(
+    program: Program, pool: CompilerPool, head: Mapping[str, Any], restored: Restored
+) -> None:
     """Give every cell whose code is another machine's an object of this one; data stays.
 
     Raises Damaged where a cell does not compile: none of its code is to run here.
     """
-    program = session.program
-    then, now = Identity(*head["identity"]), session.engine.pool.identity()
+    then, now = Identity(*head["identity"]), pool.identity()
     stale: list[tuple[Record, Request]] = []
     kept: list[int] = []
     for number, cell in program.cells.items():
-        record = session.store.get(number) if cell.image is not None else None
+        record = program.store.get(number) if cell.image is not None else None
         if record is None:
             continue
         options = stored_options(record)
@@ -184,16 +171,16 @@ def recompile(session: Core, head: Mapping[str, Any], restored: Restored) -> Non
             now.llvm, now.triple, now.resolve(options.cpu),
         ):  # fmt: skip
             stale.append((record, _request(record, options)))
-    answers = session.engine.pool.compile_many([request for _, request in stale])
+    answers = pool.compile_many([request for _, request in stale])
     for (record, request), answer in zip(stale, answers, strict=True):
         if isinstance(answer, CompileError):
             raise Damaged(
-                f"{session.store.name} was saved by LLVM {then.llvm} on {then.cpu}; "
+                f"{program.store.name} was saved by LLVM {then.llvm} on {then.cpu}; "
                 f"{request.label} does not compile with LLVM {now.llvm} on {now.cpu}: {answer}"
             )
         cell = program.cells[record.number]
         replace(program, cell, record._replace(object=answer.object))
-        _hide_block(session, cell.number)
+        _hide_block(program, cell.number)
     restored.words.append(
         f"{len(stale)} cell{'s' * (len(stale) != 1)} compiled again: the file is of LLVM "
         f"{then.llvm} on {then.cpu}, here is LLVM {now.llvm} on {now.cpu}"
@@ -202,10 +189,10 @@ def recompile(session: Core, head: Mapping[str, Any], restored: Restored) -> Non
         restored.words.append(f"what was linked from object files is as it was: cells {kept}")
 
 
-def _hide_block(session: Core, number: int) -> None:
+def _hide_block(program: Program, number: int) -> None:
     """The function of a cell's instructions has no name in the session."""
-    if (image := session.program.cells[number].image) is not None:
-        unname(session.program.linker, image, ENTRY)
+    if (image := program.cells[number].image) is not None:
+        unname(program.linker, image, ENTRY)
 
 
 def _request(record: Record, options: Options) -> Request:
@@ -225,7 +212,9 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
     records, lost = _readable(db, data)
     if not records:
         raise UsageError(f"{path}: not one cell can be read")
-    libraries = find_libraries(session, _libraries(db))
+    named, trust = _libraries(db), session.settings.trust
+    libraries = find_libraries(session.engine.executor, named, trust)
+    session.withheld = [] if trust else named
     made, failed, idle = 0, [], []
     for record in records:
         request = _request(record, stored_options(record))
@@ -234,8 +223,8 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
             if record.source.startswith("; %link "):
                 raise UsageError("its source is not known")
             answer = session.engine.pool.compile(request)
-            place_only(definer, record.source, request, answer, session.settings.trust)
-            _hide_block(session, record.number)
+            place_only(definer, record.source, request, answer, trust)
+            _hide_block(session.program, record.number)
             made += 1
             if definer.unconstructed:
                 idle.append(str(record.number))
@@ -252,7 +241,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
             f"the constructors of cells {', '.join(idle)} were not run, for they are the file's: "
             f"{TRUST} runs them"
         )
-    return Restored(made, 0.0, words + libraries + failed)
+    return Restored(made, 0.0, words + libraries + failed, session.number)
 
 
 def _readable(db: sqlite3.Connection, data: bytes | mmap) -> tuple[list[Record], int]:

@@ -8,10 +8,11 @@ is this LLVM's and this processor's; else see `rebuilding`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
@@ -23,12 +24,15 @@ from jitkernel.linker import Symbol
 from jitkernel.linker.restoring import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
-from jitkernel.session.saved.rows import Blocks, info_of, read_cell, read_symbol
+from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.executor import Executor
+    from jitkernel.session.program.program import Program
+    from jitkernel.session.program.signatures import TypeLayouts
+    from jitkernel.session.run.results import Results
     from jitkernel.session.saved.rows import SymbolNumbers
     from jitkernel.session.saved.tables import Key
 
@@ -38,10 +42,8 @@ __all__ = [
     "Rows",
     "ago",
     "find_libraries",
-    "header",
     "named_libraries",
     "restore",
-    "same_machine",
 ]
 
 #: How a user says so.
@@ -53,12 +55,13 @@ _loads = json.JSONDecoder().decode
 
 @dataclass(slots=True)
 class Restored:
-    """What came back: how many cells, when they were saved (seconds since 1970, 0: not known), and
-    what the user is to know of it."""
+    """What came back: how many cells, when they were saved (seconds since 1970, 0: not known), what
+    the user is to know of it, and the number of the latest cell."""
 
     cells: int
     saved: float
-    words: list[str] = field(default_factory=list)
+    words: list[str]
+    number: int
 
     def __str__(self) -> str:
         first = f"{self.cells} cell{'s' * (self.cells != 1)}"
@@ -77,83 +80,80 @@ def ago(moment: float) -> str:
     return "just now" if seconds < 5 else f"{seconds} seconds ago"
 
 
-def header(rows: Rows, path: str) -> dict[str, Any]:
-    """What a file says of its session as a whole.  Raises Damaged."""
-    for key, body, _ in rows["facts"]:
-        if key == "session":
-            found: dict[str, Any] = _loads(body)
-            return found
-    raise Damaged(f"{path} has the sources of cells, but no session that was saved")
+def restore(
+    program: Program,
+    executor: Executor,
+    results: Results,
+    rows: Rows,
+    head: Mapping[str, Any],
+    numbers: SymbolNumbers,
+    trust: bool,
+) -> Restored:
+    """Fill a program that has just begun, at the base that the file says; `head` is what that says
+    of the session as a whole.
 
-
-def saved_at(rows: Rows) -> float:
-    """When the file was last written, in seconds since 1970."""
-    return next((float(body) for key, body, _ in rows["facts"] if key == "saved"), 0.0)
-
-
-def restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
-    """Fill a session that has just begun, at the base that the file says.
-
-    Raises Damaged where the rows do not make a session; the session is of no use then.
+    Raises Damaged where the rows do not make a program; the session is of no use then.
     """
+    with without_collections(), _as_damage(program.store.name):
+        linker, arena, path = program.linker, program.linker.arena, program.store.name
+        if (arena.base, arena.capacity) != (head["settings"]["base"], head["settings"]["capacity"]):
+            raise Damaged(f"{path} was saved at another base")
+        index = Index(linker)
+        owners: list[tuple[Symbol, int]] = []
+        for key, body, _ in rows["symbols"]:
+            symbol, cell, is_stale = read_symbol(_loads(body), index.extents)
+            number = _number(key, path)
+            index.symbols[number] = symbol
+            numbers.give(symbol, number)
+            if cell:
+                owners.append((symbol, cell))
+            if not is_stale:
+                file(linker, symbol)
+        for key, body, content in rows["cells"]:
+            read_cell(program, _number(key, path), _loads(body), content, index)
+        for symbol, cell in owners:
+            set_image(symbol, program.cells[cell].image)
+        _lay_out(arena, index.extents, rows["pages"])
+        words = find_libraries(executor, named_libraries(head), trust)
+        shared: dict[bytes, int] = {}
+        saved = 0.0
+        for key, body, _ in rows["facts"]:
+            kind, _, name = str(key).partition(" ")
+            if kind == "type":
+                program.types[_loads(name)] = _loads(body)
+            elif kind == "declared" and (info := info_of(_loads(body))) is not None:
+                program.declared[_loads(name)] = info
+            elif kind == "unwind":
+                shared = {bytes.fromhex(content): at for content, at in _loads(body)}
+            elif kind == "saved":
+                saved = float(body)
+        linker.unwind.restore(shared)
+        lost = rebind_all(linker, index.symbols.values())
+        if executor.libraries:
+            linker.resolver.retry_missing()  # a library may have been missing when the file was written
+        if lost:
+            some = ", ".join(written(name) for name in lost[:5])
+            words.append(f"{len(lost)} functions of libraries are missing now: {some}")
+        if stale := far_words(arena):
+            words.append(
+                f"{stale} word{'s' * (stale != 1)} in globals may point into the process that "
+                "ended: what was in its heap is gone"
+            )
+        _read_results(results, rows, head["order"], program.layouts)
+        words.append("what was run before cannot be undone")
+        number = max([head["number"], *program.cells])
+        return Restored(len(program.cells), saved, words, number)
+
+
+@contextlib.contextmanager
+def _as_damage(path: str) -> Iterator[None]:
+    """What goes wrong with rows that make no sense, as Damaged."""
     try:
-        with without_collections():
-            return _restore(session, rows, path, numbers)
+        yield
+    except Damaged:
+        raise
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, JitError) as error:
-        if isinstance(error, Damaged):
-            raise
         raise Damaged(f"{path} does not hold a whole session: {error!r}") from error
-
-
-def _restore(session: Core, rows: Rows, path: str, numbers: SymbolNumbers) -> Restored:
-    program, linker = session.program, session.program.linker
-    arena = linker.arena
-    head = header(rows, path)
-    if (arena.base, arena.capacity) != (head["settings"]["base"], head["settings"]["capacity"]):
-        raise Damaged(f"{path} was saved at another base")
-    blocks = Blocks(linker)
-    symbols: dict[int, Symbol] = {}
-    owners: list[tuple[Symbol, int]] = []
-    for key, body, _ in rows["symbols"]:
-        symbol, cell, is_stale = read_symbol(_loads(body), blocks.extents)
-        number = _number(key, path)
-        symbols[number] = symbol
-        numbers.give(symbol, number)
-        if cell:
-            owners.append((symbol, cell))
-        if not is_stale:
-            file(linker, symbol)
-    for key, body, content in rows["cells"]:
-        read_cell(program, arena, _number(key, path), _loads(body), content, symbols, blocks)
-    for symbol, cell in owners:
-        set_image(symbol, program.cells[cell].image)
-    _lay_out(arena, blocks.extents, rows["pages"])
-    words = find_libraries(session, named_libraries(head))
-    shared: dict[bytes, int] = {}
-    for key, body, _ in rows["facts"]:
-        kind, _, name = str(key).partition(" ")
-        if kind == "type":
-            program.types[_loads(name)] = _loads(body)
-        elif kind == "declared" and (info := info_of(_loads(body))) is not None:
-            program.declared[_loads(name)] = info
-        elif kind == "unwind":
-            shared = {bytes.fromhex(content): at for content, at in _loads(body)}
-    linker.unwind.restore(shared)
-    lost = rebind_all(linker, symbols.values())
-    if session.engine.executor.libraries:
-        linker.resolver.retry_missing()  # a library may have been missing when the file was written
-    if lost:
-        some = ", ".join(written(name) for name in lost[:5])
-        words.append(f"{len(lost)} functions of libraries are missing now: {some}")
-    if stale := far_words(arena):
-        words.append(
-            f"{stale} word{'s' * (stale != 1)} in globals may point into the process that ended: "
-            "what was in its heap is gone"
-        )
-    session.number = max([head["number"], *program.cells])
-    _read_results(session, rows, head["order"])
-    words.append("what was run before cannot be undone")
-    return Restored(len(program.cells), saved_at(rows), words)
 
 
 def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str, bytes]]) -> None:
@@ -177,13 +177,13 @@ def named_libraries(head: Mapping[str, Any]) -> list[str]:
     return [str(path) for path in (*head["libraries"], *head.get("withheld", ()))]
 
 
-def find_libraries(session: Core, paths: Sequence[str]) -> list[str]:
-    """Load the libraries that the program had loaded, where the session trusts its file.
+def find_libraries(executor: Executor, paths: Sequence[str], trust: bool) -> list[str]:
+    """Load the libraries that the program had loaded, where the user trusts its file; what there
+    is to say of that.
 
     A library runs code of its own when it is loaded, and whoever made the file chose which.
     """
-    if not session.settings.trust:
-        session.withheld = list(paths)
+    if not trust:
         if not paths:
             return []
         names = ", ".join(paths)
@@ -191,7 +191,7 @@ def find_libraries(session: Core, paths: Sequence[str]) -> list[str]:
     words: list[str] = []
     for library in paths:
         try:
-            session.engine.executor.library(library)
+            executor.library(library)
         except OSError as error:
             words.append(f"{library} cannot be loaded: {error}")
         except UsageError as error:
@@ -199,20 +199,14 @@ def find_libraries(session: Core, paths: Sequence[str]) -> list[str]:
     return words
 
 
-def _read_results(session: Core, rows: Rows, order: list[int]) -> None:
-    layouts = session.program.layouts
+def _read_results(results: Results, rows: Rows, order: Iterable[int], layouts: TypeLayouts) -> None:
+    """The values that cells gave, in the order in which they were kept."""
     found = {
         int(key): TypedValue(parse_type(body), content, layouts)
         for key, body, content in rows["results"]
     }
-    session.results.last = found.pop(LAST, None)
-    session.results.update({n: found[n] for n in order if n in found})
-    last = session.results.last
-    for value in session.results.values():
+    last = results.last = found.pop(LAST, None)
+    results.update({n: found[n] for n in order if n in found})
+    for value in results.values():
         if last is not None and value == last:
-            session.results.last = value
-
-
-def same_machine(session: Core, head: Mapping[str, Any]) -> bool:
-    """Whether the file's code was made by this LLVM for this processor."""
-    return list(session.engine.pool.identity()) == list(head["identity"])
+            results.last = value

@@ -23,6 +23,7 @@ from jitkernel.session.saved.tables import (
     PARTS,
     UNREADABLE,
     Damaged,
+    Row,
     Tables,
     Transaction,
     connect,
@@ -31,7 +32,7 @@ from jitkernel.session.saved.tables import (
     reading,
     refusal,
     refuse_odd,
-    upgrade,
+    refuse_schema,
 )
 
 __all__ = ["Record", "Store", "read_record"]
@@ -60,8 +61,8 @@ class Store:
     """Records by cell number, in SQLite.
 
     `path` empty: a temporary file that leaves with it.  A file at `path` belongs to one session at
-    a time; what it has is kept, and one of an older schema is made new.  Raises UsageError where
-    it is another session's, or no session's file.
+    a time; what it has is kept.  Raises UsageError where it is another session's, or no session's
+    file.
 
     What is written to a file that stays is one transaction up to `commit`: records and the state of
     the session that they belong to are never apart in it.
@@ -96,7 +97,7 @@ class Store:
         self._bytes = 0
         self.commits_often = False  # what is not committed yet is worth being kept in memory
         self._written: dict[int, Record | None] = {}  # that
-        self._sums = self.tables.sealed()  # of what is committed
+        self._sums = dict(self.tables.sums)  # of what is committed
         self._log, self._log_size = self.path + "-wal", 0  # no longer than that when it began
 
     def _settle(self, path: str, new: bool) -> None:
@@ -120,7 +121,7 @@ class Store:
                 if not self._temporary:
                     Tables(db).seal()
         else:
-            upgrade(db, path)
+            refuse_schema(db, path)
         if not self._temporary:
             with Transaction(db):  # from now on it is this session's
                 pass
@@ -168,25 +169,9 @@ class Store:
         """The record of a cell, or None.  Raises Damaged."""
         if number in self._pending:
             return self._pending[number]
-        with self._readable(number):
+        try:
             row = self._db.execute("select * from records where number = ?", (number,)).fetchone()
             return None if row is None else read_record(row)
-
-    def object(self, number: int) -> bytes | None:
-        """The object alone of a cell, or None.  Raises Damaged."""
-        if number in self._pending:
-            record = self._pending[number]
-            return None if record is None else record.object
-        with self._readable(number):
-            query = "select object from records where number = ?"
-            row = self._db.execute(query, (number,)).fetchone()
-            return None if row is None else zlib.decompress(row[0])
-
-    @contextlib.contextmanager
-    def _readable(self, number: int) -> Iterator[None]:
-        """Reading a row that was written by this session and may have been damaged since."""
-        try:
-            yield
         except (*UNREADABLE, zlib.error, TypeError) as error:
             words = f"what {self.name} has of cell {number} cannot be read: {error}"
             raise Damaged(words) from None
@@ -218,7 +203,7 @@ class Store:
     def begin(self) -> None:
         """Go on with the transaction, or begin one."""
         if not self._db.in_transaction:
-            self._sums = self.tables.sealed()
+            self._sums = dict(self.tables.sums)
             self._log_size = os.path.getsize(self._log) if os.path.exists(self._log) else 0
             self._db.execute("begin immediate")
 
@@ -239,21 +224,21 @@ class Store:
             # On a full disk, what was not committed would go on taking up the room in the log.
             if os.path.getsize(self._log) > self._log_size:
                 os.truncate(self._log, self._log_size)
-        self.tables.unseal(self._sums)
+        self.tables.sums = dict(self._sums)
         self._pending = RecordedDict({**self._written, **self._pending})
         self._written.clear()
 
     def _write(self) -> None:
         """Write what was collected, in the transaction that is open, all of it or nothing; it stays
         collected until the caller forgets it."""
-        pending, sums = self._pending, self.tables.sealed()
+        pending, sums = self._pending, dict(self.tables.sums)
         try:
             self._db.execute("savepoint collected")
-            self.tables.put_records([_row(r) for r in pending.values() if r is not None])
+            self.tables.put("records", [_row(r) for r in pending.values() if r is not None])
             self.tables.drop("records", [n for n, r in pending.items() if r is None])
             self._db.execute("release collected")
         except BaseException:
-            self.tables.unseal(sums)
+            self.tables.sums = sums
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("rollback to collected")
                 self._db.execute("release collected")
@@ -274,7 +259,7 @@ def read_record(row: tuple[Any, ...]) -> Record:
     return Record(row[0], source, module or source, row[3], row[4], zlib.decompress(row[5]), names)
 
 
-def _row(r: Record) -> tuple[int | str | bytes, ...]:
+def _row(r: Record) -> Row:
     source = r.source.encode("utf-8", "surrogateescape")
     module = b"" if r.module == r.source else r.module.encode("utf-8", "surrogateescape")
     names = "\0".join(map(quote_name, r.nobuiltin))  # some are no UTF-8

@@ -46,8 +46,8 @@ __all__ = [
     "reading",
     "refusal",
     "refuse_odd",
+    "refuse_schema",
     "Transaction",
-    "upgrade",
 ]
 
 SCHEMA = 2
@@ -70,7 +70,7 @@ _KEY = {name: "number" if name == "records" else "id" for name in _SEALED}
 _MODULO = 1 << 128
 
 Key = int | str
-Sums = tuple[dict[str, int], dict[str, int]]
+Row = tuple[Any, ...]  # its key first, its checksum last, or not there yet
 
 #: What SQLite puts behind a file's name for files of its own.
 BESIDE = ("-wal", "-shm", "-journal")
@@ -102,53 +102,24 @@ def create(db: sqlite3.Connection) -> None:
     db.execute(f"pragma application_id = {APPLICATION}")
 
 
-def upgrade(db: sqlite3.Connection, path: str) -> None:
-    """Make the tables what this version knows, from what an older one left.
-
-    Each step leads from one schema to the next, in one transaction.  Raises UsageError for a file
-    that is no session's, or that a newer version wrote.
-    """
-    try:
+def refuse_schema(db: sqlite3.Connection, path: str) -> None:
+    """Raise UsageError for tables that are no session's, or that a newer version made."""
+    with reading(path):
         version = db.execute("pragma user_version").fetchone()[0]
-        names = {name for (name,) in db.execute("select name from sqlite_master")}
-        if version > SCHEMA:
-            raise UsageError(
-                f"{path} was written by a newer jitkernel: schema {version}, this one knows "
-                f"{SCHEMA}"
-            )
-        if version == 1 and names == {"cells"}:
-            with Transaction(db):
-                _from_1(db)
-            version = 2
         found = dict(db.execute("select name, sql from sqlite_master where sql is not null"))
-    except UNREADABLE as error:
-        raise refusal(path, error) from None
+    if version > SCHEMA:
+        raise UsageError(
+            f"{path} was written by a newer jitkernel: schema {version}, this one knows {SCHEMA}"
+        )
     if version != SCHEMA or found != _LAYOUT:
         raise Damaged(f"{path} is not a session's file")
 
 
-def _from_1(db: sqlite3.Connection) -> None:
-    """Schema 1 had `cells` with what `records` has, and nothing else."""
-    db.execute("alter table cells rename to old")
-    create(db)
-    fields = "number, source, module, first_line, options, object, nobuiltin"
-    rows = db.execute(f"select {fields} from old").fetchall()
-    db.executemany(
-        "insert into records values (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*row, checksum("records", *row)) for row in rows],
-    )
-    db.execute("drop table old")
-    Tables(db).seal_all()
-
-
 def identify(db: sqlite3.Connection, path: str) -> None:
     """Raise UsageError unless a file is a session's, as far as its header tells."""
-    try:
+    with reading(path):
         who = db.execute("pragma application_id").fetchone()[0]
-        version = db.execute("pragma user_version").fetchone()[0]
-    except UNREADABLE as error:
-        raise refusal(path, error) from None
-    if who != APPLICATION and (who, version) != (0, 1):
+    if who != APPLICATION:
         raise Damaged(f"{path} is not a session's file")
 
 
@@ -204,26 +175,31 @@ class Tables:
 
     def __init__(self, db: sqlite3.Connection):
         self.db = db
-        self.counts = dict.fromkeys(_SEALED, 0)
-        self.sums = dict.fromkeys(_SEALED, 0)
+        #: by table: how many rows there are, and the sum of their checksums
+        self.sums = dict.fromkeys(_SEALED, (0, 0))
 
     # -- writing, inside a transaction -----------------------------------------------------------
 
-    def put(self, table: str, rows: Iterable[tuple[Key, str, bytes]], fresh: bool = False) -> None:
-        """Write rows of one of `PARTS`; `fresh` says that none of the keys is there."""
-        found = [(key, body, data, checksum(table, key, body, data)) for key, body, data in rows]
-        if not found:
-            return
+    def put(self, table: str, rows: Iterable[Row], fresh: bool = False) -> None:
+        """Write rows of a table, with their checksums; `fresh`: none of the keys is there."""
+        found = [(*row, checksum(table, *row)) for row in rows]
         if not fresh:
             self._subtract(table, [row[0] for row in found])
-        self.db.executemany(f"insert or replace into {table} values (?, ?, ?, ?)", found)
-        self._add(table, [row[3] for row in found])
+        self._insert(table, found)
+
+    def copy(self, table: str, rows: Iterable[Row]) -> None:
+        """Write rows of another file's table, checksums and all, where none is."""
+        self._insert(table, list(rows))
+
+    def _insert(self, table: str, rows: list[Row]) -> None:
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            self.db.executemany(f"insert or replace into {table} values ({marks})", rows)
+            self._add(table, [row[-1] for row in rows])
 
     def drop(self, table: str, keys: Iterable[Key]) -> None:
         """Delete rows, those that are there."""
         found = list(keys)
-        if not found:
-            return
         self._subtract(table, found)
         key = _KEY[table]
         self.db.executemany(f"delete from {table} where {key} = ?", [(k,) for k in found])
@@ -232,60 +208,26 @@ class Tables:
         """Delete all rows of some tables."""
         for table in tables:
             self.db.execute(f"delete from {table}")
-            self.counts[table] = self.sums[table] = 0
-
-    def put_records(self, rows: Iterable[tuple[int | str | bytes, ...]]) -> None:
-        """Write rows of `records`, without their checksums, which are added here."""
-        found = [(*row, checksum("records", row[0], *row[1:])) for row in rows]  # type: ignore[arg-type]
-        if not found:
-            return
-        self._subtract("records", [row[0] for row in found])  # type: ignore[misc]
-        self.db.executemany("insert or replace into records values (?, ?, ?, ?, ?, ?, ?, ?)", found)
-        self._add("records", [row[-1] for row in found])  # type: ignore[misc]
+            self.sums[table] = 0, 0
 
     def seal(self) -> None:
         """Write the counts and sums: the last thing before a transaction ends."""
-        body = json.dumps({t: [self.counts[t], f"{self.sums[t]:032x}"] for t in _SEALED})
-        self.db.execute(
-            "insert or replace into seal values (1, ?, ?)",
-            (body, checksum("seal", 1, body)),
-        )
-
-    def copy_records(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Write rows of another file's `records`, checksums and all, where none is."""
-        found = list(rows)
-        self.db.executemany("insert into records values (?, ?, ?, ?, ?, ?, ?, ?)", found)
-        self._add("records", [row[-1] for row in found])
-
-    def sealed(self) -> Sums:
-        """The counts and sums as they are."""
-        return dict(self.counts), dict(self.sums)
-
-    def unseal(self, was: Sums) -> None:
-        """They are again what they were: what was written since was taken back."""
-        self.counts, self.sums = dict(was[0]), dict(was[1])
-
-    def seal_all(self) -> None:
-        """Count what is there, and seal it."""
-        for table in _SEALED:
-            rows = self.db.execute(f"select checksum from {table}").fetchall()
-            self.counts[table], self.sums[table] = 0, 0
-            self._add(table, [row[0] for row in rows])
-        self.seal()
+        body = json.dumps({t: [count, f"{total:032x}"] for t, (count, total) in self.sums.items()})
+        check = checksum("seal", 1, body)
+        self.db.execute("insert or replace into seal values (1, ?, ?)", (body, check))
 
     def _add(self, table: str, checksums: list[bytes]) -> None:
-        self.counts[table] += len(checksums)
-        total = sum(int.from_bytes(c, "little") for c in checksums)
-        self.sums[table] = (self.sums[table] + total) % _MODULO
+        count, total = self.sums[table]
+        total += sum(int.from_bytes(c, "little") for c in checksums)
+        self.sums[table] = count + len(checksums), total % _MODULO
 
-    def _subtract(self, table: str, keys: list[Key]) -> None:
-        key = _KEY[table]
-        query = f"select checksum from {table} where {key} = ?"
-        for k in keys:
-            row = self.db.execute(query, (k,)).fetchone()
-            if row is not None:
-                self.counts[table] -= 1
-                self.sums[table] = (self.sums[table] - int.from_bytes(row[0], "little")) % _MODULO
+    def _subtract(self, table: str, keys: Iterable[Key]) -> None:
+        query = f"select checksum from {table} where {_KEY[table]} = ?"
+        count, total = self.sums[table]
+        for key in keys:
+            if (row := self.db.execute(query, (key,)).fetchone()) is not None:
+                count, total = count - 1, total - int.from_bytes(row[0], "little")
+        self.sums[table] = count, total % _MODULO
 
     # -- proving ---------------------------------------------------------------------------------
 
@@ -305,12 +247,12 @@ class Tables:
             wanted = {t: (n, int(s, 16)) for t, (n, s) in json.loads(seal[0]).items()}
             for table in _SEALED:
                 rows = self.db.execute(f"select * from {table}").fetchall()
-                self.counts[table], self.sums[table] = 0, 0
+                self.sums[table] = 0, 0
                 for row in rows:
                     if checksum(table, row[0], *row[1:-1]) != row[-1]:
                         raise Damaged(f"{path} is damaged: {table}, row {row[0]}")
                 self._add(table, [row[-1] for row in rows])
-                if (self.counts[table], self.sums[table]) != wanted[table]:
+                if self.sums[table] != wanted[table]:
                     raise Damaged(f"{path} is damaged: rows of {table} are missing or old")
                 if table != "records":
                     found[table] = [row[:3] for row in rows]

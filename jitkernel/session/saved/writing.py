@@ -1,4 +1,4 @@
-"""A session's state as rows: all of it, or what changed since.  Start from `Writer` and `save`.
+"""A session's state as rows: all of it, or what changed since.  Start from `Writer`.
 
 `Pages` knows which pages of constants and globals changed since they were last written; what
 threads of the program write meanwhile is there as of some moment of the comparison.
@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena
@@ -36,7 +36,7 @@ from jitkernel.session.saved.tables import (
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["PAGE", "Pages", "SETTINGS", "Writer", "put_back", "save"]
+__all__ = ["PAGE", "Pages", "SETTINGS", "Writer", "put_back", "write_file"]
 
 PAGE = 4096
 #: Code and unwind records are not here: they are in the rows of the cells they belong to.
@@ -120,13 +120,12 @@ class Writer:
             stale = program.linker.symbols.get(symbol.name) is not symbol
             if _lasts(symbol, stale):
                 there.append((numbers.of(symbol), symbol_body(symbol, stale), b""))
-            elif (number := numbers.pop(symbol)) is not None:
+            elif (number := numbers.pop(symbol, None)) is not None:
                 gone.append(number)
         tables.put("symbols", there, fresh)
         tables.drop("symbols", gone)
-        arena = program.linker.arena
         live = [program.cells[number] for number in cells if number in program.cells]
-        tables.put("cells", [cell_row(program, c, arena, numbers) for c in live], fresh)
+        tables.put("cells", [cell_row(program, c, numbers) for c in live], fresh)
         if not fresh:
             tables.drop("cells", [number for number in cells if number not in program.cells])
         pages, emptied = self.pages.changes()
@@ -153,7 +152,7 @@ class Writer:
 
     def _write_facts(self) -> bool:
         program = self._session.program
-        now = {"session": _head(self._session)}
+        now = {"session": self._head()}
         # Dictionaries are compared, not written out: few cells change them.
         names = (dict(program.types), dict(program.declared), program.linker.unwind.shared)
         if names == self._names:
@@ -168,6 +167,22 @@ class Writer:
         self._tables.drop("facts", gone)
         return bool(new or gone)
 
+    def _head(self) -> str:
+        """What concerns the session as a whole."""
+        session, engine = self._session, self._session.engine
+        who = engine.pool.identity()
+        chosen = {name: getattr(session.settings, name) for name in SETTINGS}
+        return json.dumps(
+            {
+                "number": session.number,
+                "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
+                "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
+                "libraries": engine.executor.libraries,
+                "withheld": [p for p in session.withheld if p not in engine.executor.libraries],
+                "order": list(session.results),
+            }
+        )
+
 
 def _lasts(symbol: Symbol, stale: bool) -> bool:
     """Whether a symbol is there for more than thunks and what can be undone."""
@@ -176,23 +191,6 @@ def _lasts(symbol: Symbol, stale: bool) -> bool:
     if not stale and symbol.state in (SymbolState.DEFINED, SymbolState.FAR, SymbolState.FIXED):
         return True
     return any(image.cell for image in symbol.users or ())
-
-
-def _head(session: Core) -> str:
-    """What concerns the session as a whole."""
-    engine, settings = session.engine, session.settings
-    who = engine.pool.identity()
-    chosen = {name: getattr(settings, name) for name in SETTINGS}
-    return json.dumps(
-        {
-            "number": session.number,
-            "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
-            "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
-            "libraries": engine.executor.libraries,
-            "withheld": [p for p in session.withheld if p not in engine.executor.libraries],
-            "order": list(session.results),
-        }
-    )
 
 
 def _names(
@@ -206,25 +204,23 @@ def _names(
         yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
 
 
-def save(session: Core, path: str) -> int:
-    """Write a session to a file that is there whole or as it was before; its size in bytes.
+def write_file(path: str, write: Callable[[Tables], None]) -> int:
+    """Make a session's file, which is there whole or as it was before; its size in bytes.
 
     Raises UsageError where another session saves to it, or where it is something else.
     """
     path = _place(path)
 
-    def write(db: sqlite3.Connection) -> None:
+    def fill(db: sqlite3.Connection) -> None:
         with Transaction(db):
             create(db)
             tables = Tables(db)
-            # What the user wrote comes first: a file that is cut off still has it.
-            tables.copy_records(session.store.rows(session.program.cells))
-            Writer(session, tables).everything()
+            write(tables)
             tables.seal()
 
     try:
         _take(path)
-        return publish(path, write)
+        return publish(path, fill)
     except sqlite3.Error as error:
         raise UsageError(f"{path} cannot be written: {error}") from None
     except OSError as error:
