@@ -130,7 +130,8 @@ def restore(
         linker.unwind.restore(shared)
         lost = rebind_all(linker, index.symbols.values())
         if executor.libraries:
-            linker.resolver.retry_missing()  # a library may have been missing when the file was written
+            # A library may have been missing when the file was written.
+            linker.resolver.retry_missing()
         if lost:
             some = ", ".join(written(name) for name in lost[:5])
             words.append(f"{len(lost)} functions of libraries are missing now: {some}")
