@@ -22,35 +22,29 @@ _STAGES = ("parse", "verify", "optimise", "emit", "summarise")
 
 
 def request_frame(request: Request) -> bytes:
-    """The frame of a compile request.
+    """The frame of a compile request; see `question`."""
+    if request.context == "throwaway":
+        return question("compile", request)
+    return question("compile", request, context=(request.context, request.cell))
+
+
+def question(do: str, request: Request, **more: Any) -> bytes:
+    """The frame of a question about the module of a request.
 
     Raises CompileError where the text is not Unicode.
     """
-    header: dict[str, Any] = {
-        "do": "compile",
+    header = {
+        "do": do,
         "options": request.options.row(),
         "nobuiltin": sorted(request.nobuiltin) if request.nobuiltin else (),
         "first": request.first_line,
+        **more,
     }
-    if request.context != "throwaway":
-        header["context"] = (request.context, request.cell)
     try:
         return frame(header, request.source.encode())
     except UnicodeEncodeError as error:
         line = request.source.count("\n", 0, error.start) + 2 - request.first_line
         raise CompileError(f"line {line}: this is not text: {error.reason}") from None
-
-
-def question(do: str, request: Request, **more: Any) -> bytes:
-    """The frame of another question about the module of a request."""
-    header = {
-        "do": do,
-        "options": request.options.row(),
-        "nobuiltin": sorted(request.nobuiltin),
-        "first": request.first_line,
-        **more,
-    }
-    return frame(header, request.source.encode("utf-8", "surrogatepass"))
 
 
 def refuse(header: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cache
 from hashlib import sha256
@@ -135,20 +135,24 @@ class ObjectCache:
     def get(self, request: Request) -> Compiled | None:
         """What was compiled for an equal request, if it is there; its times are those it took
         then."""
-        found: Compiled | None = None
-        if key := self.key(request):
-            with self._lock:
-                pending = self._pending.get(key)
-            if pending is not None:
-                found = pending[1]._replace(cached=True)
-            elif (content := self._files.read(key)) is not None:
-                found = _decode(content)
-                self._use(key)
+        key = self.key(request)
+        found: Compiled | None = self._find(key, _decode) if key else None
         if found is None:
             self.misses += 1
-        else:
-            self.hits += 1
-        return found
+            return None
+        self.hits += 1
+        return found._replace(cached=True)
+
+    def _find(self, key: str, decode: Callable[[bytes], Any]) -> Any:
+        """An entry that was put or written; None where there is none."""
+        with self._lock:
+            pending = self._pending.get(key)
+        if pending is not None:
+            return pending[1]
+        if (content := self._files.read(key)) is None:
+            return None
+        self._use(key)
+        return decode(content)
 
     def put(self, request: Request, compiled: Compiled) -> None:
         """Keep what a worker made; written later."""
@@ -162,17 +166,7 @@ class ObjectCache:
         """The row of a type's layout, if it is there."""
         if self.identity is None:
             return None
-        key = self._key("layout", type_, named)
-        with self._lock:
-            pending = self._pending.get(key)
-        if pending is not None:
-            row: list[Any] = pending[1]
-            return row
-        content = self._files.read(key)
-        if content is None:
-            return None
-        self._use(key)
-        row = _loads(content.decode())
+        row: list[Any] | None = self._find(self._key("layout", type_, named), json.loads)
         return row
 
     def put_layout(self, type_: str, named: str, row: Sequence[Any]) -> None:
@@ -249,7 +243,7 @@ def _decode(content: bytes) -> Compiled:
     text, _ = LENGTHS.unpack_from(content)
     middle = LENGTHS.size + text
     summary, warnings, times = _loads(content[LENGTHS.size : middle].decode())
-    return Compiled(content[middle:], Summary.of(summary), times, diagnostics_of(warnings), True)
+    return Compiled(content[middle:], Summary.of(summary), times, diagnostics_of(warnings))
 
 
 @cache

@@ -6,19 +6,27 @@ the same time, undisturbed by so much printing) when each pass began.  Both comp
 `pipeline`, as the worker that made the cell did; options never reach the process that forks.
 
 Times come from the system: the child's standard error is a socket that stamps what is written.
+
+Whether what a pass left is well formed is judged from the log.  Of a small module it has all of it,
+which LLVM's verifier is shown again: `verified`.  Of a large one it has only the functions that a
+pass ran on, for printing everything after each step would take minutes.  Those are verified one by
+one, among the types and variables that they name: `verified_alone`.  What they name besides is
+declared from its use, and metadata that stands elsewhere is left out; LLVM does both itself when it
+is told that IR may be incomplete.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitkernel.compiler import binding, pipeline
-from jitkernel.compiler.binding import lib
+from jitkernel.compiler.binding import LLVMError, lib
 from jitkernel.compiler.forks import fork_child
 from jitkernel.compiler.pass_log import (
     PassRun,
@@ -28,34 +36,37 @@ from jitkernel.compiler.pass_log import (
     with_times,
 )
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.verifying import surroundings, verified, verified_alone
 from jitkernel.errors import CompileError
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import NAME
 
-__all__ = ["trace"]
+__all__ = ["surroundings", "trace", "verified_alone"]
 
 _STDERR = 2
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in Python's socket module
 # With more functions than this the whole module is not printed after each pass over one of them.
 _FEW = 12
 
+_NAMED = re.compile(f"@({NAME})")
+_ALWAYS = re.compile(rf"^(?:%{NAME} = type |\$|@\d+ = |target )[^\n]*$", re.M)
+# Records of debug information, and the line that the log puts above a loop's function.
+_NOT_IR = re.compile(r"^ +#dbg_[^\n]*\n|^ \(loop: [^\n]*\n", re.M)
+
 Compile = Callable[[Callable[[str, int], None]], bytes]
 
 
-def trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+def trace(
+    source: str, options: Options, nobuiltin: frozenset[str], first_line: int
+) -> tuple[dict[str, Any], bytes]:
     """The answer to one request: rows of steps, and the text that they are slices of.
 
     A row is title, unit, start, size, verdict (1 verified, 0 refused, -1 not tried), nanoseconds.
     Raises CompileError.
     """
-    source = blob.decode("utf-8", "surrogatepass")
-    options = Options.of(header["options"])
     pipeline.machine(options)  # an error is the request's, and the children inherit it
 
     def compile_(watch: Callable[[str, int], None]) -> bytes:
-        code, _, _, _ = pipeline.compile_module(
-            source, options, frozenset(header["nobuiltin"]), header["first"], watch=watch
-        )
-        return code
+        return pipeline.compile_module(source, options, nobuiltin, first_line, watch=watch)[0]
 
     log, result = os.memfd_create("jitkernel-log"), os.memfd_create("jitkernel-result")
     spent = os.memfd_create("jitkernel-times")
@@ -151,6 +162,54 @@ def _verdicts(log: bytes, changes: list[PassRun], whole: bool, before: str) -> d
         verdict = verified_alone(log[change.start : change.stop], around)
         found[change.start] = -1 if verdict is None else int(verdict)
     return found
+
+
+class Surroundings(NamedTuple):
+    """What a function of a module may rely on: lines that always go with it (types, comdats, the
+    target), and the lines of variables by name."""
+
+    always: str
+    variables: dict[str, str]
+
+
+def surroundings(module: str) -> Surroundings:
+    """The surroundings that the printed text of a whole module gives."""
+    variables = {
+        value.spelled: value.text
+        for value in global_values(module)
+        # An alias would need its aliasee.
+        if not value.spelled.isdigit() and value.kind in ("global", "constant")
+    }
+    return Surroundings("\n".join(_ALWAYS.findall(module)), variables)
+
+
+def verified(text: bytes) -> bool:
+    """Whether a module that LLVM printed is well formed."""
+    return _verdict(text) is True
+
+
+def verified_alone(text: bytes, around: Surroundings) -> bool | None:
+    """Whether functions that LLVM printed without their module are well formed; None where LLVM
+    cannot read them alone.
+
+    From the first call on, this process reads incomplete modules as if they were whole.
+    """
+    binding.set_option("-allow-incomplete-ir")
+    body = _NOT_IR.sub("", text.decode("utf-8", "surrogateescape"))
+    names = dict.fromkeys(_NAMED.findall(body))
+    lines = [around.variables[name] for name in names if name in around.variables]
+    whole = "\n".join([around.always, *lines, body])
+    return _verdict(whole.encode("utf-8", "surrogateescape"))
+
+
+def _verdict(text: bytes) -> bool | None:
+    """True, False where the verifier refuses, None where the parser does."""
+    try:
+        with binding.parsed(text.replace(b"\0", b"")) as module:
+            binding.verify(module)
+    except LLVMError as error:
+        return None if error.stage == "parse" else False
+    return True
 
 
 # -- the child that logs times

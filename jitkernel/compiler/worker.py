@@ -174,14 +174,14 @@ def _release(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes
 
 
 def _layouts(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    rows = layout_rows(pipeline.machine(Options()), header["types"], blob.decode("utf-8"))
+    rows = layout_rows(pipeline.machine(Options()), header["types"], blob.decode())
     return {"layouts": rows}, b""
 
 
 def _trace(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     from jitkernel.compiler.tracing import trace
 
-    return trace(header, blob)
+    return trace(*_module(header, blob))
 
 
 def _intrinsic(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -198,7 +198,9 @@ def _assembly(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], byte
 
 
 def _internalised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
-    return {}, bitcode.internalised(_text(blob), header["keep"], header["called"], header["first"])
+    return {}, bitcode.internalised(
+        blob.decode(), header["keep"], header["called"], header["first"]
+    )
 
 
 def _disassembled(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
@@ -230,14 +232,10 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
 }
 
 
-def _text(blob: bytes) -> str:
-    return blob.decode("utf-8", "surrogatepass")
-
-
 def _module(header: dict[str, Any], blob: bytes) -> tuple[str, Options, frozenset[str], int]:
     """The module that a request is about: text, options, `nobuiltin`, the cell's first line."""
     options, nobuiltin = Options.of(header["options"]), frozenset(header["nobuiltin"])
-    return _text(blob), options, nobuiltin, header["first"]
+    return blob.decode(), options, nobuiltin, header["first"]
 
 
 def _row(diagnostic: Diagnostic) -> list[Any]:
