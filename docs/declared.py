@@ -102,11 +102,8 @@ def _magic(magic: Magic) -> Iterator[str]:
     yield from [head, "-" * len(head), "", *_plain(magic.help), ""]
     yield from ["::", "", textwrap.indent(usage(magic).removeprefix("usage:").lstrip(), "    "), ""]
     for argument in magic.arguments:
-        words = ", ".join(argument.names) if argument.is_option else argument.words.upper()
-        text = argument.help
-        if argument.choices:
-            text += f" ({', '.join(argument.choices)})"
-        yield from [f"``{words}``", *(f"    {line}" for line in _plain(text)), ""]
+        meaning = [f"    {line}" for line in _plain(argument.meaning)]
+        yield from [f"``{argument.title}``", *meaning, ""]
     if magic.aliases:
         yield from ["Also " + ", ".join(f"``%{name}``" for name in magic.aliases) + ".", ""]
     if magic.example:

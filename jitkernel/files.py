@@ -19,7 +19,6 @@ from jitkernel.errors import UsageError
 __all__ = [
     "LIMIT",
     "create_private",
-    "is_regular",
     "private_folder",
     "read_bytes",
     "read_text",
@@ -56,14 +55,6 @@ def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:
         raise UsageError(f"{what}{path}: no name of a file: {error}") from None
     _check(path, what, status)
     return status
-
-
-def is_regular(path: str) -> bool:
-    """Whether there is a regular file of that name."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def read_bytes(path: str, what: str = "") -> bytes:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from jitkernel.ir.names import NAME, written
@@ -258,15 +259,6 @@ def library_symbols() -> Iterator[Match]:
 
 def paths(word: str) -> list[str]:
     """Files and folders that a word may become, folders with a slash."""
-    folder, start = os.path.split(os.path.expanduser(word))
-    try:
-        names = sorted(os.listdir(folder or "."))
-    except OSError:
-        return []
-    shown = word[: len(word) - len(start)]
-    found = []
-    for name in names:
-        if name.startswith(start) and (start.startswith(".") or not name.startswith(".")):
-            slash = "/" if os.path.isdir(os.path.join(folder, name)) else ""
-            found.append(shown + name + slash)
-    return found
+    start = os.path.expanduser(word)
+    found = sorted(glob(f"{escape(start)}*"))
+    return [word + path[len(start) :] + "/" * os.path.isdir(path) for path in found]

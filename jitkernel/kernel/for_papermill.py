@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from decimal import Decimal
 from typing import Any
 
 from papermill.engines import NBClientEngine, papermill_engines
@@ -88,7 +89,7 @@ class KaleidoscopeTranslator(Translator):
         """Without exponent, and a negative one as a difference: the language has neither."""
         if not math.isfinite(val):
             raise NotImplementedError(f"{val} cannot be written in Kaleidoscope")
-        digits = f"{abs(val):d}" if isinstance(val, int) else _without_exponent(abs(val))
+        digits = f"{abs(val):d}" if isinstance(val, int) else f"{Decimal(repr(abs(val))):f}"
         return f"(0 - {digits})" if val < 0 else digits
 
     @classmethod
@@ -113,12 +114,6 @@ class KaleidoscopeTranslator(Translator):
     def inspect(cls, parameters_cell: Any) -> list[Parameter]:
         found = _FUNCTION.findall(parameters_cell["source"])
         return [Parameter(name, "double", v.rstrip("; "), words) for name, v, words in found]
-
-
-def _without_exponent(value: float) -> str:
-    from decimal import Decimal
-
-    return f"{Decimal(repr(value)):f}"
 
 
 class JITKernelEngine(NBClientEngine):

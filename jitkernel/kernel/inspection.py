@@ -54,8 +54,7 @@ def _argument(magic: Magic, word: str) -> View | None:
     """A flag of a magic, or a pass where passes are named."""
     option = option_at(magic, word)
     if option is not None:
-        choices = f" ({', '.join(option.choices)})" if option.choices else ""
-        return listing("", f"%{magic.name} {', '.join(option.names)}: {option.help}{choices}")
+        return listing("", f"%{magic.name} {option.title}: {option.meaning}")
     if word in DESCRIPTIONS and {a.completes for a in magic.arguments} & {
         "pass",
         "passes",

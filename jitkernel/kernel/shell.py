@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 __all__ = ["ShellCommand"]
 
-GRACE = 0.5  # seconds between SIGINT, SIGTERM and SIGKILL
+GRACE = 0.5  # seconds between SIGINT and each of these
+_SIGNALS = (signal.SIGTERM, signal.SIGKILL)
 _GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
 #: Guards of commands that left something running: a process that has ended wants to be waited for.
 _guards: list[subprocess.Popen[bytes]] = []
@@ -126,15 +127,10 @@ class ShellCommand:
 
     def _press(self) -> None:
         """After an interrupt: SIGTERM, then SIGKILL, to a command that goes on."""
-        if not self.interrupted:
-            return
-        waited = time.monotonic() - self._interrupted_at
-        if self._sent == 0 and waited > GRACE:
-            self._sent = 1
-            self._kill(signal.SIGTERM)
-        elif self._sent == 1 and waited > 2 * GRACE:
-            self._sent = 2
-            self._kill(signal.SIGKILL)
+        left = _SIGNALS[self._sent :] if self.interrupted else ()
+        if left and time.monotonic() - self._interrupted_at > GRACE * (self._sent + 1):
+            self._sent += 1
+            self._kill(left[0])
 
     def interrupt(self) -> None:
         """End the command.  From a signal handler or another thread."""

@@ -12,6 +12,8 @@ import codecs
 import threading
 import time
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 
 __all__ = ["OutputStreams"]
 
@@ -83,12 +85,8 @@ class OutputStreams:
     def _send(self, now: float) -> None:
         self._last = now
         waiting, self._waiting = self._waiting, []
-        start = 0
-        for index in range(1, len(waiting) + 1):
-            if index == len(waiting) or waiting[index][0] != waiting[start][0]:
-                text = "".join(text for _, text in waiting[start:index])
-                self._publish(waiting[start][0], text)
-                start = index
+        for name, pieces in groupby(waiting, key=itemgetter(0)):
+            self._publish(name, "".join(text for _, text in pieces))
 
     def flush(self) -> None:
         """Publish what waits: before a display, an input request and the end of the cell."""

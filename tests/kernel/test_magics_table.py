@@ -5,8 +5,7 @@ import pytest
 from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.magics import MAGICS
-from jitkernel.kernel.magics.glossary import explained
-from jitkernel.kernel.magics.help import grouped
+from jitkernel.kernel.magics.help import explained, grouped
 from jitkernel.kernel.magics.parsing import help_text, parse, targets
 from jitkernel.kernel.magics.registry import HABITS
 

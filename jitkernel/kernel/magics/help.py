@@ -1,13 +1,13 @@
-"""Magics that help: what there is, in groups, and the words of the field."""
+"""Magics that help: what there is, in groups, and the words of the field (`explained`)."""
 
 from __future__ import annotations
 
+import difflib
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.glossary import WORDS, explained
 from jitkernel.kernel.magics.parsing import help_text, usage
 from jitkernel.kernel.magics.registry import Argument, Magic, magic
 from jitkernel.views.view import View, join, listing, paragraph, table
@@ -15,7 +15,7 @@ from jitkernel.views.view import View, join, listing, paragraph, table
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = ["grouped"]
+__all__ = ["WORDS", "explained", "grouped"]
 
 CELLS = """\
 define i32 @sq(i32 %x) { ... }   define a function; running the cell again replaces it
@@ -36,6 +36,64 @@ _GROUPS = {
     "Libraries, files, folders": "lib load link writefile cd pwd env",
     "Exercises": "check exercise",
     _REST: "config clear lsmagic quickref",
+}
+
+
+#: Words of the field that displays and lessons use, in a sentence or two.
+WORDS = {
+    "alloca": "An instruction that makes room for a local variable on the stack and gives its "
+    "address. Passes turn most of them into values in registers (sroa, mem2reg).",
+    "arena": "The memory that all cells share: zones for code, constants and variables.",
+    "back edge": "A jump to a block that was passed on every way here: it closes a loop. %cfg "
+    "marks it (back).",
+    "basic block": "Instructions that always run one after the other: a label, no jump until the "
+    "last one.",
+    "boolean": "A value that is true or false: i1 in IR. In memory it takes a byte.",
+    "canonical entry": "A few bytes of code whose address stands for a function and never changes; "
+    "they jump to its present definition.",
+    "dominate": "A block dominates another one if every way there leads through it. A value may "
+    "only be used where its definition dominates.",
+    "fault": "What ends a cell against its will: a bad address, a division by zero, a trap.",
+    "global": "A variable with one fixed place in memory: @name = global i32 5.",
+    "intrinsic": "A function that LLVM itself knows and replaces by instructions: @llvm.ctpop.i32.",
+    "iteration": "One run of a loop's body.",
+    "little-endian": "The byte of least value comes first in memory: i32 1 is 01 00 00 00.",
+    "linkage": "Who may see a name: external (all cells), internal and private (its own cell).",
+    "module": "What LLVM compiles at once; here, one cell.",
+    "object": "The file a module becomes: machine code, data, and a list of places where addresses "
+    "are to be filled in. %object shows it.",
+    "object cache": "Objects of cells that were compiled before, on disk: an equal cell needs no "
+    "compiler. %%llvm --fresh compiles anew.",
+    "opaque pointer": "A pointer does not say what it points to: there is only ptr; the load or "
+    "store has the type.",
+    "pass": "One step of the optimiser, which changes the IR: instcombine, sroa. %passes shows "
+    "what each did.",
+    "phi": "The value that depends on the block that one came from: phi i32 [ 1, %a ], [ 2, %b ].",
+    "pipeline": "The passes that run, in order. -O2 is one of LLVM's; %opt chooses, %passes shows.",
+    "poison": "The result of what is undefined: whatever uses it may become anything.",
+    "predecessor": "A block's predecessors are the blocks that jump to it: 'comes from' in %cfg.",
+    "register": "One of the processor's few places for values: rax, rdi, xmm0.",
+    "relocation": "A place in code or data where the linker fills in a symbol's address.",
+    "signature": "A function's type with all that calling it depends on: i32 (i32, ptr).",
+    "spill": "A value that is put on the stack since no register is free.",
+    "ssa": "Static single assignment: each %name gets its value at one place only.",
+    "successor": "A block's successors are the blocks that it can jump to: 'goes to' in %cfg.",
+    "symbol": "A name that other cells can use: @name, a function or a global.",
+    "tail call": "A call whose result is returned at once: it can become a jump, and then "
+    "takes no stack.",
+    "target": "The machine that code is made for: processor, system. %asm --target aarch64 shows "
+    "another one's.",
+    "terminator": "The last instruction of a block: ret, br, switch, unreachable.",
+    "thunk": "A piece of code that passes arguments on: with one for each type, any function "
+    "can be called from a call line.",
+    "type": "What a value is: i32 (an integer of 32 bits), double, ptr, [4 x i8], { i32, ptr }.",
+    "undef": "A value that may be anything, each time it is looked at.",
+    "undefined behaviour": "What the language gives no meaning: a division by zero, a load through "
+    "null. LLVM takes it that it never happens.",
+    "unwind table": "A list that says, for each address of code, how to find the caller's frame: "
+    "exceptions and backtraces need it (.eh_frame).",
+    "vectorise": "Do several steps of a loop at once, in registers of several values.",
+    "volatile": "A load or store that has to happen as it is written: no pass touches it.",
 }
 
 
@@ -69,6 +127,17 @@ def help(context: Frontend, arguments: Any) -> None:
     ]
     glossary = _wrapped(f"%help WORD says what a word means: {', '.join(WORDS)}.")
     context.display(join([listing("Cells", CELLS), *tables, glossary]))
+
+
+def explained(word: str) -> str:
+    """What a word means; "" for one that is not here.  Plurals and capitals count as the word."""
+    plain = " ".join(word.lower().replace("-", " ").split())
+    known = {name.replace("-", " "): name for name in WORDS}
+    for form in (plain, plain.removesuffix("s"), plain.removesuffix("es")):
+        if form in known:
+            return f"{known[form]}: {WORDS[known[form]]}"
+    near = difflib.get_close_matches(plain, known, 1, 0.85)
+    return f"{known[near[0]]}: {WORDS[known[near[0]]]}" if near else ""
 
 
 @magic("lsmagic")

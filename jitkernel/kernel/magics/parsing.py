@@ -217,13 +217,8 @@ def help_text(magic: Magic) -> str:
         lines.append(f"As a cell magic, %%{magic.name}, it takes the rest of the cell.")
     if magic.arguments:
         lines.append("")
-        heads = [", ".join(a.names) if a.is_option else a.words.upper() for a in magic.arguments]
-        width = max(map(len, heads))
-        for head, argument in zip(heads, magic.arguments, strict=True):
-            text = argument.help
-            if argument.choices:
-                text += f" ({', '.join(argument.choices)})"
-            lines.append(f"  {head.ljust(width)}  {text}")
+        width = max(len(argument.title) for argument in magic.arguments)
+        lines += [f"  {a.title:<{width}}  {a.meaning}" for a in magic.arguments]
     if magic.aliases:
         lines += ["", "also: " + ", ".join("%" + alias for alias in magic.aliases)]
     if magic.example:

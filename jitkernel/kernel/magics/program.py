@@ -104,7 +104,7 @@ def undo(context: Frontend, arguments: Any) -> None:
 
         context.display(view(context.session))
         return
-    what, cell = arguments.what, arguments.cell
+    what, cell, name = arguments.what, arguments.cell, ""
     if what is not None and cell is not None:
         raise UsageError("%undo takes a number of runs, a name, or --cell N: one of them")
     if what is not None and not what.isdigit():
@@ -112,13 +112,10 @@ def undo(context: Frontend, arguments: Any) -> None:
             raise UsageError(
                 f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
             )
-        said = context.session.undo(
-            name=bare(what), cascade=arguments.cascade, partial=arguments.partial
-        )
-    elif cell is not None:
-        said = context.session.undo(cell=cell, cascade=arguments.cascade, partial=arguments.partial)
-    else:
-        said = context.session.undo(int(what or 1), partial=arguments.partial)
+        name, what = bare(what), None
+    said = context.session.undo(
+        int(what or 1), cell=cell, name=name, cascade=arguments.cascade, partial=arguments.partial
+    )
     for sentence in said:
         context.print(sentence)
 

@@ -58,6 +58,16 @@ class Argument:
         return self.words.startswith("-")
 
     @property
+    def title(self) -> str:
+        """How help calls it: `-n, --number`, or `TARGET`."""
+        return ", ".join(self.names) if self.is_option else self.words.upper()
+
+    @property
+    def meaning(self) -> str:
+        """What it is, and what it may be."""
+        return self.help + (f" ({', '.join(self.choices)})" if self.choices else "")
+
+    @property
     def dest(self) -> str:
         """The attribute that holds the value."""
         return self.names[-1].lstrip("-").replace("-", "_")
@@ -161,30 +171,24 @@ class Registry:
 
 
 #: Words that people bring from other kernels, and what to use here instead.
-HABITS: dict[str, str] = {
+_HABITS = {
     "store": "a global keeps its value as long as the session: @name = i64 5",
     "macro": "define a function: define i32 @name(...) { ... }",
-    "pip": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
-    "conda": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
-    "matplotlib": "cells are LLVM IR, not Python; values are shown as text and tables",
-    "pylab": "cells are LLVM IR, not Python; values are shown as text and tables",
+    "pip conda": "cells are LLVM IR, not Python; for a shared library: %lib libname.so",
+    "matplotlib pylab": "cells are LLVM IR, not Python; values are shown as text and tables",
     "load_ext": "there are no extensions; for a shared library: %lib libname.so",
     "autoreload": "callers follow a redefined function by themselves; just run the cell again",
-    "quit": "restart or shut the kernel down from the client's menu; %reset empties the session",
-    "exit": "restart or shut the kernel down from the client's menu; %reset empties the session",
-    "debug": "a fault names the instruction; %asm @name and @name?? show the code around it",
-    "pdb": "a fault names the instruction; %asm @name and @name?? show the code around it",
+    "quit exit": "restart or end the kernel from the client's menu; %reset empties the session",
+    "debug pdb": "a fault names the instruction; %asm @name and @name?? show the code around it",
     "prun": "%timeit @f(...) times a call natively",
     "sql": "cells are LLVM IR",
     "python": "notebooks/write_your_own_language.ipynb adds Python; or: !python3 -c '...'",
-    "bash": "use !command, one line each",
-    "sh": "use !command, one line each",
+    "bash sh": "use !command, one line each",
     "cpp": "cells are LLVM IR, which clang makes from C++: !clang++ -O1 -S -emit-llvm x.cpp",
     "c": "cells are LLVM IR, which clang makes from C: !clang -O1 -S -emit-llvm x.c",
     "vars": "%symbols",
     "undo_all": "%reset",
-    "del": "%evict @name",
-    "xdel": "%evict @name",
+    "del xdel": "%evict @name",
     "rerun": "run the cell again; %history lists earlier ones",
     "recall": "%history",
     "save_session": "%history -f FILE writes the sources to a file",
@@ -194,6 +198,8 @@ HABITS: dict[str, str] = {
     "include": "%run FILE.ll",
     "import": "%run FILE.ll runs a file as a cell, %lib libname.so loads a library",
 }
+#: The same, word by word.
+HABITS = {word: use for words, use in _HABITS.items() for word in words.split()}
 
 #: What people type with a % elsewhere, and the shell does.
 _SHELL = frozenset("ls ll cat cp mv rm mkdir rmdir man less more head tail grep gcc clang".split())
