@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import CheckFailed, Fault, Interrupted, JitError, UsageError
@@ -171,28 +171,22 @@ class _Answer:
     memory: str
 
 
+@dataclass(slots=True)
 class _Trial:
     """Runs one input through both functions.  `slow` says that the last call took too long."""
 
-    def __init__(
-        self,
-        session: Session,
-        scratch: Scratch,
-        exercise: Exercise,
-        name: str,
-        reference: int,
-        limit: float,
-    ):
-        self._session, self._scratch, self._exercise, self._name = session, scratch, exercise, name
-        self._reference, self.limit = reference, limit
-        self._free = [kind for kind in exercise.kinds if kind.name != "length"]
-        self._arrays = [
-            scratch.reserve(capacity(kind) + 2 * len(_GUARD))
-            for kind in self._free
-            if kind.in_memory
-        ]
-        self._type = Signature(exercise.type, "", "", "", exercise.type)
-        self.slow = False
+    session: Session
+    scratch: Scratch
+    exercise: Exercise
+    name: str
+    reference: int  # its address
+    limit: float  # seconds that a call may take
+    slow: bool = False
+    arrays: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds = [kind for kind in self.exercise.kinds if kind.in_memory]
+        self.arrays = [self.scratch.reserve(capacity(k) + 2 * len(_GUARD)) for k in kinds]
 
     def complaint(self, values: tuple[Any, ...]) -> str:
         """What is wrong about the student's answer and what it printed; empty where it is right."""
@@ -201,13 +195,13 @@ class _Trial:
         return "\n".join([words, *_said(printed)]) if words else ""
 
     def _wrong(self, values: tuple[Any, ...], printed: _Printed) -> str:
-        tolerance = self._exercise.tolerance
+        tolerance = self.exercise.tolerance
         self.slow = False
         expected = self._call_reference(values)
         arguments = self._arguments(values)
         began = time.monotonic()
         try:
-            value = self._scratch.call_cell(self._name, arguments, printed)
+            value = self.scratch.call_cell(self.name, arguments, printed)
         except Interrupted as error:
             self.slow = time.monotonic() - began >= self.limit
             if not self.slow:
@@ -228,15 +222,16 @@ class _Trial:
         return ""
 
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
+        type = Signature(self.exercise.type, "", "", "", self.exercise.type)
         arguments = self._arguments(values)
-        result = self._scratch.call(self._reference, self._type, arguments, _Printed())
+        result = self.scratch.call(self.reference, type, arguments, _Printed())
         if result is None:
-            call = written_call(self._name, self._exercise.kinds, values)
-            raise JitError(f"the reference of {self._exercise.name} was stopped at {call}")
+            call = written_call(self.name, self.exercise.kinds, values)
+            raise JitError(f"the reference of {self.exercise.name} was stopped at {call}")
         answer = self._answer(result, values)
         if answer.text == _NOWHERE:
             raise UsageError(
-                f"the reference of {self._exercise.name} returned {_NOWHERE}; no other is compared"
+                f"the reference of {self.exercise.name} returned {_NOWHERE}; no other is compared"
             )
         return answer
 
@@ -254,8 +249,8 @@ class _Trial:
         elif isinstance(value, tuple):
             text = result.value_text()
         else:
-            type = self._exercise.signature.result
-            if self._exercise.unsigned and isinstance(type, IntType):
+            type = self.exercise.signature.result
+            if self.exercise.unsigned and isinstance(type, IntType):
                 text = str(value % (1 << type.bits))
             else:
                 text = str(value)
@@ -265,8 +260,8 @@ class _Trial:
         """Where a pointer leads, in the argument that it leads into: `#1 + 8 bytes`."""
         if not pointer:
             return "null"
-        arrays = iter(self._arrays)
-        for number, kind in enumerate(self._exercise.kinds, 1):
+        arrays = iter(self.arrays)
+        for number, kind in enumerate(self.exercise.kinds, 1):
             if kind.in_memory:
                 start = next(arrays) + len(_GUARD)
                 if start <= pointer <= start + capacity(kind):
@@ -278,9 +273,9 @@ class _Trial:
     def _arguments(self, values: tuple[Any, ...]) -> list[Any]:
         """The arguments of a call: arrays written afresh, lengths filled in."""
         arguments: list[Any] = []
-        free, arrays = iter(values), iter(self._arrays)
+        free, arrays = iter(values), iter(self.arrays)
         last: Any = ()
-        for kind in self._exercise.kinds:
+        for kind in self.exercise.kinds:
             if kind.name == "length":
                 arguments.append(len(last))
                 continue
@@ -290,7 +285,7 @@ class _Trial:
                 size = capacity(kind) + len(_GUARD)
                 data = encode(kind, last)
                 fill = _GUARD * (size // len(_GUARD) + 1)
-                self._scratch.write(start, _GUARD + data + fill[: size - len(data)])
+                self.scratch.write(start, _GUARD + data + fill[: size - len(data)])
                 arguments.append(start + len(_GUARD))
             else:
                 arguments.append(last)
@@ -298,11 +293,12 @@ class _Trial:
 
     def _pointed(self, values: tuple[Any, ...]) -> Iterator[tuple[Kind, Any, bytes, bytes, bytes]]:
         """Kind and value of each array, and the bytes before, in and behind it, as they are."""
-        arrays = iter(self._arrays)
-        for kind, value in zip(self._free, values, strict=True):
+        arrays = iter(self.arrays)
+        free = [kind for kind in self.exercise.kinds if kind.name != "length"]
+        for kind, value in zip(free, values, strict=True):
             if kind.in_memory:
                 size = capacity(kind) + 2 * len(_GUARD)
-                data = self._session.inspect.read(next(arrays), size)
+                data = self.session.inspect.read(next(arrays), size)
                 stop = len(_GUARD) + len(encode(kind, value))
                 yield kind, value, data[: len(_GUARD)], data[len(_GUARD) : stop], data[stop:]
 

@@ -218,22 +218,18 @@ def _settings(context: Frontend, word: str) -> Iterator[Match]:
 def _trait_values(name: str, trait: TraitType[object, object]) -> list[str]:
     from traitlets import Bool, Enum
 
+    from jitkernel.languages import names
+
     named: dict[str, Callable[[], list[str]]] = {
         "Compiler.cpu": lambda: [m.text for m in _processors([])],
         "Compiler.passes": lambda: [m.text for m in _passes("")],
-        "JITKernel.default_language": _languages,
+        "JITKernel.default_language": names,
     }
     if name in named:
         return named[name]()
     if isinstance(trait, Enum):
         return [str(value) for value in trait.values or ()]
     return ["True", "False"] if isinstance(trait, Bool) else []
-
-
-def _languages() -> list[str]:
-    from jitkernel.languages import names
-
-    return names()
 
 
 def session_symbols(context: Frontend) -> Iterator[Match]:

@@ -34,13 +34,9 @@ def mask(text: str) -> str:
     return _TIME.sub("? ms", _ADDRESS.sub("0x…", text))
 
 
-def error_name(error: BaseException) -> str:
-    return type(error).__name__
-
-
 def error_lines(error: BaseException) -> list[str]:
     """The lines of an error, its name and sentence first; no colour."""
-    name = error_name(error)
+    name = type(error).__name__
     if not isinstance(error, JitError):
         return [
             f"{name}: {printable(str(error))}",
@@ -55,7 +51,7 @@ def error_content(error: BaseException, deterministic: bool = False) -> dict[str
     lines = error_lines(error)
     if deterministic:
         lines = [mask(line) for line in lines]
-    name = error_name(error)
+    name = type(error).__name__
     value = lines[0].removeprefix(f"{name}: ")
     folded = [part for line in lines for part in _fold(line)]
     return {"ename": name, "evalue": value, "traceback": [_coloured(folded, error)]}
@@ -69,7 +65,7 @@ def _fold(line: str) -> list[str]:
 
 
 def _coloured(lines: list[str], error: BaseException) -> str:
-    name = error_name(error)
+    name = type(error).__name__
     shown = [f"{_BOLD}{name}{_OFF}{lines[0].removeprefix(name)}"]
     for line in lines[1:]:
         if line.startswith(("hint:", "Kept:", "Lost:")):

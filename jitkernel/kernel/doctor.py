@@ -153,10 +153,8 @@ def check_session() -> Finding:
 
 
 def check_kernelspec() -> Finding:
-    try:
-        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
-    except ImportError:
-        return Finding("missing", "jupyter-client is not installed", "pip install jupyter-client")
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
     from jitkernel.kernel.install import NAME
 
     try:

@@ -93,10 +93,10 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
     if name.startswith("@"):
         return _prelude(bare(name))
     magic = context.magics.get(name)
-    word = _word(name)
-    if word is not None:
-        return word
-    return listing("", help_text(magic)) if magic is not None else None
+    from jitkernel.languages.llvm.keywords import describe_word
+
+    text = describe_word(name) or (help_text(magic) if magic is not None else "")
+    return listing("", text) if text else None
 
 
 def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
@@ -155,14 +155,6 @@ def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:
 def _prelude(name: str) -> View | None:
     from jitkernel.languages.llvm.prelude import PRELUDE
 
-    declaration = PRELUDE.get(name)
-    if declaration is None:
+    if name not in PRELUDE:
         return None
-    return listing("", f"{declaration}\ndeclared by itself when a cell uses it (C library)")
-
-
-def _word(name: str) -> View | None:
-    from jitkernel.languages.llvm.keywords import describe_word
-
-    text = describe_word(name)
-    return listing("", text) if text else None
+    return listing("", f"{PRELUDE[name]}\ndeclared by itself when a cell uses it (C library)")

@@ -63,7 +63,7 @@ class JITKernel(JITKernelSettings, Kernel):
             kwargs["parent"].jit_session.get,
             self.wire,
             {**sections(self.config), "JITKernel": self},
-            History(_history_path(), self.history_length),
+            History(Path(jupyter_data_dir(), "jitkernel", "history.sqlite"), self.history_length),
         )
         self.frontend.on_session = kwargs["parent"].jit_session.adopt
         self._between = Between(self.frontend, self._lock, self.log)
@@ -371,7 +371,3 @@ class JITKernel(JITKernelSettings, Kernel):
 def _within(code: str, position: int | None) -> int:
     """Where the cursor is, also for a client that says it is past the end, or does not say."""
     return len(code) if position is None else max(0, min(position, len(code)))
-
-
-def _history_path() -> Path:
-    return Path(jupyter_data_dir(), "jitkernel", "history.sqlite")

@@ -169,11 +169,6 @@ def console(arguments: list[str]) -> int:
     from jitkernel.kernel.install import NAME
 
     try:
-        import jupyter_console  # noqa: F401
-    except ImportError:
-        print("jitkernel console needs: pip install jupyter-console", file=sys.stderr)
-        return 1
-    try:
         KernelSpecManager().get_kernel_spec(NAME)
     except NoSuchKernel:
         print("Jupyter does not see the kernel yet: jitkernel install --user", file=sys.stderr)

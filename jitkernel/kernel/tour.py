@@ -15,6 +15,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -60,7 +61,11 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     """Run and check a notebook; 0 if all was as stored.  `update` stores what came instead."""
     out = out or sys.stdout
     path = path or notebook_path()
-    paint = _Paint(out)
+    coloured = out.isatty() and not os.environ.get("NO_COLOR")
+
+    def paint(code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if coloured else text
+
     if not path.is_file():
         print(f"no such notebook: {path}", file=out)
         return 1
@@ -102,18 +107,12 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
     return 1 if unexpected else 0
 
 
-class _Paint:
-    """Colour, where there is a terminal and nobody asked for none."""
-
-    def __init__(self, out: TextIO) -> None:
-        self.on = out.isatty() and not os.environ.get("NO_COLOR")
-
-    def __call__(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
-
-
 def _shown(
-    count: Any, source: str, outputs: list[dict[str, Any]], meant: bool, paint: _Paint
+    count: Any,
+    source: str,
+    outputs: list[dict[str, Any]],
+    meant: bool,
+    paint: Callable[[str, str], str],
 ) -> str:
     head = f"In [{count}]: "
     pad = " " * len(head)

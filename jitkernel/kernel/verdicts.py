@@ -1,36 +1,20 @@
-"""What an exercise's check and a pass written in Python came to, as displays.
-
-Start from `report_view` and `effect_view`.
-"""
+"""What a pass written in Python came to, as a display: `effect_view`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.names import written
 from jitkernel.views.diff import counts, difference, difference_view, parts
 from jitkernel.views.passes import STEP_COLUMNS, changed_steps
 from jitkernel.views.view import View, folding, join, listing, paragraph, table, time_text
 
 if TYPE_CHECKING:
     from jitkernel.compiler.pass_trace import PassTrace
-    from jitkernel.grading import Report
     from jitkernel.transform import Effect
 
-__all__ = ["effect_view", "report_view"]
+__all__ = ["effect_view"]
 
 _LINES = 400
-_PASSED = "✓"
-_GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
-
-
-def report_view(report: Report) -> View:
-    """A check that was passed: a row for each thing that was asked."""
-    rows = [(f"{report.inputs} inputs", "each as the reference has it")]
-    rows += list(zip(report.exercise.rules, report.found, strict=True))
-    title = f"{_PASSED} {report.exercise.name}: {written(report.function)} passed"
-    shown = table(title, ("asked", "found"), rows)
-    return View(shown.text, shown.html.replace(_PASSED, _GREEN_TICK, 1))
 
 
 def effect_view(effect: Effect) -> View:

@@ -11,7 +11,7 @@ from jitkernel import Session, grading
 from jitkernel.errors import CheckFailed, CompileError, UsageError
 from jitkernel.grading.inputs import kinds_of, told
 from jitkernel.grading.rules import in_words
-from jitkernel.kernel.verdicts import report_view
+from jitkernel.kernel.magics.grading import report_view
 
 CLZ = """; task: how many zero bits stand above the highest one bit?
 ; try: 0; 1; -1

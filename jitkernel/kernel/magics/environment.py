@@ -42,7 +42,12 @@ def _show(context: Frontend, name: str) -> None:
     if not chosen:
         raise UsageError(_unknown(name, known))
     rows = [
-        (key, repr(getattr(owner, trait.name)), trait.metadata["effect"], _first(trait.help))
+        (
+            key,
+            repr(getattr(owner, trait.name)),
+            trait.metadata["effect"],
+            trait.help.split(" Takes effect")[0],
+        )
         for key, (owner, trait) in chosen.items()
     ]
     context.display(
@@ -53,10 +58,6 @@ def _show(context: Frontend, name: str) -> None:
             "Set one with %config Section.name=value",
         )
     )
-
-
-def _first(text: str) -> str:
-    return text.split(" Takes effect")[0]
 
 
 def _unknown(name: str, known: Any) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jitkernel.ir.names import written
 from jitkernel.kernel.magics.registry import Argument, magic
+from jitkernel.views.view import View, table
 
 if TYPE_CHECKING:
+    from jitkernel.grading import Report
     from jitkernel.kernel.frontend import Frontend
 
-__all__ = []
+__all__ = ["report_view"]
+
+_PASSED = "✓"
+_GREEN_TICK = f'<b style="color:#ffffff;background:#00664b">&nbsp;{_PASSED}&nbsp;</b>'
 
 _FOLDER = Argument("--folder", "where the exercises are", default="", completes="file")
 
@@ -25,7 +31,6 @@ _FOLDER = Argument("--folder", "where the exercises are", default="", completes=
 def check(context: Frontend, arguments: Any) -> None:
     """Grade a function: hidden inputs, then rules. Without a name, the exercises at hand."""
     from jitkernel import grading
-    from jitkernel.kernel.verdicts import report_view
 
     if arguments.exercise is None:
         context.display(_listed(arguments.folder))
@@ -36,10 +41,17 @@ def check(context: Frontend, arguments: Any) -> None:
     context.display(report_view(report))
 
 
-def _listed(folder: str) -> Any:
+def report_view(report: Report) -> View:
+    """A check that was passed: a row for each thing that was asked."""
+    rows = [(f"{report.inputs} inputs", "each as the reference has it")]
+    rows += list(zip(report.exercise.rules, report.found, strict=True))
+    title = f"{_PASSED} {report.exercise.name}: {written(report.function)} passed"
+    shown = table(title, ("asked", "found"), rows)
+    return View(shown.text, shown.html.replace(_PASSED, _GREEN_TICK, 1))
+
+
+def _listed(folder: str) -> View:
     from jitkernel import grading
-    from jitkernel.ir.names import written
-    from jitkernel.views.view import table
 
     found = [grading.Exercise.read(path) for path in grading.exercises(folder).values()]
     rows = [(e.name, f"{written(e.function)}: {e.type}", e.task, "; ".join(e.rules)) for e in found]

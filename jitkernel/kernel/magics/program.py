@@ -218,10 +218,9 @@ def history(context: Frontend, arguments: Any) -> None:
         try:
             with open(arguments.file, "x", encoding="utf-8") as file:
                 file.write(text + "\n")
-        except OSError as error:
-            raise UsageError(f"%history: {arguments.file}: {error.strerror}") from None
-        except ValueError as error:
-            raise UsageError(f"%history: {arguments.file}: {error}") from None
+        except (OSError, ValueError) as error:
+            words = getattr(error, "strerror", None) or error
+            raise UsageError(f"%history: {arguments.file}: {words}") from None
         context.print(f"{len(texts)} cells written to {arguments.file}")
     else:
         context.print(text or "no cells yet")
