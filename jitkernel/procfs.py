@@ -18,10 +18,9 @@ __all__ = [
     "Mapped",
     "Region",
     "activity",
-    "asleep",
     "family",
+    "first_thread",
     "handled",
-    "has_thread",
     "libraries",
     "marked",
     "memory",
@@ -138,9 +137,9 @@ def marked(mark: str, since: int) -> tuple[list[int], bool]:
     return found, unsure
 
 
-def asleep(pid: int) -> bool:
-    """Whether the first thread of the process sleeps."""
-    return _stat(pid, f"/task/{pid}")[:1] == ["S"]
+def first_thread(pid: int) -> str:
+    """The state of a process's first thread, as in `Activity`; "" where there is none."""
+    return "".join(_stat(pid, f"/task/{pid}")[:1])
 
 
 def activity(pid: int) -> dict[int, Activity]:
@@ -184,11 +183,6 @@ def _signals(path: str, field: str) -> int:
     """A set of signals in a status file, 0 where there is none."""
     _, _, rest = _text(path).partition(field)
     return int(rest.split(None, 1)[0], 16) if rest else 0
-
-
-def first_thread_ended(pid: int) -> bool:
-    """Whether the first thread ended while others go on."""
-    return _stat(pid, f"/task/{pid}")[:1] in (["Z"], ["X"])
 
 
 def own_bytes(pid: int) -> int:
@@ -274,11 +268,6 @@ def _waited_for(pid: int, number: int, args: list[int]) -> Iterator[int]:
     elif number in _SELECTS and args[1]:
         data = memory(pid, args[1], (min(args[0], 1024) + 7) // 8)
         yield from (fd for fd in range(min(args[0], 8 * len(data))) if data[fd // 8] >> fd % 8 & 1)
-
-
-def has_thread(pid: int, thread: int) -> bool:
-    """Whether a process has a thread with this number."""
-    return os.path.exists(f"/proc/{pid}/task/{thread}")
 
 
 def memory(pid: int, address: int, size: int) -> bytes:

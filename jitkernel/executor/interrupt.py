@@ -74,7 +74,7 @@ class Interruption:
             self._children = True
             for pid in procfs.session_members(self.pid):
                 _send(pid, signal.SIGINT)
-        blocked = passed >= BLOCKED * self._grace and procfs.asleep(self.pid)
+        blocked = passed >= BLOCKED * self._grace and procfs.first_thread(self.pid) == "S"
         if not self._forced and (blocked or passed >= LATE * self._grace):
             self._forced = True
             self._put("force_seq", self.seq)

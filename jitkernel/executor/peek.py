@@ -18,7 +18,7 @@ from jitkernel.errors import UsageError
 from jitkernel.executor.abi import FAULTS, signal_set
 from jitkernel.executor.control import STACK_SIZE
 from jitkernel.executor.records import FaultRecord, LockHolder
-from jitkernel.procfs import has_thread, memory, regions, threads_that_block
+from jitkernel.procfs import memory, regions, threads_that_block
 
 __all__ = ["lock_holder", "peek", "stack_pointer", "unblock_faults"]
 
@@ -107,7 +107,7 @@ def lock_holder(get: Callable[[str], int], pid: int) -> LockHolder | None:
         return None
     at = get("tid_at")
     tid = int.from_bytes(memory(pid, thread + at, 4) if at else b"", "little")
-    if not has_thread(pid, tid):
+    if not os.path.exists(f"/proc/{pid}/task/{tid}"):
         tid = 0
     stack = memory(pid, stack_pointer(tid), _DEPTH) if tid else b""
     low, high = get("text_start"), get("text_stop")

@@ -193,7 +193,7 @@ class Spawned:
 
     def ended(self) -> bool:
         """Whether the process is gone, or as good as gone."""
-        return self._over() or procfs.first_thread_ended(self.pid)
+        return self._over() or procfs.first_thread(self.pid) in ("Z", "X")
 
     def _over(self, patience: float = 0.0) -> bool:
         """Whether the process has ended, perhaps within so many seconds; its status is kept."""

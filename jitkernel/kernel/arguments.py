@@ -57,7 +57,8 @@ def argument_matches(
             yield Match(f"{name}={match.text}", match.kind, match.signature)
         return
     used = {a for text in given if (a := option_at(magic, text)) and a.take != "*"}
-    if word.startswith("-"):
+    place = _positional(magic, given)
+    if word.startswith("-") or (not word and place is None):
         for option_name, option in magic.options.items():
             if option_name.startswith(word) and option not in used:
                 yield Match(option_name, "option", option.help)
@@ -65,13 +66,8 @@ def argument_matches(
                 for choice in option.choices:  # -O2 in one word
                     if (option_name + choice).startswith(word):
                         yield Match(option_name + choice, "value", option.help)
-    place = _positional(magic, given)
     if place is not None and (not word.startswith("-") or place.take == "rest"):
         yield from _values(context, magic, place, word, given, code)
-    if not word and place is None:
-        for option_name, option in magic.options.items():
-            if option not in used:
-                yield Match(option_name, "option", option.help)
 
 
 def option_at(magic: Magic, word: str) -> Argument | None:

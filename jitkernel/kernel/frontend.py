@@ -22,7 +22,6 @@ from jitkernel.views.view import View, escape, preformatted, prose
 if TYPE_CHECKING:
     from traitlets.config import Configurable
 
-    from jitkernel.kernel.magics.registry import Registry
     from jitkernel.session import CellOptions, Result, Session
 
 __all__ = ["Frontend", "Output"]
@@ -70,6 +69,7 @@ class Frontend:
         self._session = session
         self.out = output
         self.settings = settings
+        self.magics = magics.MAGICS
         self.history = history if history is not None else History(None)
         self.number: int | None = None  # what the client counts the cell that runs
         self.running = False
@@ -177,11 +177,6 @@ class Frontend:
 
     # -- the sink of a session -------------------------------------------------------------
 
-    @property
-    def sink(self) -> Frontend:
-        """This; for magics, which see only a part of it."""
-        return self
-
     def output(self, name: str, data: bytes) -> None:
         self.out.write(name, data)
 
@@ -219,11 +214,6 @@ class Frontend:
         self.page(view)
 
     # -- what magics use, with what is above -----------------------------------------------
-
-    @property
-    def magics(self) -> Registry:
-        """Every magic."""
-        return magics.MAGICS
 
     def look_up(self, name: str, level: int = 0) -> View | None:
         """What is known of a name; from level 1 on with IR and assembly."""

@@ -6,6 +6,7 @@ opened the history lives in memory.  Start from `History`.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
@@ -39,23 +40,22 @@ class History:
         self._stored = 0
 
     def _open(self) -> sqlite3.Connection:
-        if self._database is not None:
-            return self._database
-        database = None
-        if self._path is not None:
+        if self._database is None:
             try:
-                private_folder(str(self._path.parent))
-                create_private(str(self._path))
-                database = self._prepare(str(self._path))
-            except (OSError, sqlite3.Error, UsageError):
-                database = None  # read-only home or a damaged file: this session only
-        if database is None:
-            database = self._prepare(":memory:")
-        self._database = database
-        return database
+                self._database = self._prepare(self._private_file())
+            except (OSError, sqlite3.Error, UsageError):  # read-only home or a damaged file
+                self._database = self._prepare(":memory:")
+        return self._database
+
+    def _private_file(self) -> str:
+        if self._path is None:
+            return ":memory:"
+        private_folder(str(self._path.parent))
+        create_private(str(self._path))
+        return str(self._path)
 
     def _prepare(self, name: str) -> sqlite3.Connection:
-        database = sqlite3.connect(name, check_same_thread=False, timeout=2)
+        database = sqlite3.connect(name, timeout=2, isolation_level=None, check_same_thread=False)
         # A lost line of history after a power cut is no harm; waiting for the disk in a cell is.
         database.execute("pragma synchronous = off")
         database.execute("pragma cache_size = -256")  # KB; its own default is 2 MB, filled slowly
@@ -63,7 +63,6 @@ class History:
         cursor = database.execute("insert into sessions (started) values (datetime('now'))")
         self._session = int(cursor.lastrowid or 1)
         self._trim(database)
-        database.commit()
         return database
 
     def _trim(self, database: sqlite3.Connection) -> None:
@@ -77,19 +76,15 @@ class History:
         """Remember cell `line` of this session."""
         if self._length <= 0:
             return
-        with self._lock:
-            database = self._open()
-            try:
-                database.execute(
-                    "insert or replace into entries values (?, ?, ?, ?)",
-                    (self._session, line, source, output),
-                )
-                self._stored += 1
-                if self._stored % _TRIM_EVERY == 0:
-                    self._trim(database)
-                database.commit()
-            except sqlite3.Error:
-                pass  # another process holds the file: a missing line of history is no error
+        # Where another process holds the file a missing line of history is no error.
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            self._open().execute(
+                "insert or replace into entries values (?, ?, ?, ?)",
+                (self._session, line, source, output),
+            )
+            self._stored += 1
+            if self._stored % _TRIM_EVERY == 0:
+                self._trim(self._open())
 
     def tail(self, count: int, output: bool = False) -> list[Entry]:
         """The last `count` entries of all sessions, oldest first."""

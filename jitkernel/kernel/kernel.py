@@ -165,7 +165,7 @@ class JITKernel(JITKernelSettings, Kernel):
             finally:
                 self.wire.end()
                 self._between.begin()
-            reply["payload"] = self.wire.take_payload()
+            reply["payload"] = self.wire.payload
             if not silent and not store_history:
                 # The base class counted before it asked us.
                 self.execution_count -= 1

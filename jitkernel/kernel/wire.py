@@ -38,10 +38,14 @@ class WireOutput:
         # console) or keeps what is there at the end: it gets one display, the last, at the end.
         self._in_place = False
         self._held: View | None = None
-        self._payload: list[dict[str, Any]] = []
+        self.payload: list[dict[str, Any]] = []
         # A plain flag: a signal handler sets it, and an Event's lock is not for those.
         self._stop_input = False
-        self.streams = OutputStreams(self._publish_stream, self._later, limit())
+        self.streams = OutputStreams(
+            lambda name, text: self._publish("stream", {"name": name, "text": text}),
+            self._later,
+            limit(),
+        )
 
     # -- around a cell ---------------------------------------------------------------------
 
@@ -50,7 +54,7 @@ class WireOutput:
         self._parent = self._kernel.get_parent("shell")
         self._ident = self._kernel._get_shell_context_var(self._kernel._shell_parent_ident)
         self._silent, self._allow_stdin, self._count = silent, allow_stdin, count
-        self._payload, self._live, self._held = [], "", None
+        self.payload, self._live, self._held = [], "", None
         self._in_place = bool((self._parent.get("metadata") or {}).get("cellId"))
         self._stop_input = False
         self.streams.reset(self._limit())
@@ -60,10 +64,6 @@ class WireOutput:
         self._show_held()
         self.streams.finish()
         self._silent = False
-
-    def take_payload(self) -> list[dict[str, Any]]:
-        payload, self._payload = self._payload, []
-        return payload
 
     def interrupt(self) -> None:
         """An input request that waits is given up.  Callable from a signal handler."""
@@ -95,10 +95,10 @@ class WireOutput:
             self.display(held)
 
     def page(self, view: View) -> None:
-        self._payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
+        self.payload.append({"source": "page", "data": view._repr_mimebundle_(), "start": 0})
 
     def leave(self) -> None:
-        self._payload.append({"source": "ask_exit", "keepkernel": False})
+        self.payload.append({"source": "ask_exit", "keepkernel": False})
 
     def clear(self, wait: bool) -> None:
         if not self._silent:
@@ -151,9 +151,6 @@ class WireOutput:
             kernel.session.send(
                 kernel.iopub_socket, kind, content, parent=self._parent, ident=kernel._topic(kind)
             )
-
-    def _publish_stream(self, name: str, text: str) -> None:
-        self._publish("stream", {"name": name, "text": text})
 
     def _later(self, seconds: float, call: Any) -> None:
         """Call on the thread that owns the iopub socket."""

@@ -169,12 +169,9 @@ def _wrapped(text: str) -> View:
 
 def _row(magic: Magic) -> tuple[str, str, str]:
     how = usage(magic).removeprefix("usage: ")
-    return _marked(magic), _first_sentence(magic.help), how
-
-
-def _marked(magic: Magic) -> str:
     marks = {"line": ("%",), "cell": ("%%",), "both": ("%", "%%")}[magic.form]
-    return ", ".join(mark + magic.name for mark in marks)
+    names = ", ".join(mark + magic.name for mark in marks)
+    return names, _first_sentence(magic.help), how
 
 
 def _first_sentence(text: str) -> str:

@@ -73,7 +73,7 @@ def timeit(context: Frontend, arguments: Any) -> Any:
     if context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():
         code = "@" + code  # `fib(20)` lacks no more than that to be a call line
     calls = context.session.time(
-        code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context.sink
+        code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context
     )
     if not arguments.quiet:
         context.print(timing_text(calls))
