@@ -244,16 +244,12 @@ class _Trial:
             text = memory
         elif isinstance(value, Pointer):
             text = self._place(value)
-        elif isinstance(value, bool):
-            text = str(value).lower()  # as i1 values are typed
         elif isinstance(value, tuple):
             text = result.value_text()
         else:
             type = self.exercise.signature.result
-            if self.exercise.unsigned and isinstance(type, IntType):
-                text = str(value % (1 << type.bits))
-            else:
-                text = str(value)
+            bits = type.bits if isinstance(type, IntType) else 0
+            text = told(Kind("int", bits, unsigned=self.exercise.unsigned), value)
         return _Answer(value, tuple(value for _, value in left), text, memory)
 
     def _place(self, pointer: Pointer) -> str:

@@ -123,9 +123,6 @@ class Registry:
     def __iter__(self) -> Iterator[Magic]:
         return iter(self._magics)
 
-    def __len__(self) -> int:
-        return len(self._magics)
-
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
