@@ -131,10 +131,6 @@ class JITKernelApp(IPKernelApp):
     def _no_profile(self) -> None:
         return None
 
-    @default("config_file_name")
-    def _name_of_config(self) -> str:
-        return CONFIG_NAME
-
     @default("session")
     def _wire_session(self) -> Session:
         return Session(parent=self)

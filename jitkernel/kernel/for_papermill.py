@@ -81,16 +81,14 @@ class KaleidoscopeTranslator(Translator):
     """`-p n 7` becomes `def n() 7`, since the language has numbers and functions only."""
 
     @classmethod
-    def translate_int(cls, val: int) -> str:
-        return cls.translate_float(val)
-
-    @classmethod
     def translate_float(cls, val: float) -> str:
         """Without exponent, and a negative one as a difference: the language has neither."""
         if not math.isfinite(val):
             raise NotImplementedError(f"{val} cannot be written in Kaleidoscope")
         digits = f"{abs(val):d}" if isinstance(val, int) else f"{Decimal(repr(abs(val))):f}"
         return f"(0 - {digits})" if val < 0 else digits
+
+    translate_int = translate_float
 
     @classmethod
     def translate_bool(cls, val: bool) -> str:
@@ -127,14 +125,10 @@ class JITKernelEngine(NBClientEngine):
         try:
             return super().execute_managed_notebook(nb_man, kernel_name, *args, **kwargs)
         finally:
-            if _is_ours(kernel_name, nb_man.nb):
+            name = kernel_name or nb_man.nb.metadata.get("kernelspec", {}).get("name", "")
+            if name == "jitkernel" or name.startswith("jitkernel-"):
                 for cell in nb_man.nb.cells:
                     _tell_meant_errors(cell)
-
-
-def _is_ours(kernel_name: str, notebook: Any) -> bool:
-    name = kernel_name or notebook.metadata.get("kernelspec", {}).get("name", "")
-    return name == "jitkernel" or name.startswith("jitkernel-")
 
 
 def _tell_meant_errors(cell: Any) -> None:

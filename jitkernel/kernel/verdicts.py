@@ -34,7 +34,12 @@ def effect_view(effect: Effect) -> View:
     views.append(paragraph(_verdict(effect)))
     if effect.figures:
         rows = [
-            (f.what, _shown(f.before, f.unit), _shown(f.after, f.unit), _unit(f.unit))
+            (
+                f.what,
+                _shown(f.before, f.unit),
+                _shown(f.after, f.unit),
+                "a call" if f.unit == "ns" else f.unit,
+            )
             for f in effect.figures
         ]
         views.append(table("Before and after", ("what", "#before", "#after", "in"), rows))
@@ -57,10 +62,6 @@ def _shown(value: float | str, unit: str) -> str:
     if isinstance(value, str):
         return value
     return time_text(value) if unit == "ns" else str(value)
-
-
-def _unit(unit: str) -> str:
-    return "a call" if unit == "ns" else unit
 
 
 def _pipeline(effect: Effect, trace: PassTrace, changed: tuple[int, int]) -> View:

@@ -86,11 +86,13 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
     pending = list(magic.positional)
     rest = line.strip()
     while rest:
-        if pending and pending[0].take == "rest" and not _is_option(magic, rest):
+        # Before free text only declared options count.
+        option = split_option(magic, rest.split(None, 1)[0])[0] in magic.options
+        if pending and pending[0].take == "rest" and not option:
             values[pending.pop(0).dest] = rest
             break
         word, rest = _next_word(magic, rest)
-        if word.startswith("-") and not _is_number(word):
+        if word.startswith("-") and not word[1:2].isdigit():
             rest = _option(magic, values, word, rest)
             continue
         if not pending:
@@ -107,11 +109,6 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
     if missing:
         raise UsageError(f"%{magic.name} needs {missing[0].words.upper()}\n{usage(magic)}")
     return SimpleNamespace(**values)
-
-
-def _is_option(magic: Magic, text: str) -> bool:
-    """Does `text` begin with an option?  Before free text only declared ones count."""
-    return split_option(magic, text.split(None, 1)[0])[0] in magic.options
 
 
 def split_option(magic: Magic, word: str) -> tuple[str, str | None]:
@@ -167,10 +164,6 @@ def _next_word(magic: Magic, text: str) -> tuple[str, str]:
         return "".join(shlex.split(word)), rest
     except ValueError as error:
         raise UsageError(f"%{magic.name}: {error}") from None
-
-
-def _is_number(word: str) -> bool:
-    return word[1:2].isdigit()
 
 
 def _convert(magic: Magic, argument: Argument, value: str) -> Any:
