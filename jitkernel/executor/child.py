@@ -86,14 +86,8 @@ def map_pages(
 
 
 def map_arena(fd: int, base: int, regions: list[tuple[int, int, str]]) -> None:
-    """Every region where it belongs, neighbours of one protection as one mapping."""
-    merged: list[list[Any]] = []
+    """Every region where it belongs; the system joins neighbours of one protection."""
     for start, stop, prot in regions:
-        if merged and merged[-1][1:] == [start, prot]:
-            merged[-1][1] = stop
-        else:
-            merged.append([start, stop, prot])
-    for start, stop, prot in merged:
         flags = MAP_SHARED | MAP_FIXED_NOREPLACE
         try:
             map_pages(start, stop - start, PROT[prot], flags, fd, start - base)

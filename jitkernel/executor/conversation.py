@@ -16,9 +16,8 @@ from collections.abc import Callable, Sequence
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
-from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import Inbox
-from jitkernel.executor.interrupt import Interruption, StopRequest
+from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import Callbacks
 from jitkernel.executor.spawn import Pipes, Spawned, waiting

@@ -10,12 +10,12 @@ import signal
 import struct
 from collections.abc import Callable, Sequence
 
-from jitkernel.executor import abi, control
+from jitkernel.executor import abi
 from jitkernel.executor.records import FaultRecord, Outcome, signal_name
 
 __all__ = ["LOST", "ExitReport", "left_library"]
 
-_RECORD = struct.Struct(f"<{len(control.RECORD)}Q")
+_RECORD = struct.Struct(f"<{len(abi.RECORD)}Q")
 _CAUSES = tuple(abi.CAUSES.values())
 #: si_code of what kill, sigqueue, mq_notify and tgkill send; all have the sender's number.
 _SENT, _SI_TIMER = (0, -1, -3, -6), -2
@@ -35,12 +35,12 @@ class ExitReport:
 
     def record(self, seq: int, cause: str, generation: int) -> tuple[str, FaultRecord | None]:
         """Kind and fault record of a call; None where nothing was recorded."""
-        words = _RECORD.unpack_from(self._view, self._data + control.RECORD_AT)
-        word = dict(zip(control.RECORD, words, strict=True))
+        words = _RECORD.unpack_from(self._view, self._data + abi.RECORD_AT)
+        word = dict(zip(abi.RECORD, words, strict=True))
         if word["seq"] != seq:
             return "died", None
-        at = self._data + control.STACK_AT
-        stack = bytes(self._view[at : at + control.STACK_SIZE])
+        at = self._data + abi.STACK_AT
+        stack = bytes(self._view[at : at + abi.STACK_SIZE])
         number = word["signal"]
         code = _signed(word["code"])
         error, trap = word["error"], word["trap"]
@@ -60,8 +60,8 @@ class ExitReport:
             address=0 if sent else word["address"],
             pc=word["pc"],
             sp=word["sp"],
-            registers={name: word[f"reg_{name}"] for name in control.REGISTERS},
-            stack=stack[: min(word["stack_size"], control.STACK_SIZE)],
+            registers={name: word[f"reg_{name}"] for name in abi.REGISTERS},
+            stack=stack[: min(word["stack_size"], abi.STACK_SIZE)],
             stack_top=word["stack_top"],
             status=_signed(word["status"]),
             stub=word["stub"],

@@ -15,8 +15,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
-from jitkernel.executor.abi import FAULTS, signal_set
-from jitkernel.executor.control import STACK_SIZE
+from jitkernel.executor.abi import FAULTS, STACK_SIZE, signal_set
 from jitkernel.executor.records import FaultRecord, LockHolder
 from jitkernel.procfs import memory, regions, threads_that_block
 

@@ -14,12 +14,11 @@ from typing import Any
 from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
-from jitkernel.executor import abi, control
+from jitkernel.executor import abi
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.exit_report import LOST, ExitReport, left_library
-from jitkernel.executor.health import Check
 from jitkernel.executor.inbox import HEAD, new_number
-from jitkernel.executor.interrupt import Interruption
+from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
@@ -58,7 +57,7 @@ class Executor(Callbacks):
         data = next(r for r in arena.regions if r.name == "runtime.data")
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
-        done = self._data + control.FIELDS["wake_done"]
+        done = self._data + abi.FIELDS["wake_done"]
         self._report = ExitReport(self._get, self._view, self._data)
         wakes = WakeRequests(self, self._get, self._put, self._view, done)
         self._talk = Conversation(self, self._get, self._put, wakes, self._ready)
@@ -89,7 +88,7 @@ class Executor(Callbacks):
             raise JitError("the executor is closed")
         if self._talk.child is not None:
             return
-        for name in control.FIELDS:
+        for name in abi.FIELDS:
             self._put(name, 0)
         self._put("unwind_start", self._unwind[0])
         self._put("unwind_generation", self._unwind[1])
@@ -138,22 +137,22 @@ class Executor(Callbacks):
         Raises `JitError` where the executor cannot be started, and whatever `on_output` or
         `on_input` raised, after the call was stopped.
         """
-        if len(args) > control.BUFFER_SIZE or ret_size > control.BUFFER_SIZE:
-            raise JitError(f"arguments and results are limited to {control.BUFFER_SIZE} bytes")
+        if len(args) > abi.BUFFER_SIZE or ret_size > abi.BUFFER_SIZE:
+            raise JitError(f"arguments and results are limited to {abi.BUFFER_SIZE} bytes")
         if args:
-            at = self._data + control.ARGS_AT
+            at = self._data + abi.ARGS_AT
             self._view[at : at + len(args)] = args
-        args_at = self._address + control.ARGS_AT
-        return self._call(thunk, fn, args_at, self._address + control.RESULT_AT, ret_size)
+        args_at = self._address + abi.ARGS_AT
+        return self._call(thunk, fn, args_at, self._address + abi.RESULT_AT, ret_size)
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Call functions `void()` in order, until one is stopped; `done` says how many finished."""
         done, outcome = 0, Outcome("ok")
-        room = control.LIST_SIZE // 8
-        list_at = self._address + control.LIST_AT
+        room = abi.LIST_SIZE // 8
+        list_at = self._address + abi.LIST_AT
         for first in range(0, len(addresses), room):
             part = addresses[first : first + room]
-            at = self._data + control.LIST_AT
+            at = self._data + abi.LIST_AT
             self._view[at : at + 8 * len(part)] = struct.pack(f"<{len(part)}Q", *part)
             outcome = self._call(self._entry["jk_each"], list_at, len(part), 0, 0)
             done += len(part) if outcome.kind == "ok" else min(outcome.done, len(part))
@@ -214,7 +213,7 @@ class Executor(Callbacks):
         return lost
 
     def _result(self, size: int) -> bytes:
-        at = self._data + control.RESULT_AT
+        at = self._data + abi.RESULT_AT
         return bytes(self._view[at : at + size])
 
     def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
@@ -411,7 +410,7 @@ class Executor(Callbacks):
             self._put("unwind_generation", value[1])
 
     def _put(self, name: str, value: int) -> None:
-        _WORD.pack_into(self._view, self._data + control.FIELDS[name], value)
+        _WORD.pack_into(self._view, self._data + abi.FIELDS[name], value)
 
     def _get(self, name: str) -> int:
-        return int(_WORD.unpack_from(self._view, self._data + control.FIELDS[name])[0])
+        return int(_WORD.unpack_from(self._view, self._data + abi.FIELDS[name])[0])

@@ -1,7 +1,7 @@
 """The executor's native runtime as one module of LLVM IR, and what it was compiled to.
 
 The text is in the folder native: entry.s has what must be written in instructions, base.ll is where
-to start in the others.  Here only names become addresses (control.py) and numbers (abi.py).  The
+to start in the others.  Here only names become addresses and numbers (abi.py).  The
 module imports nothing but `jk_control`, and has no data of its own.  Start from `runtime_ir`.
 
 To compile it takes 75 ms, the half of a session's start, so the object lies beside the text
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from types import MappingProxyType
 
-from jitkernel.executor import abi, control
+from jitkernel.executor import abi
 
 __all__ = ["INTERPOSED", "built_runtime", "digest", "runtime_ir"]
 
@@ -30,17 +30,11 @@ INTERPOSED: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_NUMBERS = {
-    **abi.NAMES,
-    "stack_copy_size": control.STACK_SIZE,
-    "record_size": 8 * len(control.RECORD),
-    "frame_size": control.FRAME_SIZE,
-}
 _PLACES = {
-    **control.FIELDS,
-    **{f"r_{name}": control.RECORD_AT + 8 * i for name, i in control.RECORD.items()},
-    "stack_copy": control.STACK_AT,
-    "frame": control.FRAME_AT,
+    **abi.FIELDS,
+    **{f"r_{name}": abi.RECORD_AT + 8 * i for name, i in abi.RECORD.items()},
+    "stack_copy": abi.STACK_AT,
+    "frame": abi.FRAME_AT,
 }
 _PARTS = ("base", "enter", "record", "handler", "health", "wake", "serve")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
@@ -83,11 +77,11 @@ def _native(name: str) -> str:
 
 def _relative(match: re.Match[str]) -> str:
     name = match[1]
-    return str(_NUMBERS[name]) if name in _NUMBERS else f"rip + jk_control + {_PLACES[name]}"
+    return str(abi.NAMES[name]) if name in abi.NAMES else f"rip + jk_control + {_PLACES[name]}"
 
 
 def _pointer(match: re.Match[str]) -> str:
     name = match[1]
-    if name in _NUMBERS:
-        return str(_NUMBERS[name])
+    if name in abi.NAMES:
+        return str(abi.NAMES[name])
     return f"getelementptr (i8, ptr @jk_control, i64 {_PLACES[name]})"

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, SETENV
-from jitkernel.executor.control import PAYLOAD_SIZE
+from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, PAYLOAD_SIZE, SETENV
 from jitkernel.files import refuse_irregular
 
 __all__ = ["Services"]

@@ -24,7 +24,7 @@ from typing import Any
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor import abi, control
+from jitkernel.executor import abi
 
 __all__ = ["MARK", "Pipes", "Spawned", "first_message", "waiting"]
 
@@ -224,7 +224,7 @@ def first_message(
         "base": arena.base,
         "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
         "numbers": dict(abi.NAMES),
-        "fields": {name: address + offset for name, offset in control.FIELDS.items()},
+        "fields": {name: address + offset for name, offset in abi.FIELDS.items()},
         "control": {
             "text_start": text.start,
             "text_stop": text.stop,
@@ -232,9 +232,9 @@ def first_message(
             "runtime_stop": runtime.stop,
         },
         "entry": entry,
-        "frame": address + control.FRAME_AT,
-        "result_size": control.BUFFER_SIZE,
-        "reaper_area": address + control.REAPER_AT,
+        "frame": address + abi.FRAME_AT,
+        "result_size": abi.BUFFER_SIZE,
+        "reaper_area": address + abi.REAPER_AT,
         "memory_limit": memory_limit,
         "libraries": libraries,
         "protect": (min(r.start for r in kept), max(r.stop for r in kept)),

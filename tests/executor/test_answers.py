@@ -12,7 +12,7 @@ import time
 import pytest
 
 from jitkernel.errors import JitError
-from jitkernel.executor import ExecutorSettings, control
+from jitkernel.executor import ExecutorSettings, abi
 from jitkernel.executor.inbox import HEAD, Inbox, new_number
 
 from . import programs as p
@@ -215,7 +215,7 @@ def test_a_call_that_forks_gives_the_parents_result(lab: Lab, name: str) -> None
 
 
 def test_a_large_result(lab: Lab) -> None:
-    size = control.BUFFER_SIZE
+    size = abi.BUFFER_SIZE
     ir = program(f"  %m = call ptr @memset(ptr %ret, i32 7, i64 {size})")
     assert lab.run(ir, ret_size=size).result == b"\7" * size
     lab.assert_sound()
@@ -235,8 +235,8 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
                 time.sleep(chance.random() * 0.02)
                 for _ in range(chance.randrange(1, 4)):
                     at = chance.choice(
-                        [*control.FIELDS.values(),
-                         *(control.RECORD_AT + 8 * i for i in control.RECORD.values())]
+                        [*abi.FIELDS.values(),
+                         *(abi.RECORD_AT + 8 * i for i in abi.RECORD.values())]
                     )  # fmt: skip
                     value = chance.choice([0, 1, 2**64 - 1, chance.getrandbits(64)])
                     lab.arena.write(lab.executor._address + at, struct.pack("<Q", value))

@@ -1,6 +1,6 @@
 # The executor's runtime, the part that must be written in instructions: entering user code,
 # coming back from it in any state, and the ways in from user code.  The .ll files have the rest.
-# `$name` is the control word of that name (control.py), relative to the program counter; `$NAME` a
+# `$name` is the control word of that name (abi.py), relative to the program counter; `$NAME` a
 # number (abi.py).
     .intel_syntax noprefix
     .text

@@ -201,7 +201,7 @@ take:
   br i1 %may, label %write, label %written
 write:
   %zero_at = ptrtoint ptr $r_kind to i64
-  call void @zero(i64 %zero_at, i64 $record_size)
+  call void @zero(i64 %zero_at, i64 $RECORD_SIZE)
   %rbp = call i64 @word(ptr %block, i64 16)
   store volatile i64 %rbp, ptr $r_reg_rbp
   %rbx = call i64 @word(ptr %block, i64 24)

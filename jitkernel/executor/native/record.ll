@@ -6,8 +6,8 @@ define internal void @copy_stack(i64 %sp) #0 {
   %room = load volatile i64, ptr $stack_size
   %depth = sub i64 %top, %sp
   %outside = icmp ugt i64 %depth, %room
-  %large = icmp ugt i64 %depth, $stack_copy_size
-  %fits = select i1 %large, i64 $stack_copy_size, i64 %depth
+  %large = icmp ugt i64 %depth, $STACK_SIZE
+  %fits = select i1 %large, i64 $STACK_SIZE, i64 %depth
   %size = select i1 %outside, i64 0, i64 %fits
   store volatile i64 %top, ptr $r_stack_top
   store volatile i64 %size, ptr $r_stack_size
