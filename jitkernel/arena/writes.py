@@ -17,12 +17,16 @@ import ctypes
 import fcntl
 import os
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from jitkernel.errors import present
 from jitkernel.syscalls import SYS
+
+if TYPE_CHECKING:
+    from jitkernel.arena.arena import Arena
+    from jitkernel.arena.mirror import Mirror
 
 __all__ = ["PageTable", "Writes", "protectable"]
 
@@ -126,21 +130,6 @@ class PageTable:
             self.fd = -1
 
 
-class Slab(Protocol):
-    """What is asked of an `Arena`: where its memory is, here and in the other process."""
-
-    base: int
-    capacity: int
-    fd: int
-    view: memoryview
-
-
-class Reader(Protocol):
-    """Who compares pages, and knows which of them were clean when it did."""
-
-    def invalidate(self, ranges: Iterable[Range]) -> None: ...
-
-
 class Writes:
     """What was written to a slab by this process and by the one that runs code.
 
@@ -150,10 +139,10 @@ class Writes:
     there until a reader has seen it, whoever made a new page of it meanwhile.
     """
 
-    def __init__(self, arena: Slab):
+    def __init__(self, arena: Arena):
         self.runner: Callable[[], PageTable | None] = lambda: None
         self._arena = arena
-        self._readers: WeakSet[Reader] = WeakSet()
+        self._readers: WeakSet[Mirror] = WeakSet()
         self._window = 0  # its address
         self._seen: PageTable | None = None  # of the window
         self._own: PageTable | None = None
@@ -161,7 +150,7 @@ class Writes:
         self._opened = self._broken = False
         self._forks = _forks
 
-    def join(self, reader: Reader) -> None:
+    def join(self, reader: Mirror) -> None:
         """A reader hears what others protect."""
         self._readers.add(reader)
 
@@ -171,7 +160,7 @@ class Writes:
         arena = self._arena
         return (self._window or _address(arena.view)) - arena.base
 
-    def clean(self, start: int, stop: int, by: Reader) -> list[Range]:
+    def clean(self, start: int, stop: int, by: Mirror) -> list[Range]:
         """Ranges of pages that nobody wrote since they were protected, in order."""
         tables = self._tables()
         if tables is None:
@@ -186,7 +175,7 @@ class Writes:
         self._invalidate(_between(seen, start, stop), by)  # this one is going to see them
         return found
 
-    def protect(self, ranges: Sequence[Range], by: Reader) -> bool:
+    def protect(self, ranges: Sequence[Range], by: Mirror) -> bool:
         """Let pages be clean from now on; whether they are.
 
         Other readers that found them clean before must look again.
@@ -216,7 +205,7 @@ class Writes:
             _libc.munmap(self._window, self._arena.capacity)
             self._window = 0
 
-    def _invalidate(self, ranges: Sequence[Range], by: Reader) -> None:
+    def _invalidate(self, ranges: Sequence[Range], by: Mirror) -> None:
         for reader in self._readers:
             if ranges and reader is not by:
                 reader.invalidate(ranges)

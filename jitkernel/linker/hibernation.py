@@ -13,8 +13,9 @@ business, like everything that is done with objects.
 
 from __future__ import annotations
 
-import struct
+import marshal
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
@@ -28,11 +29,19 @@ from jitkernel.linker.x86_64 import PC32, STUB_SIZE, TABLE, raise_stub
 __all__ = ["hibernate", "prepare", "reclaimable", "rewrite_stubs", "wake"]
 
 _NO_FUNCTION = bytes(4)
-#: The header of an image in the swap file: bytes of code, their alignment, and how many follow of
-#: functions (offsets in the code, four bytes each), symbols (see `_SYMBOL`), sites that lead into
-#: the code, and sites that lead from it to a fixed address.  The code comes before all those.
-_HEAD = struct.Struct("<6I")
-_SYMBOL = struct.Struct("<II")  # its place in the image's `refs`, how many sites it has
+
+
+class _Saved(NamedTuple):
+    """An image's code in the swap file: its alignment in bytes, the offsets of its functions, its
+    sites by place in the image's `refs`, sites that lead into the code, and sites that lead from it
+    to a fixed address.  Those of the first and the last kind count from where the code begins."""
+
+    code: bytes
+    align: int
+    functions: tuple[int, ...]
+    sites: list[tuple[int, bytes]]
+    inward: bytes
+    outward: bytes
 
 
 def reclaimable(image: Image) -> int:
@@ -63,7 +72,10 @@ def hibernate(linker: Linker, image: Image) -> dict[int, str]:
         sites = _take_sites(image, text.start - base, text.size)
         rebase = image.rebase or IMMOVABLE
         if rebase is not IMMOVABLE and linker.swap.put(
-            image, _serialise(linker, image, [exports[i][1] - text.start for i in functions], sites)
+            image,
+            _serialise(
+                linker, image, rebase, [exports[i][1] - text.start for i in functions], sites
+            ),
         ):
             for field in _function_starts(linker, image):
                 arena.save(base + field, 4)
@@ -96,14 +108,14 @@ def wake(linker: Linker, image: Image) -> bool:
         data = linker.swap.get(image)
         if data is None:
             return False
-        size, align, *_ = _HEAD.unpack_from(data)
-        text = linker.arena.reserve("text", size, align)
-        offsets = _deserialise(linker, image, data, text)
+        saved = _Saved(*marshal.loads(data))
+        text = linker.arena.reserve("text", len(saved.code), saved.align)
+        _bring_back(linker, image, saved, text)
         stubs, exports = image.text, list(image.exports)
         if stubs is not None:
             for i, (symbol, address, length) in enumerate(exports):
                 if stubs.start <= address < stubs.start + stubs.size:
-                    offset = offsets[(address - stubs.start) // STUB_SIZE]
+                    offset = saved.functions[(address - stubs.start) // STUB_SIZE]
                     exports[i] = symbol, text.start + offset, length
         linker.put_code(image, text)
         linker.unwind.changed()
@@ -120,44 +132,28 @@ def _functions(image: Image, text: Extent) -> list[int]:
     ]  # fmt: skip
 
 
-def _deserialise(linker: Linker, image: Image, data: bytes, text: Extent) -> tuple[int, ...]:
-    """Write what `_serialise` made to an extent, relocated; the offsets of its functions there.
+def _bring_back(linker: Linker, image: Image, saved: _Saved, text: Extent) -> None:
+    """Write saved code to an extent, relocated.
 
     Raises ArenaFull, or LinkError, with no site of the image's changed.
     """
-    bind, view, base = linker.bind, linker.bind.view, linker.arena.base
-    size, _, functions, symbols, inward, outward = _HEAD.unpack_from(data)
-    low, at = text.start - base, _HEAD.size + size
-    view[low : low + size] = memoryview(data)[_HEAD.size : at]
-    offsets = struct.unpack_from(f"<{functions}I", data, at)
-    at += 4 * functions
-    refs = [_SYMBOL.unpack_from(data, at + _SYMBOL.size * i) for i in range(symbols)]
-    at += _SYMBOL.size * symbols
+    bind, low = linker.bind, text.start - linker.arena.base
+    bind.view[low : low + len(saved.code)] = saved.code
     uses: list[tuple[Symbol, bytes]] = []
     try:
-        for index, count in refs:
+        for index, packed in saved.sites:
             symbol = image.refs[index]
-            uses.append((symbol, _apply(bind, symbol, data[at : at + SITE.size * count], low)))
-            at += SITE.size * count
-        middle = at + SITE.size * inward
-        _apply(bind, 0, data[middle : middle + SITE.size * outward], low)
-        _apply(bind, text.start, data[at:middle], 0)
+            uses.append((symbol, _apply(bind, symbol, packed, low)))
+        _apply(bind, 0, saved.outward, low)
+        _apply(bind, text.start, saved.inward, 0)
     except OutOfRange as error:
         raise LinkError(f"cell {image.cell} cannot come back: {error}") from None
     for symbol, packed in uses:
         present(symbol.users, f"the users of {symbol}")[image] += packed
-    return offsets
 
 
 def _code(image: Image) -> Extent:
     return present(image.text, f"the code of {image}")
-
-
-def _base_relocations(image: Image) -> BaseRelocations:
-    rebase = present(image.rebase, f"the base relocations of {image}")
-    if rebase is IMMOVABLE:
-        raise LinkError(f"the code of cell {image.cell} has to stay where it is")
-    return rebase
 
 
 def _retarget(linker: Linker, image: Image, exports: list[tuple[Symbol, int, int]]) -> None:
@@ -189,10 +185,14 @@ def _take_sites(image: Image, low: int, size: int) -> list[tuple[int, bytes]]:
 
 
 def _serialise(
-    linker: Linker, image: Image, functions: list[int], sites: list[tuple[int, bytes]]
+    linker: Linker,
+    image: Image,
+    rebase: BaseRelocations,
+    functions: list[int],
+    sites: list[tuple[int, bytes]],
 ) -> bytes:
-    """An image's code with what it takes to relocate it; see `_HEAD`."""
-    text, rebase = _code(image), _base_relocations(image)
+    """An image's code with what it takes to relocate it, for the swap file."""
+    text = _code(image)
     arena, base = linker.arena, linker.arena.base
     view, low = arena.view, text.start - base
     fields = [(at, PC32) for at in _function_starts(linker, image)]
@@ -207,15 +207,11 @@ def _serialise(
         SITE.pack(at, type, 0, 0, 0, _field_target(view, base, at, type) - text.start)
         for at, type in fields
     ]
-    symbols = [_SYMBOL.pack(index, len(packed) // SITE.size) for index, packed in sites]
-    head = _HEAD.pack(
-        text.size, rebase.align, len(functions), len(symbols), len(inward), len(outward)
-    )
-    places = struct.pack(f"<{len(functions)}I", *functions)
-    code = arena.read(text.start, text.size)
-    return b"".join(
-        [head, code, places, *symbols, *(packed for _, packed in sites), *inward, *outward]
-    )
+    saved = _Saved(
+        arena.read(text.start, text.size), rebase.align, tuple(functions), sites,
+        b"".join(inward), b"".join(outward),
+    )  # fmt: skip
+    return marshal.dumps(tuple(saved))
 
 
 def _function_starts(linker: Linker, image: Image) -> Iterator[int]:

@@ -21,7 +21,7 @@ from jitkernel.ir.names import written
 from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol
-from jitkernel.linker.restoring import file, rebind_all, set_image
+from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
 from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol

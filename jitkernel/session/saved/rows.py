@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Extent
 from jitkernel.linker import Block, Image, Linker, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.restoring import restore_image, restore_symbol, restore_uses
+from jitkernel.linker.editing import restore_image, restore_symbol, restore_uses
 from jitkernel.session.program.cell import Cell, CellState
 from jitkernel.session.program.signatures import (
     Signature,
