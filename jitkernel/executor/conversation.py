@@ -46,7 +46,7 @@ class Conversation:
         get: Callable[[str], int],
         put: Callable[[str, int], None],
         wakes: WakeRequests,
-        on_ready: Callable[[Spawned], None],
+        on_ready: Callable[[], None],
     ):
         self._user, self._wakes, self._on_ready = user, wakes, on_ready
         self.pipes = Pipes()
@@ -219,7 +219,7 @@ class Conversation:
             raise JitError(f"the executor cannot start: {words}")
         child.ready = True
         self._began = time.monotonic()  # nor is the time that its process takes to start
-        self._on_ready(child)
+        self._on_ready()
 
     def _monitor(self, child: Spawned, now: float, check: Check | None) -> bool:
         """Every 30 ms of a long request: what does it wait for?  False to give it up."""

@@ -60,8 +60,8 @@ class Executor(Callbacks):
         done = self._data + abi.FIELDS["wake_done"]
         self._report = ExitReport(self._get, self._view, self._data)
         wakes = WakeRequests(self, self._get, self._put, self._view, done)
-        self._talk = Conversation(self, self._get, self._put, wakes, self._ready)
-        self._services = Services(self._ask, self.settings.env, self.settings.cwd)
+        self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
+        self._talk = Conversation(self, self._get, self._put, wakes, self.services.note)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started
@@ -93,11 +93,11 @@ class Executor(Callbacks):
         self._put("unwind_start", self._unwind[0])
         self._put("unwind_generation", self._unwind[1])
         setup = first_message(
-            self._arena, self._entry, self._address, self._services.libraries,
+            self._arena, self._entry, self._address, self.services.libraries,
             self.settings.memory_limit,
         )  # fmt: skip
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)
-        env, cwd = self._services.env, self._services.cwd
+        env, cwd = self.services.env, self.services.cwd
         if self._born:
             self.generation += 1  # wherever it is that the last one was given up
             if not os.path.isdir(cwd):
@@ -126,8 +126,8 @@ class Executor(Callbacks):
             self.start()
         return present(self._talk.child, "the executor's process")
 
-    def _ready(self, child: Spawned) -> None:
-        self._services.note(self.generation, child.pid)
+    def _here(self) -> tuple[int, int]:
+        return self.generation, self.pid
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Executor(Callbacks):
         kind, record = self._report.record(seq, cause, self.generation)
         done = self._get("progress")
         sick = bool(answer[3]) or record is None
-        codes = self._services.code(self.generation)
+        codes = self.services.code()
         if record is not None and not sick and (record.library or left_library(record, codes)):
             record = record._replace(library=True)
             sick = not self._healthy()
@@ -275,37 +275,6 @@ class Executor(Callbacks):
         return self._talk.interrupt()
 
     # -- rare requests -------------------------------------------------------------------------
-
-    def lookup(self, names: Sequence[str]) -> list[int]:
-        """Addresses of symbols of the loaded libraries, 0 where unknown."""
-        return self._services.lookup(names)
-
-    def library(self, path: str) -> None:
-        """Load a shared library for all to see; raises OSError with the loader's words."""
-        self._handled = None
-        self._services.library(path)
-        self._services.note(self.generation, self.pid)
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """The shared libraries that were loaded, in order."""
-        return tuple(self._services.libraries)
-
-    def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
-        """`strlen+0x2d, libc.so.6` for addresses in libraries, "" for others.
-
-        `generation` is of the process that they come from, by default the present one.
-        """
-        was = self.generation if generation is None else generation
-        return self._services.locate(addresses, was, self.generation)
-
-    def chdir(self, path: str) -> None:
-        """Change the program's working directory, now and after a respawn; raises OSError."""
-        self._services.chdir(path)
-
-    def setenv(self, name: str, value: str) -> None:
-        """Set an environment variable of the program, now and after a respawn."""
-        self._services.setenv(name, value)
 
     @property
     def busy(self) -> bool:
@@ -361,6 +330,8 @@ class Executor(Callbacks):
         talk = self._talk
         if talk.busy:
             raise JitError("the executor is running a call")
+        if op == abi.LIBRARY:
+            self._handled = None
         for _ in range(2):
             talk.begin()
             try:

@@ -26,22 +26,29 @@ _KEPT = 8  # generations whose libraries' places are remembered
 
 class Services:
     """Requests through `ask(op, payload, fits)`, which answers with bytes for which `fits` holds,
-    or raises OSError."""
+    or raises OSError; `here()` is the present process's generation and pid."""
 
-    def __init__(self, ask: Callable[..., bytes], env: Mapping[str, str], cwd: str):
+    def __init__(
+        self,
+        ask: Callable[..., bytes],
+        here: Callable[[], tuple[int, int]],
+        env: Mapping[str, str],
+        cwd: str,
+    ):
         self.libraries: list[str] = []
         self.env, self.cwd = dict(env), cwd
-        self._ask = ask
+        self._ask, self._here = ask, here
         self._spans: dict[int, list[procfs.Mapped]] = {}
 
-    def note(self, generation: int, pid: int) -> None:
-        """Remember where the libraries of a generation's process are."""
+    def note(self) -> None:
+        """Remember where the libraries of the present process are."""
+        generation, pid = self._here()
         self._spans[generation] = procfs.libraries(pid)
         self._spans.pop(generation - _KEPT, None)
 
-    def code(self, generation: int) -> list[range]:
-        """The addresses of the libraries' code in a generation's process."""
-        return [m.code for m in self._spans.get(generation, [])]
+    def code(self) -> list[range]:
+        """The addresses of the libraries' code in the present process."""
+        return [m.code for m in self._spans.get(self._here()[0], [])]
 
     def lookup(self, names: Sequence[str]) -> list[int]:
         """Addresses of symbols of the loaded libraries, 0 where unknown."""
@@ -64,9 +71,15 @@ class Services:
         self._ask(LIBRARY, _plain(path))
         if path not in self.libraries:
             self.libraries.append(path)
+        self.note()
 
-    def locate(self, addresses: Sequence[int], was: int, now: int) -> list[str]:
-        """Names of places in libraries; the addresses are of generation `was`."""
+    def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
+        """`strlen+0x2d, libc.so.6` for addresses in libraries, "" for others.
+
+        `generation` is of the process that they come from, by default the present one.
+        """
+        now = self._here()[0]
+        was = now if generation is None else generation
         if was != now:
             with _refused("tell what is at an address"):
                 self._ask(LOCATE, b"0")  # so that the present process has said where its files are
@@ -82,12 +95,12 @@ class Services:
         return found
 
     def chdir(self, path: str) -> None:
-        """Change the working directory; raises OSError."""
+        """Change the program's working directory, now and after a respawn; raises OSError."""
         self._ask(CHDIR, _plain(path))
         self.cwd = os.path.abspath(os.path.join(self.cwd, path))
 
     def setenv(self, name: str, value: str) -> None:
-        """Set an environment variable; raises OSError."""
+        """Set an environment variable of the program, now and after a respawn; raises OSError."""
         if not name or "=" in name:
             raise OSError(errno.EINVAL, f"{name!r} is no name of a variable")
         self._ask(SETENV, _plain(name) + b"\0" + _plain(value))

@@ -133,7 +133,9 @@ class Core:
             program, shadow, self.results, settings.undo_depth, self.finish
         )
         self._garbage = GarbageCollector(program, engine, history, self.results, self.finish)
-        self._places = Places(program, self.freed_code, engine.executor.locate, engine.is_thunk)
+        self._places = Places(
+            program, self.freed_code, engine.executor.services.locate, engine.is_thunk
+        )
         self._residency = Residency(program, engine, settings.budget)
         self._residency.remember(program.cells.values())
         return program

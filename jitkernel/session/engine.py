@@ -415,7 +415,7 @@ class Engine:
     def _lookup(self, names: Sequence[str]) -> Sequence[int]:
         if self._executor is None:
             return [0] * len(names)
-        return self._executor.lookup(names)
+        return self._executor.services.lookup(names)
 
 
 class Writing:

@@ -258,7 +258,7 @@ class Inspect:
 
     def locate(self, address: int, generation: int) -> str:
         """What the dynamic linker of an executor knows of an address: `puts+0x10, libc.so.6`."""
-        return self.core.engine.executor.locate([address], generation)[0]
+        return self.core.engine.executor.services.locate([address], generation)[0]
 
     # -- processes -------------------------------------------------------------------------------
 

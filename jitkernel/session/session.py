@@ -541,7 +541,7 @@ class Session:
         named = "/" in path or ".so" in path
         hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
         with refused(f"{path or 'a library'} cannot be loaded{hint}"):
-            self.core.engine.executor.library(path)
+            self.core.engine.executor.services.library(path)
         return [s.name for s in self.core.program.linker.resolver.retry_missing()]
 
     @operation()
@@ -560,13 +560,13 @@ class Session:
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
         with refused(path):
-            self.core.engine.executor.chdir(path)
+            self.core.engine.executor.services.chdir(path)
 
     @operation()
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
         with refused(name):
-            self.core.engine.executor.setenv(name, value)
+            self.core.engine.executor.services.setenv(name, value)
 
     @operation()
     def respawn(self) -> None:

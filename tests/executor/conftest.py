@@ -43,7 +43,7 @@ class Lab:
     def __init__(self, **settings: Any):
         self.arena = Arena(256 << 20)
         self.linker = Linker(
-            self.arena, lambda names: self.executor.lookup(names), interposed=INTERPOSED
+            self.arena, lambda names: self.executor.services.lookup(names), interposed=INTERPOSED
         )
         regions = {r.name: r for r in self.arena.regions}
         self.entry = self.linker.load_runtime(RUNTIME, regions["runtime.data"].start)

@@ -79,15 +79,16 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_forged_messages_are_dropped(lab: Lab, kind: str) -> None:
-    lab.executor.lookup(["puts"])
+    lab.executor.services.lookup(["puts"])
     pid = lab.executor.pid
     for _ in range(2):
         forge(lab, KINDS[kind])
         assert lab.square(9) == 81
         assert (
-            all(lab.executor.lookup(["puts", "qsort"])) and not lab.executor.lookup(["no_such"])[0]
+            all(lab.executor.services.lookup(["puts", "qsort"]))
+            and not lab.executor.services.lookup(["no_such"])[0]
         )
-        assert lab.executor.locate([0, 1]) == ["", ""]
+        assert lab.executor.services.locate([0, 1]) == ["", ""]
         lab.executor.drain()
         lab.executor.park()
         lab.executor.unpark()
@@ -131,9 +132,9 @@ def test_a_process_that_answers_nonsense_is_replaced(fresh: Lab) -> None:
     fresh.executor._talk.payload = lambda: replies.pop() if replies else ask()  # type: ignore[method-assign]
     pid = fresh.executor.pid
     with pytest.raises(JitError, match="makes sense"):
-        fresh.executor.lookup(["puts"])
+        fresh.executor.services.lookup(["puts"])
     assert fresh.executor.pid != pid
-    assert fresh.executor.lookup(["puts"])[0] and fresh.square(2) == 4
+    assert fresh.executor.services.lookup(["puts"])[0] and fresh.square(2) == 4
 
 
 def test_descriptors_that_do_not_wait(lab: Lab) -> None:
@@ -252,7 +253,7 @@ def test_control_words_of_any_value_raise_no_raw_exception() -> None:
                 try:
                     outcome = lab.executor.call(at[chance.choice(list(at))], 0, bytes(8), 8)
                     assert outcome.kind in ("ok", "fault", "exit", "stub", "interrupted", "died")
-                    lab.executor.lookup(["puts"])
+                    lab.executor.services.lookup(["puts"])
                     lab.executor.drain()
                     lab.executor.call_many([at[nap]])
                 except JitError:

@@ -190,17 +190,17 @@ def test_what_was_printed_before_a_fault_is_kept(lab: Lab) -> None:
 def test_where_in_a_library_it_happened(lab: Lab) -> None:
     record = lab.run(FAULTS["strlen(null)"][0]).record
     assert record is not None
-    [where] = lab.executor.locate([record.pc], record.generation)
+    [where] = lab.executor.services.locate([record.pc], record.generation)
     assert where.startswith("strlen+0x") and where.endswith("libc.so.6")
-    assert lab.executor.locate([0, 8, lab.place(p.SQUARE), 1 << 63]) == [""] * 4
+    assert lab.executor.services.locate([0, 8, lab.place(p.SQUARE), 1 << 63]) == [""] * 4
 
 
 def test_an_address_of_an_earlier_process_is_still_known(fresh: Lab) -> None:
     record = fresh.run(FAULTS["strlen(null)"][0]).record
     assert record is not None
-    [before] = fresh.executor.locate([record.pc])
+    [before] = fresh.executor.services.locate([record.pc])
     fresh.executor.respawn()
-    assert fresh.executor.locate([record.pc], record.generation) == [before]
+    assert fresh.executor.services.locate([record.pc], record.generation) == [before]
 
 
 @timed
@@ -286,7 +286,7 @@ def test_a_process_that_died_between_calls(fresh: Lab) -> None:
     assert fresh.square(5) == 25
     os.kill(fresh.executor.pid, signal.SIGKILL)
     renewed = []
-    fresh.executor.on_respawn = lambda: renewed.append(fresh.executor.lookup(["puts"]))
+    fresh.executor.on_respawn = lambda: renewed.append(fresh.executor.services.lookup(["puts"]))
     assert fresh.square(6) == 36
     assert len(renewed) == 1 and renewed[0][0]
 

@@ -275,9 +275,9 @@ def test_an_interrupt_of_a_library_that_is_being_loaded(fresh: Lab, tmp_path: Pa
     timer = threading.Timer(0.2, fresh.executor.interrupt)
     timer.start()
     with pytest.raises(Interrupted, match="started again"):
-        fresh.executor.library(path)
+        fresh.executor.services.library(path)
     timer.join()
-    assert fresh.executor.libraries == () and fresh.square(3) == 9
+    assert fresh.executor.services.libraries == () and fresh.square(3) == 9
 
 
 @pytest.mark.parametrize("wait", ["usleep(300000);", "for (;;) sleep(1000);"])
@@ -294,7 +294,7 @@ def test_what_a_callback_raises_while_a_library_is_loaded(
 
     fresh.executor.on_wait = fail
     with pytest.raises(ZeroDivisionError):
-        fresh.executor.library(path)
+        fresh.executor.services.library(path)
     fresh.executor.on_wait = None
     assert fresh.square(3) == 9
 

@@ -68,7 +68,7 @@ def test_respawn_is_fast(fresh: Lab) -> None:
     for _ in range(5):
         began = time.monotonic()
         fresh.executor.respawn()
-        fresh.executor.lookup(["puts"])
+        fresh.executor.services.lookup(["puts"])
         times.append(time.monotonic() - began)
     if sorted(times)[2] > 0.2:
         raise TooSlow
@@ -274,34 +274,34 @@ def test_a_range_that_is_taken() -> None:
 
 
 def test_lookup(lab: Lab) -> None:
-    puts, nothing, python, errno, out = lab.executor.lookup(
+    puts, nothing, python, errno, out = lab.executor.services.lookup(
         ["puts", "no_such_symbol", "PyList_New", "__errno_location", "stdout"]
     )
     assert puts and errno and out
     assert (nothing, python) == (0, 0)
-    assert lab.executor.lookup([]) == []
+    assert lab.executor.services.lookup([]) == []
     many = [f"no_{i}" for i in range(5000)] + ["puts"]
-    assert lab.executor.lookup(many) == [0] * 5000 + [puts]
+    assert lab.executor.services.lookup(many) == [0] * 5000 + [puts]
 
 
 def test_empty_names(fresh: Lab) -> None:
     """They are nobody's, and end nothing."""
     assert fresh.square(2) == 4
     pid = fresh.executor.pid
-    assert fresh.executor.lookup([""]) == [0]
+    assert fresh.executor.services.lookup([""]) == [0]
     with pytest.raises(OSError, match="has a name"):
-        fresh.executor.library("")
+        fresh.executor.services.library("")
     with pytest.raises(OSError, match="No such file"):
-        fresh.executor.chdir("")
+        fresh.executor.services.chdir("")
     with pytest.raises(OSError, match="is no name of a variable"):
-        fresh.executor.setenv("", "x")
+        fresh.executor.services.setenv("", "x")
     assert fresh.executor.pid == pid and fresh.square(3) == 9
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc to make a shared library")
 def test_library(fresh: Lab, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no_such"):
-        fresh.executor.library("libno_such.so")
+        fresh.executor.services.library("libno_such.so")
     source = tmp_path / "answer.s"
     source.write_text(
         ".globl answer\n.type answer, @function\nanswer: mov $42, %eax\nret\n.size answer, 6\n"
@@ -309,12 +309,12 @@ def test_library(fresh: Lab, tmp_path: Path) -> None:
     subprocess.run(
         ["gcc", "-shared", "-nostdlib", "-o", tmp_path / "libanswer.so", source], check=True
     )
-    assert fresh.executor.lookup(["answer"]) == [0]
-    fresh.executor.library(str(tmp_path / "libanswer.so"))
-    [at] = fresh.executor.lookup(["answer"])
-    assert fresh.executor.locate([at + 2]) == ["answer+0x2, libanswer.so"]
+    assert fresh.executor.services.lookup(["answer"]) == [0]
+    fresh.executor.services.library(str(tmp_path / "libanswer.so"))
+    [at] = fresh.executor.services.lookup(["answer"])
+    assert fresh.executor.services.locate([at + 2]) == ["answer+0x2, libanswer.so"]
     fresh.executor.respawn()
-    assert fresh.executor.lookup(["answer"])[0]
+    assert fresh.executor.services.lookup(["answer"])[0]
 
 
 def test_call_many(lab: Lab) -> None:

@@ -190,8 +190,8 @@ def test_working_directory_and_environment(lab: Lab, tmp_path: object) -> None:
     cwd = os.getcwd()
     assert lab.run(program("  %r = call i32 @chdir(ptr @s)", string("s", "/"))).kind == "ok"
     assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == "/"
-    lab.executor.chdir(str(tmp_path))
-    lab.executor.setenv("JK_TEST", "a value")
+    lab.executor.services.chdir(str(tmp_path))
+    lab.executor.services.setenv("JK_TEST", "a value")
     ir = program(
         "  %v = call ptr @getenv(ptr @n)\n  %n = call i32 @puts(ptr %v)", string("n", "JK_TEST")
     )
@@ -201,8 +201,8 @@ def test_working_directory_and_environment(lab: Lab, tmp_path: object) -> None:
         assert os.readlink(f"/proc/{lab.executor.pid}/cwd") == str(tmp_path)
         lab.executor.respawn()
     with pytest.raises(OSError, match="nowhere"):
-        lab.executor.chdir("/nowhere")
-    lab.executor.chdir(cwd)
+        lab.executor.services.chdir("/nowhere")
+    lab.executor.services.chdir(cwd)
 
 
 def test_calls_do_not_nest(lab: Lab) -> None:

@@ -25,7 +25,7 @@ def test_many_long_names(lab: Lab) -> None:
     """As a C++ object has them: far more bytes than one message."""
     pid = lab.executor.pid
     names = [f"_Z{'x' * 300}{i}" for i in range(3000)]
-    found = lab.executor.lookup([*names, "puts", "y" * 1_000_000, "exit"])
+    found = lab.executor.services.lookup([*names, "puts", "y" * 1_000_000, "exit"])
     assert found[:3000] == [0] * 3000 and found[3001] == 0
     assert found[3000] and found[3002]
     assert lab.executor.pid == pid
@@ -44,13 +44,13 @@ def test_many_long_names(lab: Lab) -> None:
 def test_variables_that_cannot_be_set(lab: Lab, name: str, value: str, words: str) -> None:
     pid = lab.executor.pid
     with pytest.raises(OSError, match=words):
-        lab.executor.setenv(name, value)
+        lab.executor.services.setenv(name, value)
     assert lab.square(3) == 9 and lab.executor.pid == pid
 
 
 def test_paths_that_cannot_be(lab: Lab) -> None:
     pid = lab.executor.pid
-    for ask in (lab.executor.chdir, lab.executor.library):
+    for ask in (lab.executor.services.chdir, lab.executor.services.library):
         for path in ("/tmp\0/x", "/" + "x" * 300_000):
             with pytest.raises(OSError, match=r"there is a NUL|bytes are too many"):
                 ask(path)

@@ -129,7 +129,7 @@ def restore(
                 saved = float(body)
         linker.unwind.restore(shared)
         lost = rebind_all(linker, index.symbols.values())
-        if executor.libraries:
+        if executor.services.libraries:
             # A library may have been missing when the file was written.
             linker.resolver.retry_missing()
         if lost:
@@ -192,7 +192,7 @@ def find_libraries(executor: Executor, paths: Sequence[str], trust: bool) -> lis
     words: list[str] = []
     for library in paths:
         try:
-            executor.library(library)
+            executor.services.library(library)
         except OSError as error:
             words.append(f"{library} cannot be loaded: {error}")
         except UsageError as error:

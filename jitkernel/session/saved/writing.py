@@ -177,8 +177,10 @@ class Writer:
                 "number": session.number,
                 "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
                 "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
-                "libraries": engine.executor.libraries,
-                "withheld": [p for p in session.withheld if p not in engine.executor.libraries],
+                "libraries": engine.executor.services.libraries,
+                "withheld": [
+                    p for p in session.withheld if p not in engine.executor.services.libraries
+                ],
                 "order": list(session.results),
             }
         )
