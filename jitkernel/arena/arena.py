@@ -132,18 +132,20 @@ class Arena(Recorded):
                 f"{z.stop - z.start} bytes are used, the largest free extent has {books.largest}",
                 zone, size, books.free_bytes, books.largest,
             )  # fmt: skip
-        note(self._poison_again, zone, at, size)
-        stop = at + size
+        return self._hand_out(z, at, size)
+
+    def _hand_out(self, z: Zone, start: int, size: int) -> Extent:
+        """Make an extent that was taken its owner's: what is free beside it is poison."""
+        note(self._poison_again, z.name, start, size)
+        stop = start + size
+        if z.punched:
+            self._unpunch(z, start, stop)
         if stop > z.high:
-            if at > z.high:
-                self._fill(z, z.high, at)
+            self._fill(z, z.high, start)
             padding = -stop % z.list.granule
-            if padding:
-                self._fill(z, stop, stop + padding)
+            self._fill(z, stop, stop + padding)
             z.high = stop + padding
-        elif z.punched:
-            self._unpunch(z, at, stop)
-        return Extent(zone, at, size)
+        return Extent(z.name, start, size)
 
     def fills(self, zone: str, start: int, size: int) -> bool:
         """Whether an extent of `size` bytes at `start` would fill a free range, both its ends."""
@@ -159,13 +161,7 @@ class Arena(Recorded):
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
             )
-        note(self._poison_again, zone, start, size)
-        if start > z.high:
-            self._fill(z, z.high, start)
-        z.high = max(z.high, start + size + -size % z.list.granule)
-        if z.punched:
-            self._unpunch(z, start, start + size)
-        return Extent(zone, start, size)
+        return self._hand_out(z, start, size)
 
     def reserve_all(self, extents: Iterable[Extent]) -> None:
         """Many extents of a slab that was filled before, at once; nothing is filled with poison

@@ -68,12 +68,6 @@ class ElfObject:
 
     def __init__(self, data: bytes):
         self.data = data
-        try:
-            self._read(data)
-        except (struct.error, IndexError, ValueError) as error:
-            raise LinkError(f"not a whole ELF object: {error}") from error
-
-    def _read(self, data: bytes) -> None:
         if data[:4] != b"\x7fELF":
             raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
         ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names = (
@@ -163,7 +157,10 @@ class ElfObject:
 
 def read_object(data: bytes) -> ElfObject:
     """Read a relocatable object.  Raises `LinkError` for anything else."""
-    return ElfObject(data)
+    try:
+        return ElfObject(data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise LinkError(f"not a whole ELF object: {error}") from error
 
 
 def _text(table: bytes, offset: int) -> str:

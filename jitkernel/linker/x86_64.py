@@ -62,50 +62,45 @@ class Relocation(NamedTuple):
     section: str = "AMD64 psABI 4.4.1"
 
 
-def _row(
-    number: int,
-    name: str,
-    formula: str,
-    base: str,
-    field: int,
-    sign: str,
-    pc: int = 0,
-    got: int = 0,
-) -> Relocation:
+def _row(number: int, name: str, formula: str, field: int, sign: str) -> Relocation:
     bits = 8 * field
     low = 0 if sign == "unsigned" else -(1 << bits - 1)
     high = (1 << bits - 1) - 1 if sign == "signed" else (1 << bits) - 1
-    return Relocation(number, f"R_X86_64_{name}", formula, base, bool(pc), got, field, low, high)
+    base, relative = formula[0], formula.endswith("- P")
+    got = -formula.endswith("- GOT")
+    if formula.startswith("GOT"):
+        base, got = "0", 1
+    return Relocation(number, f"R_X86_64_{name}", formula, base, relative, got, field, low, high)
 
 
 #: by number; signed and unsigned fields are checked as such, `either` takes what fits one of both
 TABLE: Final[dict[int, Relocation]] = {
     row.number: row
     for row in (
-        _row(1, "64", "S + A", "S", 8, "either"),
-        _row(2, "PC32", "S + A - P", "S", 4, "signed", pc=1),
-        _row(3, "GOT32", "G + A - GOT", "G", 4, "signed", got=-1),
-        _row(4, "PLT32", "L + A - P", "L", 4, "signed", pc=1),
-        _row(9, "GOTPCREL", "G + A - P", "G", 4, "signed", pc=1),
-        _row(10, "32", "S + A", "S", 4, "unsigned"),
-        _row(11, "32S", "S + A", "S", 4, "signed"),
-        _row(12, "16", "S + A", "S", 2, "either"),
-        _row(13, "PC16", "S + A - P", "S", 2, "signed", pc=1),
-        _row(14, "8", "S + A", "S", 1, "either"),
-        _row(15, "PC8", "S + A - P", "S", 1, "signed", pc=1),
-        _row(24, "PC64", "S + A - P", "S", 8, "either", pc=1),
-        _row(25, "GOTOFF64", "S + A - GOT", "S", 8, "either", got=-1),
-        _row(26, "GOTPC32", "GOT + A - P", "0", 4, "signed", pc=1, got=1),
-        _row(27, "GOT64", "G + A - GOT", "G", 8, "either", got=-1),
-        _row(28, "GOTPCREL64", "G + A - P", "G", 8, "either", pc=1),
-        _row(29, "GOTPC64", "GOT + A - P", "0", 8, "either", pc=1, got=1),
-        _row(31, "PLTOFF64", "L + A - GOT", "L", 8, "either", got=-1),
-        _row(32, "SIZE32", "Z + A", "Z", 4, "unsigned"),
-        _row(33, "SIZE64", "Z + A", "Z", 8, "either"),
-        _row(41, "GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
-        _row(42, "REX_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
-        _row(43, "CODE_4_GOTPCRELX", "G + A - P", "G", 4, "signed", pc=1),
-        _row(SLOT32, "32 through its GOT slot", "G + A", "G", 4, "unsigned"),
+        _row(1, "64", "S + A", 8, "either"),
+        _row(2, "PC32", "S + A - P", 4, "signed"),
+        _row(3, "GOT32", "G + A - GOT", 4, "signed"),
+        _row(4, "PLT32", "L + A - P", 4, "signed"),
+        _row(9, "GOTPCREL", "G + A - P", 4, "signed"),
+        _row(10, "32", "S + A", 4, "unsigned"),
+        _row(11, "32S", "S + A", 4, "signed"),
+        _row(12, "16", "S + A", 2, "either"),
+        _row(13, "PC16", "S + A - P", 2, "signed"),
+        _row(14, "8", "S + A", 1, "either"),
+        _row(15, "PC8", "S + A - P", 1, "signed"),
+        _row(24, "PC64", "S + A - P", 8, "either"),
+        _row(25, "GOTOFF64", "S + A - GOT", 8, "either"),
+        _row(26, "GOTPC32", "GOT + A - P", 4, "signed"),
+        _row(27, "GOT64", "G + A - GOT", 8, "either"),
+        _row(28, "GOTPCREL64", "G + A - P", 8, "either"),
+        _row(29, "GOTPC64", "GOT + A - P", 8, "either"),
+        _row(31, "PLTOFF64", "L + A - GOT", 8, "either"),
+        _row(32, "SIZE32", "Z + A", 4, "unsigned"),
+        _row(33, "SIZE64", "Z + A", 8, "either"),
+        _row(41, "GOTPCRELX", "G + A - P", 4, "signed"),
+        _row(42, "REX_GOTPCRELX", "G + A - P", 4, "signed"),
+        _row(43, "CODE_4_GOTPCRELX", "G + A - P", 4, "signed"),
+        _row(SLOT32, "32 through its GOT slot", "G + A", 4, "unsigned"),
     )
 }
 
