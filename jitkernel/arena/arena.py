@@ -8,21 +8,19 @@ neither a system call nor a message.  An arena knows nothing of objects, symbols
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from jitkernel.arena.freelist import Extent, FreeList
 from jitkernel.arena.writes import Writes
+from jitkernel.arena.zone import PAGE, Region, Zone, memfd
 from jitkernel.errors import ArenaFull, JitError
 from jitkernel.rollback import Recorded, RecordedDict, Rollback, later, note, recording
 
 __all__ = ["LOWEST", "HIGHEST", "Arena", "Region", "Zone"]
 
-PAGE = mmap.PAGESIZE
 #: Freed bytes that an atomic block may need again: so many are copied, more stay until it ends.
 _COPIED = 64 << 10
 #: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and
@@ -32,33 +30,6 @@ RUNTIME_TEXT, RUNTIME = 0x2_0000, 0x10_0000
 #: What each zone gets of the capacity, in percent.
 SHARES = {"text": 36, "rodata": 12, "unwind": 8, "data": 44}
 PROTECTION = {"text": "rx", "rodata": "r", "unwind": "r", "data": "rw"}
-#: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
-POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
-
-_MFD_EXEC = 0x10
-#: No process may change the slab's size, or what may be done with it: whoever reads or writes
-#: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-
-
-class Region(NamedTuple):
-    """Pages `[start, stop)` of the executor's address space; `prot` is one of rx, r and rw."""
-
-    name: str
-    start: int
-    stop: int
-    prot: str
-
-
-class Zone:
-    """One zone's free list, poison and high-water mark; all addresses are the executor's."""
-
-    def __init__(self, name: str, start: int, stop: int, granule: int, poison: int | None):
-        self.name, self.poison = name, poison
-        self.list = FreeList(start, stop, granule)
-        self.start, self.stop = start, stop
-        self.high = start  # bytes from here up were never handed out
-        self.punched: set[int] = set()  # pages given back: they read as zero, not as poison
 
 
 class Arena(Recorded):
@@ -97,7 +68,7 @@ class Arena(Recorded):
         #: what makes operations on this slab, and on what lies in it, whole
         self.rollback = Rollback()
         self.rollback.repairs.append(self._repair)
-        self.fd = _memfd(capacity)
+        self.fd = memfd(capacity)
         self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self.view = memoryview(self._map)
         self.writes = Writes(self)
@@ -111,7 +82,7 @@ class Arena(Recorded):
             last = position == len(shares)
             stop = self.base + capacity if last else start + (rest * share // 100 & -PAGE)
             unit = 8 if name == "unwind" else granule
-            self.zones[name] = Zone(name, start, stop, unit, POISON[name])
+            self.zones[name] = Zone(self, name, start, stop, unit)
             regions.append(Region(name, start, stop, PROTECTION[name]))
             start = stop
         self.regions: tuple[Region, ...] = tuple(regions)
@@ -132,20 +103,7 @@ class Arena(Recorded):
                 f"{z.stop - z.start} bytes are used, the largest free extent has {books.largest}",
                 zone, size, books.free_bytes, books.largest,
             )  # fmt: skip
-        return self._hand_out(z, at, size)
-
-    def _hand_out(self, z: Zone, start: int, size: int) -> Extent:
-        """Make an extent that was taken its owner's: what is free beside it is poison."""
-        note(self._poison_again, z.name, start, size)
-        stop = start + size
-        if z.punched:
-            self._unpunch(z, start, stop)
-        if stop > z.high:
-            self._fill(z, z.high, start)
-            padding = -stop % z.list.granule
-            self._fill(z, stop, stop + padding)
-            z.high = stop + padding
-        return Extent(z.name, start, size)
+        return z.hand_out(at, size)
 
     def fills(self, zone: str, start: int, size: int) -> bool:
         """Whether an extent of `size` bytes at `start` would fill a free range, both its ends."""
@@ -161,7 +119,7 @@ class Arena(Recorded):
             raise ArenaFull(
                 f"{size} bytes at {start:#x} in the {zone} zone are not free", zone, size
             )
-        return self._hand_out(z, start, size)
+        return z.hand_out(start, size)
 
     def reserve_all(self, extents: Iterable[Extent]) -> None:
         """Many extents of a slab that was filled before, at once; nothing is filled with poison
@@ -181,18 +139,18 @@ class Arena(Recorded):
             except ValueError as error:
                 raise ArenaFull(f"the {name} zone: {error}", name, 0) from None
             for start, size in ranges:
-                note(self._poison_again, name, start, size)
+                note(z.poison_again, start, size)
             start, size = max(ranges)
             high = max(z.high, start + (size + -size % z.list.granule or z.list.granule))
             for low, stop in z.list.holes() if z.poison is not None else ():
                 stop = min(stop, high)
                 first, last = low + -low % PAGE, stop & -PAGE
                 if name == "text" or last <= first:  # text that is free is never left zero
-                    self._fill(z, low, stop)
+                    z.fill(low, stop)
                 else:
-                    self._fill(z, low, first)
-                    self._fill(z, last, stop)
-                    self._punch(z, low, stop)
+                    z.fill(low, first)
+                    z.fill(last, stop)
+                    z.punch(low, stop)
             z.high = high  # last: what is free below it is poison, wherever this is cut short
 
     def commit(self, extent: Extent) -> None:
@@ -227,11 +185,11 @@ class Arena(Recorded):
         )
         if z.poison is None:
             return start, stop
-        self._fill(z, extent.start, own_stop)
+        z.fill(extent.start, own_stop)
         if extent.zone != "text" and stop - start >= self.trim_size:
             # Only pages that this extent touched can still hold memory.
             first = max(start, extent.start & -PAGE)
-            self._punch(z, first, min(stop, own_stop + -own_stop % PAGE, z.high))
+            z.punch(first, min(stop, own_stop + -own_stop % PAGE, z.high))
         return start, stop
 
     def _free_late(self, extent: Extent) -> None:
@@ -241,7 +199,7 @@ class Arena(Recorded):
             self._give(z, extent)
         else:
             z.list.rebuild()
-            self._poison_again(extent.zone, extent.start, extent.size)
+            z.poison_again(extent.start, extent.size)
 
     def defer_frees(self, defer: bool) -> None:
         """Keep what is freed as it is, for threads that may still run it, read it or write to it;
@@ -284,7 +242,7 @@ class Arena(Recorded):
             if z.poison is None:
                 continue
             for start, stop in z.list.holes():
-                given += self._punch(z, start, min(stop, z.high))
+                given += z.punch(start, min(stop, z.high))
         return given
 
     def save(self, start: int, size: int) -> None:
@@ -296,7 +254,7 @@ class Arena(Recorded):
     def _bytes_again(self, start: int, data: bytes) -> None:
         for z in self.zones.values():
             if z.punched and z.start <= start < z.stop:
-                self._unpunch(z, start, start + len(data))
+                z.unpunch(start, start + len(data))
         self.write(start, data)
 
     def keep_reserved(self) -> None:
@@ -319,22 +277,6 @@ class Arena(Recorded):
                     z.list.give(start)
             z.list.kept = None
 
-    def _poison_again(self, zone: str, start: int, size: int) -> None:
-        """Undo `reserve`: fill the extent with poison again."""
-        z = self.zones[zone]
-        if z.list.kept is not None:
-            return
-        stop = min(start + (size + -size % z.list.granule or z.list.granule), z.high)
-        if z.poison is None:
-            self.view[start - self.base : stop - self.base] = bytes(max(stop - start, 0))
-        elif zone == "text" or size < self.trim_size:
-            self._fill(z, start, stop)
-        else:
-            first, last = start + -start % PAGE, stop & -PAGE
-            self._fill(z, start, min(first, stop))
-            self._fill(z, max(first, last), stop)
-            self._punch(z, first, last)
-
     def _repair(self, restored: list[object]) -> None:
         """Rebuild free lists from what is live."""
         for found in restored:
@@ -350,6 +292,10 @@ class Arena(Recorded):
         first, last = offset + -offset % PAGE, (offset + size) & -PAGE
         self.view[offset:first] = bytes(first - offset)
         self.view[last : offset + size] = bytes(offset + size - last)
+        self.punch(first, last)
+
+    def punch(self, first: int, last: int) -> None:
+        """Give whole pages back to the system: they read as zero.  Offsets into the slab."""
         self._map.madvise(mmap.MADV_REMOVE, first, last - first)
 
     # -- bytes ---------------------------------------------------------------------------------
@@ -422,14 +368,7 @@ class Arena(Recorded):
     def check(self) -> None:
         """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
         for z in self.zones.values():
-            z.list.check()
-            for start, size in z.list.live.items():
-                if start + size > z.high:
-                    raise AssertionError(f"{z.name}: an extent at {start:#x} lies above high water")
-            if z.poison is None:
-                continue
-            for start, stop in z.list.holes():
-                self._check_poison(z, start, min(stop, z.high))
+            z.check()
 
     def close(self) -> None:
         """Unmap and close the slab; extents are gone."""
@@ -439,59 +378,3 @@ class Arena(Recorded):
             self._map.close()
             os.close(self.fd)
             self.fd = -1
-
-    def _check_poison(self, z: Zone, start: int, stop: int) -> None:
-        fill = bytes([z.poison or 0]) * PAGE
-        for at, end in self.held(start, stop):
-            while at < end:
-                page_end = min((at & -PAGE) + PAGE, end)
-                if (
-                    at // PAGE not in z.punched
-                    and self.read(at, page_end - at) != (fill[: page_end - at])
-                ):
-                    raise AssertionError(f"{z.name}: freed bytes near {at:#x} were written")
-                at = page_end
-
-    def _fill(self, z: Zone, start: int, stop: int) -> None:
-        if z.poison is not None and stop > start:
-            self.view[start - self.base : stop - self.base] = bytes([z.poison]) * (stop - start)
-
-    def _punch(self, z: Zone, start: int, stop: int) -> int:
-        first, last = start + -start % PAGE, stop & -PAGE
-        if last <= first:
-            return 0
-        before = len(z.punched)
-        z.punched.update(range(first // PAGE, last // PAGE))
-        self._map.madvise(mmap.MADV_REMOVE, first - self.base, last - first)
-        return (len(z.punched) - before) * PAGE
-
-    def _unpunch(self, z: Zone, start: int, stop: int) -> None:
-        """Pages about to be used again get their poison back where the extent leaves them free."""
-        for page in (start // PAGE, (stop - 1) // PAGE):
-            if page in z.punched:
-                self._fill(z, page * PAGE, min((page + 1) * PAGE, z.high))
-                z.punched.discard(page)
-        if stop - start > PAGE:
-            z.punched.difference_update(range(start // PAGE, stop // PAGE))
-
-
-def _memfd(capacity: int) -> int:
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-    try:
-        fd = os.memfd_create("jitkernel", flags | _MFD_EXEC)
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # a kernel before 6.3, where every memfd may be executed
-            fd = os.memfd_create("jitkernel", flags)
-        else:
-            raise JitError(
-                f"no executable shared memory: memfd_create says {error.strerror}. Where the "
-                "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
-            ) from error
-    try:
-        os.fchmod(fd, 0o700)
-        os.ftruncate(fd, capacity)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-    except OSError as error:
-        os.close(fd)
-        raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error
-    return fd

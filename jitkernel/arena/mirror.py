@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from jitkernel.arena.arena import PAGE, Arena
+from jitkernel.arena.arena import Arena
+from jitkernel.arena.zone import PAGE
 from jitkernel.rollback import Recorded, RecordedDict, note
 
 __all__ = ["ChangedPage", "Digests", "Mirror", "Range", "Snapshot"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from jitkernel.arena import Arena
-from jitkernel.arena.arena import PAGE
 from jitkernel.arena.mirror import Mirror
+from jitkernel.arena.zone import PAGE
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from jitkernel.arena import Arena, mirror, writes
-from jitkernel.arena.arena import PAGE
 from jitkernel.arena.mirror import Mirror
 from jitkernel.arena.writes import PageTable, protectable
+from jitkernel.arena.zone import PAGE
 
 SIZE = 8 << 20
 

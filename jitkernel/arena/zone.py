@@ -1,0 +1,147 @@
+"""What a slab is made of: its file, its regions, its zones with their poison.  Start from `Zone`.
+
+What is free below a zone's high water holds poison, or is a whole page that was given back to the
+system and reads as zero.  Which extents there are, and when they may go, is the arena's business.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from jitkernel.arena.freelist import Extent, FreeList
+from jitkernel.errors import JitError
+from jitkernel.rollback import note
+
+if TYPE_CHECKING:
+    from jitkernel.arena.arena import Arena
+
+__all__ = ["PAGE", "Region", "Zone", "memfd"]
+
+PAGE = mmap.PAGESIZE
+#: What freed bytes are filled with; None: the linker keeps the zone walkable and proves it itself.
+POISON: dict[str, int | None] = {"text": 0xCC, "rodata": 0xDD, "unwind": None, "data": 0xDD}
+_MFD_EXEC = 0x10
+#: No process may change the slab's size, or what may be done with it: whoever reads or writes
+#: beyond the end of a file that was cut is ended.  (memfd_create(2), fcntl(2))
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+class Region(NamedTuple):
+    """Pages `[start, stop)` of the executor's address space; `prot` is one of rx, r and rw."""
+
+    name: str
+    start: int
+    stop: int
+    prot: str
+
+
+class Zone:
+    """One zone's free list, poison and high-water mark; all addresses are the executor's."""
+
+    def __init__(self, arena: Arena, name: str, start: int, stop: int, granule: int):
+        self._arena = arena
+        self.name, self.poison = name, POISON[name]
+        self.list = FreeList(start, stop, granule)
+        self.start, self.stop = start, stop
+        self.high = start  # bytes from here up were never handed out
+        self.punched: set[int] = set()  # pages given back: they read as zero, not as poison
+
+    def hand_out(self, start: int, size: int) -> Extent:
+        """Make an extent that was taken its owner's: what is free beside it is poison."""
+        note(self.poison_again, start, size)
+        stop = start + size
+        if self.punched:
+            self.unpunch(start, stop)
+        if stop > self.high:
+            self.fill(self.high, start)
+            padding = -stop % self.list.granule
+            self.fill(stop, stop + padding)
+            self.high = stop + padding
+        return Extent(self.name, start, size)
+
+    def poison_again(self, start: int, size: int) -> None:
+        """Undo `hand_out`: fill the extent with poison again."""
+        if self.list.kept is not None:
+            return
+        stop = min(start + (size + -size % self.list.granule or self.list.granule), self.high)
+        if self.poison is None:
+            base = self._arena.base
+            self._arena.view[start - base : stop - base] = bytes(max(stop - start, 0))
+        elif self.name == "text" or size < self._arena.trim_size:
+            self.fill(start, stop)
+        else:
+            first, last = start + -start % PAGE, stop & -PAGE
+            self.fill(start, min(first, stop))
+            self.fill(max(first, last), stop)
+            self.punch(first, last)
+
+    def fill(self, start: int, stop: int) -> None:
+        """Fill a range with poison."""
+        if self.poison is not None and stop > start:
+            base = self._arena.base
+            self._arena.view[start - base : stop - base] = bytes([self.poison]) * (stop - start)
+
+    def punch(self, start: int, stop: int) -> int:
+        """Give the whole pages of a free range back to the system; the bytes that were not yet."""
+        first, last = start + -start % PAGE, stop & -PAGE
+        if last <= first:
+            return 0
+        before = len(self.punched)
+        self.punched.update(range(first // PAGE, last // PAGE))
+        self._arena.punch(first - self._arena.base, last - self._arena.base)
+        return (len(self.punched) - before) * PAGE
+
+    def unpunch(self, start: int, stop: int) -> None:
+        """Pages about to be used again get their poison back where the extent leaves them free."""
+        for page in (start // PAGE, (stop - 1) // PAGE):
+            if page in self.punched:
+                self.fill(page * PAGE, min((page + 1) * PAGE, self.high))
+                self.punched.discard(page)
+        if stop - start > PAGE:
+            self.punched.difference_update(range(start // PAGE, stop // PAGE))
+
+    def check(self) -> None:
+        """Prove the books and the poison; raises AssertionError.  Reads no page that is a hole."""
+        self.list.check()
+        for start, size in self.list.live.items():
+            if start + size > self.high:
+                raise AssertionError(f"{self.name}: an extent at {start:#x} lies above high water")
+        fill = bytes([self.poison or 0]) * PAGE
+        for start, stop in self.list.holes() if self.poison is not None else ():
+            for at, end in self._arena.held(start, min(stop, self.high)):
+                for low in range(at & -PAGE, end, PAGE):
+                    first, last = max(low, at), min(low + PAGE, end)
+                    if (
+                        low // PAGE not in self.punched
+                        and self._arena.read(first, last - first) != (fill[: last - first])
+                    ):
+                        raise AssertionError(
+                            f"{self.name}: freed bytes near {first:#x} were written"
+                        )
+
+
+def memfd(capacity: int) -> int:
+    """A sparse file of `capacity` bytes in memory, for the slab.  Raises JitError."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        fd = os.memfd_create("jitkernel", flags | _MFD_EXEC)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a kernel before 6.3, where every memfd may be executed
+            fd = os.memfd_create("jitkernel", flags)
+        else:
+            raise JitError(
+                f"no executable shared memory: memfd_create says {error.strerror}. Where the "
+                "sysctl vm.memfd_noexec is 2, set it to 0 or 1: sysctl vm.memfd_noexec=1"
+            ) from error
+    try:
+        os.fchmod(fd, 0o700)
+        os.ftruncate(fd, capacity)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    except OSError as error:
+        os.close(fd)
+        raise JitError(f"the slab of {capacity} bytes cannot be made: {error.strerror}") from error
+    return fd
