@@ -35,7 +35,7 @@ class Services:
         env: Mapping[str, str],
         cwd: str,
     ):
-        self.libraries: list[str] = []
+        self.libraries: tuple[str, ...] = ()  # that were loaded, in order
         self.env, self.cwd = dict(env), cwd
         self._ask, self._here = ask, here
         self._spans: dict[int, list[procfs.Mapped]] = {}
@@ -70,7 +70,7 @@ class Services:
             refuse_irregular(path)
         self._ask(LIBRARY, _plain(path))
         if path not in self.libraries:
-            self.libraries.append(path)
+            self.libraries += (path,)
         self.note()
 
     def locate(self, addresses: Sequence[int], generation: int | None = None) -> list[str]:
