@@ -63,8 +63,8 @@ def test_order_of_a_cell():
 
 
 def test_module_text_keeps_lines_and_columns():
-    plan = parse_cell(CELL)
-    lines, cell = plan.module.split("\n"), CELL.split("\n")
+    found = assemble(parse_cell(CELL), part="entities")
+    lines, cell = found.source.split("\n")[found.first_line - 1 :], CELL.split("\n")
     assert lines[4] == cell[4]
     assert lines[5] == cell[5]
     assert lines[8] == cell[8].partition(" ;")[0]
@@ -232,7 +232,7 @@ def test_entities_and_block_can_be_two_modules(llvm):
 
 def test_actions_need_no_module():
     plan = parse_cell("@sq(7)\n@r = i32 5")
-    assert plan.module == ""
+    assert not plan.entities
     assert plan.block is None
     assert assemble(plan).block == ""
 
@@ -365,7 +365,7 @@ def test_llvm_does_truncate_them(llvm):
 
 def test_target_lines_are_the_compilers_to_judge():
     cell = 'target triple = "aarch64-linux-gnu"\n@g = global i32 5'
-    assert parse_cell(cell).module == cell
+    assert cell in assemble(parse_cell(cell)).source
 
 
 def test_the_quick_look_for_constants_that_do_not_fit_misses_none() -> None:

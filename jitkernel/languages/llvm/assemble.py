@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.errors import CompileError
 from jitkernel.ir.module import Names
 from jitkernel.ir.names import locals_in, quote_name, symbols_in
 from jitkernel.ir.types import (
@@ -37,11 +37,9 @@ from jitkernel.languages.llvm.statements import Kind, Statement
 
 __all__ = [
     "Assembled",
-    "Builder",
     "Known",
     "assemble",
-    "declarations",
-    "type_definitions",
+    "stands_alone",
 ]
 
 # A table that names so many symbols before they are declared takes LLVM long: it makes the whole
@@ -74,16 +72,15 @@ class Assembled:
     missing: frozenset[str]
 
 
-class Builder:
+class _Builder:
     """Puts statements on the lines and columns that they have in the cell.
 
-    Line 0 is a line of our own before the cell's first; `start` lines are left out.
+    Line 0 is a line of our own before the cell's first.
     """
 
-    def __init__(self, start: int = 0):
+    def __init__(self) -> None:
         self.parts: list[str] = []
-        self.line, self.column = start, 1
-        self.start = start
+        self.line, self.column = 0, 1
 
     def statement(self, statement: Statement, before: str = "") -> None:
         """Adds a statement; `before` goes to the end of the line that precedes it."""
@@ -135,18 +132,16 @@ def assemble(
     block = plan.block if part != "entities" else None
     entities = plan.entities if part != "block" else _defining_nothing(plan)
     wrapper = _wrap(block, block_name, {**named_types, **plan.types}) if block else None
-    builder = Builder()
+    builder = _Builder()
     _place(builder, entities, block, wrapper)
     text = builder.text()
-    own: frozenset[str] = frozenset()
-    if part != "block":
-        own = plan.defines | plan.declares
-    else:
-        own = plan.declares
+    own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
-    after, declared = declarations(wanted, known, prelude)
-    before = type_definitions("\n".join((text, after)), named_types, plan.types)
+    texts = {name: known(name) or (prelude and PRELUDE.get(name)) for name in wanted}
+    after = "".join(f"{text}\n" for text in texts.values() if text)
+    declared = frozenset([name for name, text in texts.items() if text])
+    before = _type_definitions("\n".join((text, after)), named_types, plan.types)
     first_line = 2
     if len(declared) > _MANY and "%" not in after:  # a type of the cell's own has to come first
         before, after, first_line = f"{before}\n{after}", "", 3 + len(declared)
@@ -190,7 +185,7 @@ def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
 
 
 def _place(
-    builder: Builder,
+    builder: _Builder,
     entities: tuple[Statement, ...],
     block: BlockAction | None,
     wrapper: _Wrapper | None,
@@ -208,28 +203,9 @@ def _place(
         builder.append("\n")
 
 
-def declarations(
-    wanted: list[str], known: Known, prelude: bool = True
-) -> tuple[str, frozenset[str]]:
-    """The declarations of these names, a line each, and the names they cover: the session's own
-    first, the prelude's next."""
-    lines, found = [], []
-    for name in wanted:
-        text = known(name)
-        if text is None and prelude:
-            text = PRELUDE.get(name)
-        if text is not None:
-            lines.append(text + "\n")
-            found.append(name)
-    return "".join(lines), frozenset(found)
-
-
-def type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
+def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
     """One line that defines the session's types which a text mentions, and what those mention:
     those first, as LLVM wants it of names for what is no struct."""
-    if not named_types:
-        return ""
-
     others = named_types.keys() - own.keys()
 
     def mentions(text: str) -> list[str]:
@@ -281,18 +257,14 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
     type = shown if returned is None else returned
     if not ended and returned is not None and shown != returned:
         gives = "nothing" if shown == VOID else str(shown)
-        raise _complaint(
-            last,
-            f"the block returns {returned} above, but its last instruction gives {gives}",
-            "end the last block with ret, br or unreachable",
-        )
+        words = f"the block returns {returned} above, but its last instruction gives {gives}"
+        hint = "end the last block with ret, br or unreachable"
+        raise CompileError([last.diagnostic(words, hint)])
     count = _scalar_count(type, named)
     if count > _SCALARS_BY_VALUE:
-        raise _complaint(
-            last,
-            f"a value of {count} scalars cannot be shown (at most {_SCALARS_BY_VALUE})",
-            "keep it in a global or behind a pointer: `@g` alone shows a global of any size",
-        )
+        words = f"a value of {count} scalars cannot be shown (at most {_SCALARS_BY_VALUE})"
+        hint = "keep it in a global or behind a pointer: `@g` alone shows a global of any size"
+        raise CompileError([last.diagnostic(words, hint)])
     head = f"define {type} @{quote_name(name)}() {{"
     head += f" {_entry(block)}"
     if block.statements[0].kind is Kind.LABEL:  # a loop may lead back to it, not to an entry block
@@ -346,8 +318,3 @@ def _scalar_count(type: Type, named: Mapping[str, str]) -> int:
         return 1
 
     return count(type)
-
-
-def _complaint(statement: Statement, message: str, hint: str) -> CompileError:
-    source = " " * (statement.column - 1) + statement.text.partition("\n")[0]
-    return CompileError([Diagnostic(message, statement.line, statement.column, source, hint)])

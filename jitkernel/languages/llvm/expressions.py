@@ -14,12 +14,13 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.errors import CompileError
 from jitkernel.ir.names import NAME, decode_name
 from jitkernel.ir.text import after_space
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.keywords import OPCODES, nearest
 from jitkernel.languages.llvm.literals import unescape
+from jitkernel.languages.llvm.statements import diagnostic
 
 __all__ = [
     "Aggregate",
@@ -151,20 +152,7 @@ _MAX_DEPTH = 60
 
 def complaint(source: str, at: int, message: str, hint: str = "") -> CompileError:
     """An error that points at offset `at` of a cell."""
-    begin = source.rfind("\n", 0, at) + 1
-    end = source.find("\n", at)
-    text = source[begin : end if end >= 0 else len(source)]
-    line = source.count("\n", 0, at) + 1
-    if len(text) > 400:  # one line of a megabyte: the part around the place
-        cut = max(0, at - begin - 100)
-        return CompileError(
-            [
-                Diagnostic(
-                    f"{message}, at column {at - begin + 1}", line, 0, text[cut : cut + 200], hint
-                )
-            ]
-        )
-    return CompileError([Diagnostic(message, line, at - begin + 1, text, hint)])
+    return CompileError([diagnostic(source, at, message, hint)])
 
 
 def parse_expression(source: str, start: int = 0, stop: int | None = None) -> Expr:

@@ -6,6 +6,7 @@ on the cell's text alone.  Start from `parse_cell`; `assemble` makes the module'
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from jitkernel.ir.names import NAME, SPACE, decode_name, symbols_in
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
-from jitkernel.languages.llvm.statements import Kind, Statement, normalise, split
+from jitkernel.languages.llvm.statements import Kind, Statement, diagnostic, normalise, split
 
 __all__ = [
     "Action",
@@ -174,36 +175,11 @@ class Plan:
         return next((a for a in self.actions if isinstance(a, BlockAction)), None)
 
     @property
-    def module(self) -> str:
-        """The entities' text, each on the line where it stands in the cell; empty without any."""
-        return place(self.entities)
-
-    @property
     def has_code(self) -> bool:
         """Whether there is more than magics, so that the cell is one of the session's."""
         return bool(self.entities) or any(
             not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
         )
-
-
-def place(statements: tuple[Statement, ...]) -> str:
-    """The statements' text with each on the line and column that it has in the cell."""
-    parts: list[str] = []
-    line, column = 1, 1
-    for statement in statements:
-        if statement.line > line:
-            parts.append("\n" * (statement.line - line))
-            column = 1
-        parts.append(" " * max(statement.column - column, 0 if column == 1 else 1))
-        parts.append(statement.text)
-        line = statement.last_line
-        last = statement.text.rfind("\n")
-        column = (
-            len(statement.text) - last
-            if last >= 0
-            else max(statement.column, column) + len(statement.text)
-        )
-    return "".join(parts)
 
 
 _MAGIC = re.compile(r"%%?([A-Za-z_][\w.]*)[ \t]*([^\n]*)")
@@ -218,12 +194,10 @@ def parse_cell(source: str) -> Plan:
     statements = split(source)
     if statements and statements[0].kind is Kind.CELL_MAGIC:
         return Plan(source, cell_magic=_cell_magic(source, statements[0]))
-    leading = 0
-    while leading < len(statements) and statements[leading].kind in (Kind.MAGIC, Kind.SHELL):
-        leading += 1
+    early = [*itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)]
     entities = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
-    actions = _actions(source, statements[leading:], problems)
+    actions = _actions(source, statements[len(early) :], problems)
     if problems:
         from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
 
@@ -244,7 +218,7 @@ def parse_cell(source: str) -> Plan:
     }
     return Plan(
         source,
-        magics=tuple([_early(s) for s in statements[:leading]]),
+        magics=tuple([_shell(s) if s.kind is Kind.SHELL else _magic(s) for s in early]),
         entities=entities,
         actions=tuple(actions),
         defines=frozenset(names.defines),
@@ -266,12 +240,9 @@ def _behind_semicolons(source: str, statements: Sequence[Statement]) -> list[Dia
     for statement in statements:
         match = statement.kind is Kind.CALL and _CALL_BEHIND.match(source, statement.stop)
         if match:
-            begin = source.rfind("\n", 0, statement.stop) + 1
-            line = source[begin : match.end()]
             words = f"{match[1]} did not run: a ; begins a comment"
-            at = match.start() - begin + 1
             hint = "each call has a line of its own"
-            found.append(Diagnostic(words, statement.last_line, at, line, hint, "warning"))
+            found.append(diagnostic(source, match.start(), words, hint, "warning"))
     return found
 
 
@@ -280,10 +251,6 @@ def _cell_magic(source: str, statement: Statement) -> CellMagic:
     match = present(_MAGIC.match(head), "the magic that the scanner saw")
     below = source[statement.start + len(head) + len(newline) :] if newline else ""
     return CellMagic(match[1], match[2].strip(), "\n" * statement.line + below, statement.line)
-
-
-def _early(statement: Statement) -> MagicAction | ShellAction:
-    return _shell(statement) if statement.kind is Kind.SHELL else _magic(statement)
 
 
 def _magic(statement: Statement) -> MagicAction:
@@ -351,31 +318,21 @@ def _refuse_inside(
 ) -> None:
     for statement in statements:
         if statement.kind in _CODE and block[0].start < statement.start < block[-1].start:
-            problems.append(
-                Diagnostic(
-                    f"this {statement.kind.value} stands among the instructions of lines "
-                    f"{block[0].line} to {block[-1].last_line}",
-                    statement.line,
-                    statement.column,
-                    " " * (statement.column - 1) + statement.text.partition("\n")[0],
-                    "the cell's instructions are one block: move it above them",
-                )
+            words = (
+                f"this {statement.kind.value} stands among the instructions of lines "
+                f"{block[0].line} to {block[-1].last_line}"
             )
+            hint = "the cell's instructions are one block: move it above them"
+            problems.append(statement.diagnostic(words, hint))
 
 
 def _apart(statement: Statement, block: list[Statement], between: Action) -> CompileError:
-    return CompileError(
-        [
-            Diagnostic(
-                f"the cell's instructions are one block: lines {block[0].line} to "
-                f"{block[-1].last_line} hold it, and line {between.line} is no instruction",
-                statement.line,
-                statement.column,
-                statement.text.partition("\n")[0],
-                "move this line up to the others, or into a cell of its own",
-            )
-        ]
+    words = (
+        f"the cell's instructions are one block: lines {block[0].line} to "
+        f"{block[-1].last_line} hold it, and line {between.line} is no instruction"
     )
+    hint = "move this line up to the others, or into a cell of its own"
+    return CompileError([statement.diagnostic(words, hint)])
 
 
 def _assign(source: str, statement: Statement) -> AssignAction:

@@ -8,7 +8,7 @@ Start from `split`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -16,7 +16,7 @@ from jitkernel.ir.names import COMMENT, INLINE_SPACE, NAME, SKIP, SPACE
 from jitkernel.ir.text import after_space, without_comments
 from jitkernel.languages.llvm.keywords import ENTITY_WORDS, OPCODES, VARIABLE_WORDS
 
-__all__ = ["Kind", "Problem", "Statement", "normalise", "scan", "split"]
+__all__ = ["Kind", "Problem", "Statement", "diagnostic", "normalise", "scan", "split"]
 
 
 class Kind(Enum):
@@ -54,6 +54,14 @@ class Statement:
     line: int
     column: int
     last_line: int
+
+    def diagnostic(
+        self, message: str, hint: str, at: int = 0, severity: str = "error"
+    ) -> Diagnostic:
+        """A complaint about what stands at an offset of the text."""
+        source = " " * (self.column - 1) + self.text
+        found = diagnostic(source, self.column - 1 + at, message, hint, severity)
+        return replace(found, line=self.line + found.line - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +134,25 @@ def scan(source: str) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
     bad = _NO_TEXT.search(source)
     if bad:
         message = f"character U+{ord(bad[0]):04X} is not text; nothing was read"
-        return (), (Problem(_diagnostic(source, bad.start(), message)),)
+        return (), (Problem(diagnostic(source, bad.start(), message)),)
     scanner = _Scanner(source)
     scanner.run()
     return tuple(scanner.statements), tuple(scanner.problems)
 
 
-def _diagnostic(source: str, at: int, message: str, hint: str = "") -> Diagnostic:
+def diagnostic(
+    source: str, at: int, message: str, hint: str = "", severity: str = "error"
+) -> Diagnostic:
+    """A complaint about what stands at offset `at` of a cell; of a very long line, with the part
+    around that place."""
     begin = source.rfind("\n", 0, at) + 1
     end = source.find("\n", at)
-    text = source[begin : end if end >= 0 else len(source)]
-    if any("\ud800" <= c <= "\udfff" or (c < " " and c != "\t") for c in text):
-        text = "".join(
-            c if c == "\t" or (c >= " " and not "\ud800" <= c <= "\udfff") else "\ufffd"
-            for c in text
-        )
-    return Diagnostic(message, source.count("\n", 0, at) + 1, at - begin + 1, text[:500], hint)
+    text = _NO_TEXT.sub("\ufffd", source[begin : end if end >= 0 else len(source)])
+    line, column = source.count("\n", 0, at) + 1, at - begin + 1
+    if len(text) > 400:
+        cut = max(0, column - 101)
+        message, text, column = f"{message}, at column {column}", text[cut : cut + 200], 0
+    return Diagnostic(message, line, column, text, hint, severity)
 
 
 def _classify(source: str, at: int, first: bool) -> Kind:
@@ -274,7 +285,7 @@ class _Scanner:
         return after
 
     def problem(self, at: int, message: str, hint: str = "", incomplete: bool = False) -> None:
-        self.problems.append(Problem(_diagnostic(self.source, at, message, hint), incomplete))
+        self.problems.append(Problem(diagnostic(self.source, at, message, hint), incomplete))
 
     def unknown(self, at: int) -> int:
         end = self.next_line(at)

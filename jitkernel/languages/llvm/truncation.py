@@ -67,19 +67,6 @@ def _warning(statement: Statement, bits: int, digits: str, at: int) -> Diagnosti
     if kept >> bits - 1 and bits > 1:
         kept -= 1 << bits
     shown = ("false", "true")[kept & 1] if bits == 1 else str(kept)
-    text = statement.text
-    begin = text.rfind("\n", 0, at) + 1
-    end = text.find("\n", at)
-    source = text[begin : end if end >= 0 else len(text)]
-    column = at - begin + 1
-    if not begin:
-        source = " " * (statement.column - 1) + source
-        column += statement.column - 1
-    return Diagnostic(
-        f"{digits} does not fit i{bits}: LLVM takes it as {shown}",
-        statement.line + text.count("\n", 0, at),
-        column,
-        source,
-        f"i{bits} holds {-(1 << bits - 1)} to {(1 << bits) - 1}" if bits < 65 else "",
-        "warning",
-    )
+    words = f"{digits} does not fit i{bits}: LLVM takes it as {shown}"
+    hint = f"i{bits} holds {-(1 << bits - 1)} to {(1 << bits) - 1}" if bits < 65 else ""
+    return statement.diagnostic(words, hint, at, "warning")
