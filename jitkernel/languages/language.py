@@ -185,7 +185,7 @@ def plan(
     """
     before = parse_cell(commands.before if commands else "")
     after = parse_cell(commands.after if commands else "")
-    runs = tuple([RunAction(_module(o), o.line, o.last_line, _label(o.text)) for o in once])
+    runs = tuple([RunAction(o.line, _label(o.text), _module(o), o.last_line) for o in once])
     return replace(
         parse_cell(ir),
         source=source,

@@ -82,10 +82,7 @@ class _Builder:
         self.parts: list[str] = []
         self.line, self.column = 0, 1
 
-    def statement(self, statement: Statement, before: str = "") -> None:
-        """Adds a statement; `before` goes to the end of the line that precedes it."""
-        if before:
-            self.append(f" {before}")
+    def statement(self, statement: Statement) -> None:
         if statement.line > self.line:
             self.parts.append("\n" * (statement.line - self.line))
             self.line, self.column = statement.line, 1
@@ -99,17 +96,6 @@ class _Builder:
         lines = text.count("\n")
         self.line += lines
         self.column = len(text) - text.rfind("\n") if lines else self.column + len(text)
-
-    def block(self, block: BlockAction, wrapper: _Wrapper) -> None:
-        """Adds a block's statements as the body of its function."""
-        last = len(block.statements) - 1
-        for index, statement in enumerate(block.statements):
-            before = [wrapper.head] * (index == 0) + [wrapper.naming] * (index == last)
-            self.statement(statement, " ".join(filter(None, before)))
-        self.append(wrapper.tail)
-
-    def text(self) -> str:
-        return "".join(self.parts)
 
 
 def assemble(
@@ -132,9 +118,7 @@ def assemble(
     block = plan.block if part != "entities" else None
     entities = plan.entities if part != "block" else _defining_nothing(plan)
     wrapper = _wrap(block, block_name, {**named_types, **plan.types}) if block else None
-    builder = _Builder()
-    _place(builder, entities, block, wrapper)
-    text = builder.text()
+    text = _place(entities, wrapper)
     own = plan.declares if part == "block" else plan.defines | plan.declares
     uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
@@ -184,23 +168,19 @@ def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
     )
 
 
-def _place(
-    builder: _Builder,
-    entities: tuple[Statement, ...],
-    block: BlockAction | None,
-    wrapper: _Wrapper | None,
-) -> None:
-    """Entities and block in the order of their lines; no entity stands inside the block."""
-    pending = block
-    for statement in entities:
-        if pending and wrapper and statement.start > pending.statements[0].start:
-            builder.block(pending, wrapper)
-            pending = None
+def _place(entities: tuple[Statement, ...], wrapper: _Wrapper | None) -> str:
+    """Entities and the block in the order of their lines."""
+    builder = _Builder()
+    inside = wrapper.statements if wrapper else ()
+    for statement in sorted((*entities, *inside), key=lambda s: s.start):
+        if wrapper and statement is inside[0]:
+            builder.append(f" {wrapper.head}")
+        if wrapper and statement is inside[-1]:
+            builder.append(f" {wrapper.naming}" if wrapper.naming else "")
         builder.statement(statement)
-    if pending and wrapper:
-        builder.block(pending, wrapper)
-    if builder.line == 0:
-        builder.append("\n")
+        if wrapper and statement is inside[-1]:
+            builder.append(wrapper.tail)
+    return "".join(builder.parts) if builder.line else "".join([*builder.parts, "\n"])
 
 
 def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
@@ -235,6 +215,7 @@ class _Wrapper:
     `tail` behind it.  `type` is the function's result, void where nothing is shown.
     """
 
+    statements: tuple[Statement, ...]
     type: Type
     head: str
     naming: str
@@ -279,7 +260,7 @@ def _wrap(block: BlockAction, name: str, named: Mapping[str, str] | None = None)
                 value, naming = _VALUE_NAME, f"{_VALUE_NAME} ="
         # On a line of its own: the user's last line stays a single instruction.
         tail = f"\nret {type} {value}".rstrip() + " }"
-    return _Wrapper(type, head, naming, tail)
+    return _Wrapper(block.statements, type, head, naming, tail)
 
 
 def _shown_type(statement: Statement, named: Mapping[str, str]) -> Type:

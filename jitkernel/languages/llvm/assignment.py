@@ -61,9 +61,9 @@ def _with_type(shown: str, expr: Expr) -> str:
             return f'write `{shown} = ptr "..."`, or `[{size} x i8] "..."` for the bytes themselves'
         case Number():
             text = f"double {expr.text}" if expr.is_fraction else f"i64 {expr.text}"
-        case Word("null"):
+        case Word(text="null"):
             text = "ptr null"
-        case Word("zeroinitializer"):
+        case Word(text="zeroinitializer"):
             text = "i64 zeroinitializer"
         case Word():
             text = f"i1 {expr.text}"

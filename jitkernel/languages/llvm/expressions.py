@@ -4,8 +4,7 @@
            | inf | nan | @f(expr, ...) | load @g | {...} | [...] | <...> | _ | _5)
 
 Only the grammar is here; what a number may stand for is decided in `evaluate`, where the expected
-type is known.  Each node keeps the offset `at` which it stands in the cell, and the type written in
-front of it, or None.  Start from `parse_expression`.
+type is known.  Start from `parse_expression`.
 """
 
 from __future__ import annotations
@@ -37,12 +36,18 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class _Node:
+    """`type` is what is written in front of it, or None; `at` the offset in the cell."""
+
+    type: Type | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_Node):
     """An integer or a fraction, as written: what it means depends on its type."""
 
     text: str
-    type: Type | None
-    at: int
 
     @property
     def is_fraction(self) -> bool:
@@ -50,58 +55,46 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Word(_Node):
     """true, false, null or zeroinitializer."""
 
     text: str
-    type: Type | None
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Node):
     """A string's bytes; `terminated` is True for `"..."`, which a NUL ends, False for `c"..."`."""
 
     data: bytes
     terminated: bool
-    type: Type | None
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolRef:
+class SymbolRef(_Node):
     """`@name`, an address; `offset` is in bytes (`@name+4`, as pointers are printed)."""
 
     name: str
     offset: int
-    type: Type | None
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Load(_Node):
     """`load @name`: the value of a global."""
 
     name: str
-    type: Type | None
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Node):
     name: str
     arguments: tuple[Expr, ...]
-    type: Type | None
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(_Node):
     """`_` (number None) or `_5`."""
 
     number: int | None
-    type: Type | None
-    at: int
 
     @property
     def shown(self) -> str:
@@ -109,13 +102,11 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(_Node):
     """`brackets` is `{}`, `[]`, `<>` or `<{}>`."""
 
     brackets: str
     elements: tuple[Expr, ...]
-    type: Type | None
-    at: int
 
 
 Expr: TypeAlias = Number | Word | Text | SymbolRef | Load | Call | Result | Aggregate
@@ -253,11 +244,11 @@ class _Parser:
         if head == "_":
             found = self.match(_RESULT)
             if found:
-                return Result(int(found[1]) if found[1] else None, type, start)
+                return Result(type, start, int(found[1]) if found[1] else None)
         number = self.match(_NUMBER)
         if number:
             self.match(_REMARK)
-            return Number(number[0], type, start)
+            return Number(type, start, number[0])
         if head == "%":
             raise self.local(self.source[self.at : self.stop].split()[0].rstrip(",)"), self.at)
         return self.word(type, start)
@@ -285,13 +276,13 @@ class _Parser:
             raise self.fail(f"'{text}' is no value", hint)
         word = found[0]
         if word in _WORDS:
-            return Word(word, type, start)
+            return Word(type, start, word)
         if word == "load":
             self.space()
             name = self.match(_GLOBAL)
             if not name:
                 raise self.fail("expected a global behind `load`", "write `load @name`")
-            return Load(decode_name(name[1]), type, start)
+            return Load(type, start, decode_name(name[1]))
         self.at = at
         if word in ("undef", "poison"):
             raise self.fail(f"{word} is no value to call with", "zeroinitializer gives zeros")
@@ -312,10 +303,10 @@ class _Parser:
         name = decode_name(match[1])
         if self.peek() == "(":
             self.at += 1
-            return Call(name, self.elements(")"), type, start)
+            return Call(type, start, name, self.elements(")"))
         offset = self.match(_OFFSET)
         value = int(re.sub(r"\s", "", offset[1]), 0) if offset else 0
-        return SymbolRef(name, value, type, start)
+        return SymbolRef(type, start, name, value)
 
     def string(self, type: Type | None, start: int) -> Expr:
         at = self.at
@@ -335,7 +326,7 @@ class _Parser:
         zeros = self.match(_ZEROS) if match[1] else None
         if zeros:
             data += bytes(int(zeros[1]))
-        return Text(data, not match[1], type, start)
+        return Text(type, start, data, not match[1])
 
     def aggregate(self, type: Type | None, start: int) -> Expr:
         head = self.source[self.at]
@@ -346,8 +337,8 @@ class _Parser:
             if self.peek() != ">":
                 raise self.fail("expected '>' behind a packed struct")
             self.at += 1
-            return Aggregate("<{}>", elements, type, start)
-        return Aggregate(head + _CLOSING[head], self.elements(_CLOSING[head]), type, start)
+            return Aggregate(type, start, "<{}>", elements)
+        return Aggregate(type, start, head + _CLOSING[head], self.elements(_CLOSING[head]))
 
     def elements(self, closing: str) -> tuple[Expr, ...]:
         if self.peek() == closing:

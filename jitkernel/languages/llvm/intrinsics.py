@@ -39,7 +39,7 @@ def types_named(name: str) -> list[str]:
 
 def is_literal(expr: Expr) -> bool:
     """Whether an argument is a number or a word whose type its place decides."""
-    return (isinstance(expr, (Number, Word)) and expr.type is None) or isinstance(expr, Number)
+    return isinstance(expr, Number) or (isinstance(expr, Word) and expr.type is None)
 
 
 def literal_types(expr: Expr, named: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -52,36 +52,38 @@ class CellMagic:
 
 
 @dataclass(frozen=True, slots=True)
-class MagicAction:
+class _Step:
+    """One thing to do, on its line; `text` labels its value where it is not the cell's last."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MagicAction(_Step):
     """`%name rest`."""
 
     name: str
     rest: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ShellAction:
+class ShellAction(_Step):
     """`!command`."""
 
     command: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class BlockAction:
+class BlockAction(_Step):
     """The cell's instructions; they run as the body of one function."""
 
     statements: tuple[Statement, ...]
-    line: int
     last_line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class RunAction:
+class RunAction(_Step):
     """A module that runs once, as another language than IR makes it of an expression.
 
     `module` defines the function `ENTRY`, without parameters, and no other that can be seen from
@@ -89,47 +91,37 @@ class RunAction:
     """
 
     module: Plan
-    line: int
     last_line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class CallAction:
-    """`@f(...)`, or `_5` alone; `text` labels its value where it is not the cell's last."""
+class CallAction(_Step):
+    """`@f(...)`, or `_5` alone."""
 
     expr: Expr
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class AssignAction:
+class AssignAction(_Step):
     """`@name = expr`."""
 
     name: str
     expr: Expr
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ShowAction:
+class ShowAction(_Step):
     """`@name` alone."""
 
     name: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class InspectAction:
+class InspectAction(_Step):
     """`name?` (level 1) or `name??` (level 2); `name` keeps its `@` or `%`."""
 
     name: str
     level: int
-    line: int
-    text: str
 
 
 Action: TypeAlias = (
@@ -195,6 +187,7 @@ def parse_cell(source: str) -> Plan:
     if statements and statements[0].kind is Kind.CELL_MAGIC:
         return Plan(source, cell_magic=_cell_magic(source, statements[0]))
     early = [*itertools.takewhile(lambda s: s.kind in (Kind.MAGIC, Kind.SHELL), statements)]
+    magics = [_shell(source, s) if s.kind is Kind.SHELL else _magic(source, s) for s in early]
     entities = tuple([s for s in statements if s.kind in _CODE])
     problems: list[Diagnostic] = []
     actions = _actions(source, statements[len(early) :], problems)
@@ -218,7 +211,7 @@ def parse_cell(source: str) -> Plan:
     }
     return Plan(
         source,
-        magics=tuple([_shell(s) if s.kind is Kind.SHELL else _magic(s) for s in early]),
+        magics=tuple(magics),
         entities=entities,
         actions=tuple(actions),
         defines=frozenset(names.defines),
@@ -253,24 +246,52 @@ def _cell_magic(source: str, statement: Statement) -> CellMagic:
     return CellMagic(match[1], match[2].strip(), "\n" * statement.line + below, statement.line)
 
 
-def _magic(statement: Statement) -> MagicAction:
+def _magic(source: str, statement: Statement) -> MagicAction:
     match = present(_MAGIC.match(statement.text), "the magic that the scanner saw")
     rest = match[2]
     comment = next((m for m in _COMMENT.finditer(rest) if not m[1]), None)
     if comment:
         rest = rest[: comment.start()]
-    return MagicAction(match[1], rest.strip(), statement.line, statement.text)
+    return MagicAction(statement.line, statement.text, match[1], rest.strip())
 
 
-def _shell(statement: Statement) -> ShellAction:
-    return ShellAction(statement.text[1:].strip(), statement.line, statement.text)
+def _shell(source: str, statement: Statement) -> ShellAction:
+    return ShellAction(statement.line, statement.text, statement.text[1:].strip())
 
 
-def _inspect(statement: Statement) -> InspectAction:
+def _inspect(source: str, statement: Statement) -> InspectAction:
     text = statement.text.partition(";")[0] if '"' not in statement.text else statement.text
     text = text.strip()
     level = 2 if text.startswith("??") or text.endswith("??") else 1
-    return InspectAction(text.strip("? \t"), level, statement.line, statement.text)
+    return InspectAction(statement.line, statement.text, text.strip("? \t"), level)
+
+
+def _call(source: str, statement: Statement) -> CallAction:
+    expr = parse_expression(source, statement.start, statement.stop)
+    return CallAction(statement.line, _one_line(statement.text), expr)
+
+
+def _show(source: str, statement: Statement) -> ShowAction:
+    match = present(_GLOBAL.match(statement.text), "the name that the scanner saw")
+    return ShowAction(statement.line, statement.text, decode_name(match[1]))
+
+
+def _assign(source: str, statement: Statement) -> AssignAction:
+    match = present(_GLOBAL.match(statement.text), "the assignment that the scanner saw")
+    expr = parse_expression(source, statement.start + match.end(), statement.stop)
+    text = _one_line(statement.text)
+    return AssignAction(statement.line, text, decode_name(match[1]), expr)
+
+
+_READERS: dict[Kind, Callable[[str, Statement], Action]] = {
+    Kind.MAGIC: _magic,
+    Kind.SHELL: _shell,
+    Kind.INSPECT: _inspect,
+    Kind.CALL: _call,
+    Kind.RESULT: _call,
+    Kind.SHOW: _show,
+    Kind.ASSIGN: _assign,
+}
 
 
 def _actions(
@@ -287,29 +308,16 @@ def _actions(
                     raise _apart(statement, block, actions[block_at + 1])
                 if not block:
                     block_at = len(actions)
-                    actions.append(BlockAction((), statement.line, statement.line, ""))
+                    actions.append(BlockAction(statement.line, "", (), statement.line))
                 block.append(statement)
-            elif kind is Kind.MAGIC:
-                actions.append(_magic(statement))
-            elif kind is Kind.SHELL:
-                actions.append(_shell(statement))
-            elif kind is Kind.INSPECT:
-                actions.append(_inspect(statement))
-            elif kind in (Kind.CALL, Kind.RESULT):
-                expr = parse_expression(source, statement.start, statement.stop)
-                actions.append(CallAction(expr, statement.line, _one_line(statement.text)))
-            elif kind is Kind.SHOW:
-                match = present(_GLOBAL.match(statement.text), "the name that the scanner saw")
-                name = decode_name(match[1])
-                actions.append(ShowAction(name, statement.line, statement.text))
-            elif kind is Kind.ASSIGN:
-                actions.append(_assign(source, statement))
+            elif kind in _READERS:
+                actions.append(_READERS[kind](source, statement))
         except CompileError as error:
             problems.extend(error.diagnostics)
     if block:
         _refuse_inside(block, statements, problems)
         text = source[block[0].start : block[-1].stop]
-        actions[block_at] = BlockAction(tuple(block), block[0].line, block[-1].last_line, text)
+        actions[block_at] = BlockAction(block[0].line, text, tuple(block), block[-1].last_line)
     return actions
 
 
@@ -333,13 +341,6 @@ def _apart(statement: Statement, block: list[Statement], between: Action) -> Com
     )
     hint = "move this line up to the others, or into a cell of its own"
     return CompileError([statement.diagnostic(words, hint)])
-
-
-def _assign(source: str, statement: Statement) -> AssignAction:
-    match = present(_GLOBAL.match(statement.text), "the assignment that the scanner saw")
-    start = statement.start + match.end()
-    expr = parse_expression(source, start, statement.stop)
-    return AssignAction(decode_name(match[1]), expr, statement.line, _one_line(statement.text))
 
 
 def _one_line(text: str) -> str:

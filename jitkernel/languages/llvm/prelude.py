@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from jitkernel.ir.types import FunctionType, parse_type
+from jitkernel.ir.types import FunctionType, function_type
 
 __all__ = ["PRELUDE", "prelude_type"]
 
@@ -115,29 +115,18 @@ void abort()
 """
 
 
-def _read() -> dict[str, tuple[str, str]]:
-    rows = {}
-    for line in _FUNCTIONS.split("\n"):
-        if line:
-            head, _, parameters = line.partition("(")
-            result, name = head.split()
-            rows[name] = (result, "(" + parameters)
-    return rows
-
-
-_ROWS = _read()
-
 # Name to declaration: `declare i32 @puts(ptr)`.
-PRELUDE: dict[str, str] = {n: f"declare {r} @{n}{p}" for n, (r, p) in _ROWS.items()}
+PRELUDE: dict[str, str] = {
+    line[line.index(" ") + 1 : line.index("(")]: "declare " + line.replace(" ", " @", 1)
+    for line in _FUNCTIONS.strip().split("\n")
+}
 
 
 def prelude_type(name: str) -> FunctionType | None:
     """The type of a prelude function; None for other names."""
-    return _type(name) if name in _ROWS else None  # of other names there is no end
+    return _type(name) if name in PRELUDE else None  # of other names there is no end
 
 
 @cache
-def _type(name: str) -> FunctionType | None:
-    result, parameters = _ROWS[name]
-    type = parse_type(f"{result} {parameters}")
-    return type if isinstance(type, FunctionType) else None
+def _type(name: str) -> FunctionType:
+    return function_type(PRELUDE[name].removeprefix("declare ").replace(f"@{name}", "", 1))

@@ -215,19 +215,19 @@ class Runner:
         self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, Block]
     ) -> TypedValue | None:
         match action:
-            case CallAction(expr):
+            case CallAction(expr=expr):
                 value = evaluate(expr, None, host, plan.source)
                 return None if value.is_void else value
             case BlockAction() | RunAction():
                 return self._block(plan, blocks[id(action)], host)
-            case AssignAction(name, expr):
+            case AssignAction(name=name, expr=expr):
                 found = assign(name, expr, host, plan.source)
                 if found.address is not None:
                     host.store(found.address, found.value.data)
                 else:
                     self._new_global(name, found.value)
                 return None
-            case ShowAction(name):
+            case ShowAction(name=name):
                 return self._shown(name, host)
             case _:
                 self._magic(action)
