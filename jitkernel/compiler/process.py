@@ -1,4 +1,10 @@
-"""One worker process as the kernel process sees it.  Start from `WorkerProcess`.
+"""Worker processes as the kernel process sees them.  Start from `WorkerProcess`.
+
+A zygote is a process that has LLVM ready and forks workers from there; `forks` is the other side.
+What LLVM and llvmlite set up is there once for all of them: a forked worker is there in a
+millisecond and has 3 MB of its own after a compile, one that was started by itself 17 MB.  A zygote
+compiles nothing that a cell says, so nothing ends it but the system; it waits as the spare that
+`Workers` keeps.
 
 What the worker (and LLVM in it) writes goes to a memory file of fixed size: nothing reaches the
 user's terminal, nothing is left on disk, and the last words of a worker that died can be read.
@@ -24,9 +30,8 @@ from jitkernel.errors import JitError
 
 if TYPE_CHECKING:
     from jitkernel.compiler.records import Identity
-    from jitkernel.compiler.zygote import Zygote
 
-__all__ = ["WorkerProcess", "stderr_tail", "packages", "start_worker", "stderr_file"]
+__all__ = ["WorkerProcess", "Zygote", "close_first", "first_worker", "packages"]
 
 _SCRIPT = os.path.join(os.path.dirname(__file__), "worker.py")
 _STDERR_SIZE = 1 << 20
@@ -56,7 +61,7 @@ def packages() -> tuple[str, ...]:
     return (os.path.dirname(os.path.dirname(spec.origin)),)
 
 
-def stderr_file() -> int:
+def _stderr_file() -> int:
     """A memory file of fixed size for what a process writes."""
     words = os.memfd_create("jitkernel-worker-stderr", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -68,7 +73,7 @@ def stderr_file() -> int:
     return words
 
 
-def start_worker(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
+def _start(sock: socket.socket, words: int) -> subprocess.Popen[bytes]:
     """Start a process that serves `sock`: requests, or forks where it keeps messages apart."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", _SCRIPT, str(sock.fileno()), *packages()],
@@ -104,11 +109,11 @@ class WorkerProcess:
         self._pid = 0
         self._status: int | None = None  # as waitpid(2) told, negative for a signal
         self._process: subprocess.Popen[bytes] | None = None
-        self._words = stderr_file()
+        self._words = _stderr_file()
         ours, theirs = socket.socketpair()
         try:
             if zygote is None:
-                self._process = start_worker(theirs, self._words)
+                self._process = _start(theirs, self._words)
                 self._pid = self._process.pid
             else:
                 zygote.send(theirs, self._words)
@@ -236,7 +241,7 @@ class WorkerProcess:
         if status is None:
             self.kill()
             status = self._wait()
-        words = stderr_tail(self._words)
+        words = _stderr_tail(self._words)
         if not words and not self._ready and not self.compiles:
             words = (self.zygote.stderr_tail() if self.zygote else "") or "it did not start"
         elif not words and status == -signal.SIGSEGV:
@@ -254,7 +259,103 @@ class WorkerProcess:
             return f"signal {-status}", words
 
 
-def stderr_tail(words: int) -> str:
+class Zygote:
+    """The process, from its start until `close`.  Raises OSError where it cannot be started.
+
+    Workers that it forks are children of this process, not its own: they outlive it, and this
+    process learns how they ended.
+    """
+
+    role = "spare"
+    compiles = 0
+
+    def __init__(self) -> None:
+        self._words = _stderr_file()
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = _start(theirs, self._words)
+        except BaseException:
+            self._sock.close()
+            os.close(self._words)
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        self._sock.setblocking(False)
+
+    def gone(self) -> bool:
+        """Whether it has ended, or forks no more, as far as one quick look tells."""
+        if self._words < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def fork(self) -> WorkerProcess:
+        """A new worker; it may not be there yet.  Raises OSError where the zygote is gone."""
+        return WorkerProcess(self)
+
+    def send(self, sock: socket.socket, words: int) -> None:
+        """Have a worker forked that serves `sock` and writes to the file `words`."""
+        socket.send_fds(self._sock, [b"fork"], [sock.fileno(), words])
+
+    def stderr_tail(self) -> str:
+        """What it wrote before it ended, which it is waited for."""
+        if self._words < 0:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        return _stderr_tail(self._words)
+
+    def _serves(self) -> bool:
+        """Whether it told that it serves the first socket itself."""
+        try:
+            return bool(self._sock.recv(16))
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """End the process and free what it holds here.  May be called again.
+
+        One that could fork nothing is a worker now, who is waited for as that.
+        """
+        if self._process.returncode is None and self._words >= 0 and self._serves():
+            self._process.returncode = 0
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        self._sock.close()
+        if self._words >= 0:
+            os.close(self._words)
+            self._words = -1
+
+
+def first_worker(spare: bool = True) -> WorkerProcess:
+    """A session's first worker, which its pool takes over later; it may not be there yet.
+
+    With a `spare` it is forked by a zygote.  Raises OSError, and JitError without llvmlite.
+    """
+    if not spare:
+        return WorkerProcess()
+    zygote = Zygote()
+    try:
+        return zygote.fork()
+    except OSError:  # it has just ended
+        zygote.close()
+        return WorkerProcess()
+    except BaseException:
+        zygote.close()
+        raise
+
+
+def close_first(worker: WorkerProcess) -> None:
+    """End such a worker, which no pool has taken, and what it was forked from."""
+    if worker.zygote is not None:  # first: what it has not forked yet is not waited for
+        worker.zygote.close()
+    worker.close()
+
+
+def _stderr_tail(words: int) -> str:
     """The end of what was written to the file `words`."""
     size = min(os.lseek(words, 0, os.SEEK_CUR), _STDERR_SIZE)
     begin = max(0, size - _STDERR_SHOWN)

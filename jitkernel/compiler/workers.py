@@ -9,9 +9,8 @@ import threading
 from contextlib import suppress
 
 from jitkernel import procfs
-from jitkernel.compiler.process import WorkerProcess
+from jitkernel.compiler.process import WorkerProcess, Zygote
 from jitkernel.compiler.records import WorkerMemory
-from jitkernel.compiler.zygote import Zygote
 from jitkernel.errors import JitError
 
 __all__ = ["Workers", "memory_of"]

@@ -41,7 +41,7 @@ class EarlySession:
         self._session: Session | None = None
         self._error: BaseException | None = None
         if not any(argument.startswith(_ENDS) for argument in argv):
-            from jitkernel.compiler.zygote import first_worker
+            from jitkernel.compiler.process import first_worker
 
             # What it runs into is met again, and told, by the first cell.
             with contextlib.suppress(Exception):
@@ -73,7 +73,7 @@ class EarlySession:
         if self._session is not None:
             self._session.close()
         elif self._worker is not None:
-            from jitkernel.compiler.zygote import close_first
+            from jitkernel.compiler.process import close_first
 
             close_first(self._worker)
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.zygote import close_first, first_worker
+from jitkernel.compiler.process import WorkerProcess, close_first, first_worker
 from jitkernel.errors import JitError, present
 from jitkernel.session.operation import Cleanups, Foreign, Signals, without_collections
 from jitkernel.session.settings import SessionSettings, check_context, settings_with
@@ -22,7 +22,6 @@ from jitkernel.session.settings import SessionSettings, check_context, settings_
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler import LineTable, Request
-    from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
     from jitkernel.session.history.undo import UndoHistory
     from jitkernel.session.program.program import Program

@@ -456,7 +456,7 @@ def test_who_starts_a_worker_first_of_all_waits_for_little() -> None:
     program = textwrap.dedent(
         """
         import sys
-        from jitkernel.compiler.zygote import Zygote
+        from jitkernel.compiler.process import Zygote
         ours = sorted(name for name in sys.modules if name.startswith("jitkernel."))
         print(*ours)
         import jitkernel.compiler

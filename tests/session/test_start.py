@@ -20,14 +20,14 @@ def test_the_worker_is_started_before_the_session_is_imported() -> None:
         """
 import sys
 from jitkernel import Session
-from jitkernel.compiler import zygote
+from jitkernel.compiler import process
 
-start = zygote.start_worker
+start = process._start
 before = []
 def started(*arguments):
     before.append(set(sys.modules))
     return start(*arguments)
-zygote.start_worker = started
+process._start = started
 with Session(capacity=64 << 20) as s:
     s.run("@sq = global i32 1")
     print(*before[0])
