@@ -9,7 +9,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diagram import Arrow, Node, diagram
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
-from jitkernel.views.view import View, join, listing, prose, table
+from jitkernel.views.view import View, join, listing, prose, shorten, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _draw(
         out = sum(other not in kept for other in near.get(number, ()))
         nodes.append(_node(flow, number, boxes[number], headers, few, out))
     shown = [
-        Arrow(str(a), str(b), _short(text))
+        Arrow(str(a), str(b), shorten(text, 18))
         for (a, b), text in edges.items()
         if a in kept and b in kept
     ]
@@ -194,7 +194,3 @@ def _node(
     if out:
         lines.append(f"({counted(out, 'neighbour')} not drawn)")
     return Node(str(number), title, lines, kind)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 18 else text[:17] + "…"

@@ -12,6 +12,7 @@ from html import escape
 
 from jitkernel.views.layers import Drawing, lay_out
 from jitkernel.views.svg import INK, LETTER, PAPER, SHEET, image, label
+from jitkernel.views.view import shorten
 
 __all__ = ["Arrow", "Node", "diagram"]
 
@@ -56,17 +57,17 @@ def diagram(nodes: Sequence[Node], arrows: Sequence[Arrow], alt: str) -> str:
     """
     widths = [(letters, float("inf")) for letters in _LETTERS]
     for letters, page in [*widths, *((letters, NARROW) for letters in _FOLDED)]:
-        cut = [replace(n, title=_cut(n.title, letters), lines=[_cut(t, letters) for t in n.lines])
-               for n in nodes]  # fmt: skip
+        cut = [
+            replace(
+                n, title=shorten(n.title, letters), lines=[shorten(t, letters) for t in n.lines]
+            )
+            for n in nodes
+        ]
         boxes = {node.key: _box(node, arrows) for node in cut}
         drawing = lay_out(boxes, [(a.start, a.stop, len(a.text) * LETTER) for a in arrows], page)
         if drawing.width <= PAGE:
             break
     return _draw(cut, arrows, boxes, drawing, alt)
-
-
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
 def _box(node: Node, arrows: Sequence[Arrow]) -> tuple[float, float]:

@@ -46,19 +46,17 @@ def diff(old: str, new: str, around: int = 2) -> list[str]:
         if x < len(a):
             rows.append((" ", a[x], y + 1))
         i, j = x + 1, y + 1
-    near = [False] * len(rows)
-    for index, (mark, _, _) in enumerate(rows):
-        if mark != " ":
-            for n in range(max(0, index - around), min(len(rows), index + around + 1)):
-                near[n] = True
+    near = {
+        near
+        for index, (mark, _, _) in enumerate(rows) if mark != " "
+        for near in range(index - around, index + around + 1)
+    }  # fmt: skip
     lines: list[str] = []
-    before = False
-    for keep, (mark, text, line) in zip(near, rows, strict=True):
-        if keep and not before:
-            lines.append(f"@@ line {line}")
-        if keep:
+    for index, (mark, text, line) in enumerate(rows):
+        if index in near:
+            if index - 1 not in near or not index:
+                lines.append(f"@@ line {line}")
             lines.append(f"{mark} {text}".rstrip())
-        before = keep
     return lines
 
 

@@ -6,7 +6,7 @@ says which magic shows it whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
@@ -231,23 +231,18 @@ def _place(cell: Cell) -> View:
 
 
 def _symbols(session: Session, names: list[str]) -> View:
+    rows = []
+    for name in names:
+        symbol, own = session.symbols[name], session.inspect.linked[name]
+        users = [
+            f"cell {image.cell} at {counted(sum(1 for _ in sites(packed)), 'place')}"
+            for image, packed in (own.users or {}).items() if image.cell
+        ]  # fmt: skip
+        entry = f"{own.stub:#x}" if own.stub else "none yet"
+        used = ", ".join(users) or "nobody"
+        address = f"{symbol.address:#x}"
+        rows.append((written(name), symbol.type, address, symbol.size, entry, used))
     return table(
-        "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"),
-        list(_symbol_rows(session, names)),
+        "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",
     )  # fmt: skip
-
-
-def _symbol_rows(session: Session, names: list[str]) -> Iterator[tuple[object, ...]]:
-    for name in names:
-        symbol = session.symbols[name]
-        own = session.inspect.linked[name]
-        users = []
-        for image, packed in (own.users or {}).items():
-            places = sum(1 for _ in sites(packed))
-            if image.cell:
-                users.append(f"cell {image.cell} at {counted(places, 'place')}")
-        yield (
-            written(name), symbol.type, f"{symbol.address:#x}", symbol.size,
-            f"{own.stub:#x}" if own.stub else "none yet", ", ".join(users) or "nobody",
-        )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
-from jitkernel.procfs import Region, regions
+from jitkernel.procfs import regions
 from jitkernel.session.report.faults import in_file
 from jitkernel.views.asm import describer
 from jitkernel.views.view import View, join, paragraph, size_text, table
@@ -74,11 +74,10 @@ def _frames(session: Session, stopped: Stopped) -> View:
         if first.cell:
             found, source = line_of(frame.pc - (1 if number else 0))
             line, text = (str(found), source.strip()) if found else ("", "")
-        where = "what calls cells" if first.thunk else first.where or f"{frame.pc:#x}"
         span = f"#{number}" + (f"-#{number + len(same) - 1}" if len(same) > 1 else "")
         size = frame.stop - frame.start
         how = "table" if frame.certain else "searched" if size else "end"
-        rows.append((span, where, line, text, size or "", f"{frame.start:#x}", how))
+        rows.append((span, _where(first), line, text, size or "", f"{frame.start:#x}", how))
         number += len(same)
     columns = ("frame", "where", "#line", "instruction", "#bytes", "starts at", "found by")
     title = f"Stack where a cell {'is' if live else 'was stopped'}: {stopped.message}"
@@ -88,17 +87,16 @@ def _frames(session: Session, stopped: Stopped) -> View:
     return table(title, columns, rows, note)
 
 
+def _where(named: NamedFrame) -> str:
+    return "what calls cells" if named.thunk else named.where or f"{named.frame.pc:#x}"
+
+
 def _registers(stopped: Stopped, name: Callable[[int], str]) -> View:
     values = {"rip": stopped.record.pc, "rsp": stopped.record.sp, **stopped.record.registers}
     rows = [
-        (
-            register,
-            f"{values[register]:#018x}",
-            "" if register == "eflags" else name(values[register]),
-        )
-        for register in (_REGISTERS if stopped.kind != "stub" else _KEPT)
-        if register in values
-    ]
+        (each, f"{values[each]:#018x}", "" if each == "eflags" else name(values[each]))
+        for each in (_REGISTERS if stopped.kind != "stub" else _KEPT) if each in values
+    ]  # fmt: skip
     return table("Registers", ("register", "value", "which is"), rows)
 
 
@@ -127,8 +125,7 @@ def _words(stopped: Stopped, named: NamedFrame, name: Callable[[int], str]) -> V
         else:
             what = name(value)
         rows.append((f"{address:#x}", f"+{address - frame.start:#x}", f"{value:#018x}", what))
-    where = "what calls cells" if named.thunk else named.where or f"{frame.pc:#x}"
-    title = f"Frame of {where}: {frame.stop - frame.start} bytes"
+    title = f"Frame of {_where(named)}: {frame.stop - frame.start} bytes"
     return table(title, ("address", "#offset", "word", "which is"), rows)
 
 
@@ -143,10 +140,6 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
     codes = {named.frame.pc: named.where for named in stopped.frames if named.cell}
     entries = {s.stub: s.name for s in session.inspect.linked.values() if s.stub}
 
-    def mapping(value: int) -> Region | None:
-        at = bisect_right(lows, value) - 1
-        return maps[at] if at >= 0 and value < maps[at].stop else None
-
     def name(value: int) -> str:
         if value in entries:
             return f"{written(entries[value])}, its entry"
@@ -159,8 +152,8 @@ def _namer(session: Session, stopped: Stopped) -> Callable[[int], str]:
             return f"stack: #{at}+{value - starts[at]:#x}" if at >= 0 else "stack"
         if value < 1 << 16 or value >= (1 << 64) - (1 << 16):
             return str(value if value < 1 << 63 else value - (1 << 64))
-        region = mapping(value)
-        if region is None:
+        region = maps[max(bisect_right(lows, value) - 1, 0)] if maps else None
+        if region is None or not region.start <= value < region.stop:
             return ""
         if region.name.startswith("/"):
             if stopped.kind == "running":  # the process has no time for questions

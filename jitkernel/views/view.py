@@ -17,7 +17,7 @@ from jitkernel.printable import printable
 
 __all__ = [
     "View", "escape", "fold", "folding", "join", "listing", "paragraph", "preformatted", "prose",
-    "size_text", "sparkline", "table", "time_text", "titled",
+    "shorten", "size_text", "sparkline", "table", "time_text", "titled",
 ]  # fmt: skip
 
 WIDTH = 100  # columns of a plain-text view
@@ -52,40 +52,30 @@ def table(
     right = [name.startswith("#") for name in columns]
     names = [name.removeprefix("#") for name in columns]
     cells = [["" if value is None else str(value) for value in row] for row in rows]
-    return View(
-        _table_text(caption, names, right, cells, note),
-        _table_html(caption, names, right, cells, note),
-    )
+    plain = [[value.replace("\n", " ") for value in row] for row in (names, *cells)]
+    widths = _widths(plain)
+    lines = [caption] if caption else []
+    for row in plain:
+        fitted = [
+            f"{shorten(value, width):{'>' if is_right else '<'}{width}}"
+            for value, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(fitted).rstrip())
+    for sentence in note.splitlines():
+        lines += textwrap.wrap(sentence, WIDTH) or [""]
+    return View("\n".join(lines), _table_html(caption, names, right, cells, note))
 
 
-def _table_text(
-    caption: str, names: list[str], right: list[bool], cells: list[list[str]], note: str
-) -> str:
-    widths = [
-        max(len(line) for line in column)
-        for column in zip(names, *[[_one_line(c) for c in row] for row in cells], strict=True)
-    ]
-    # What is too wide is taken from the widest column, which is a type or a piece of source.
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Letters of each column.  What is too wide is taken from the widest one, which is a type or a
+    piece of source."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while sum(widths) + 2 * (len(widths) - 1) > WIDTH and max(widths) > 12:
         widest = widths.index(max(widths))
         excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
         second = max((w for i, w in enumerate(widths) if i != widest), default=12)
         widths[widest] -= min(excess, max(1, widths[widest] - max(second, 12)))
-
-    def line(row: Sequence[str]) -> str:
-        parts = []
-        for value, width, is_right in zip(row, widths, right, strict=True):
-            shown = _one_line(value)
-            if len(shown) > width:
-                shown = shown[: width - 1] + "…"
-            parts.append(shown.rjust(width) if is_right else shown.ljust(width))
-        return "  ".join(parts).rstrip()
-
-    lines = [caption] if caption else []
-    lines += [line(names)] + [line(row) for row in cells]
-    for sentence in note.splitlines():
-        lines += textwrap.wrap(sentence, WIDTH) or [""]
-    return "\n".join(lines)
+    return widths
 
 
 def _table_html(
@@ -96,9 +86,7 @@ def _table_html(
     sides = [_RIGHT if r else ' style="text-align:left"' for r in right]
     parts = ["<table>"]
     if caption:
-        whole = (
-            ";white-space:nowrap" if len(caption) <= _SHORT else ""
-        )  # not as narrow as the table
+        whole = ";white-space:nowrap" * (len(caption) <= _SHORT)  # not as narrow as the table
         parts.append(f'<caption style="text-align:left{whole}">{prose(caption)}</caption>')
     parts.append("<thead><tr>")
     parts += [
@@ -188,6 +176,11 @@ _OPTION = re.compile(r"\[--?[^\[\]<>]{1,60}\]")  # which a page would break behi
 _LONG = re.compile(r"[\w.$]{28}(?=[\w.$]{12})")
 
 
+def shorten(text: str, letters: int) -> str:
+    """At most so many letters of a text, with an ellipsis for the others."""
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
 def join(views: Sequence[View]) -> View:
     """Several views, one under the other."""
     return View("\n\n".join(v.text for v in views), "".join(v.html for v in views))
@@ -239,7 +232,3 @@ def sparkline(values: Sequence[float], width: int = 40, floor: float | None = No
         else:
             line.append(_BLOCKS[min(7, int(8 * ((max(known) - low) / span)))])
     return "".join(line)
-
-
-def _one_line(value: str) -> str:
-    return value if "\n" not in value else value.replace("\n", " ")
