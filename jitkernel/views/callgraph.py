@@ -16,9 +16,8 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
-from jitkernel.views.asm import Code, code_of
+from jitkernel.views.asm import Code, code_of, decode
 from jitkernel.views.diagram import Arrow, Node, diagram
-from jitkernel.views.disassembly import decode
 from jitkernel.views.graph import links, nearest, within
 from jitkernel.views.view import WIDTH, View, prose, table
 from jitkernel.wording import counted

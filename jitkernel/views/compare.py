@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.views.asm import code_of, describer, source_lines
-from jitkernel.views.disassembly import Instruction, decode
+from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
 from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
 

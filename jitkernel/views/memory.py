@@ -6,7 +6,7 @@ Start from `memory`, `residency`, `contexts` and `plot`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +48,10 @@ def memory(session: Session, arena_only: bool = False, over_time: bool = False) 
     account = session.memory()
     if arena_only:
         return _zones(account)
-    rows = [*_slab(account), *_processes(account)]
-    rows.append(("program and library files", account["files"], "mapped; the system may drop them"))
-    rows.append(("total", account["total"], size_text(account["total"])))
     view = table(
         "Memory (bytes)",
         ("what", "#bytes", "of which"),
-        [(what, f"{size:,}", words) for what, size, words in rows],
+        [(what, f"{size:,}", words) for what, size, words in _rows(account)],
         "Pages of the slab are counted once, though kernel and executor both see them.",
     )
     views = [view, plot(session.memory_samples(), short=not over_time)]
@@ -76,8 +73,8 @@ def _zones(account: dict[str, Any]) -> View:
     )
 
 
-def _slab(account: dict[str, Any]) -> list[tuple[str, int, str]]:
-    rows = []
+def _rows(account: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
+    """What the whole is the sum of: the slab, the processes, the files."""
     runtime = 0
     for name, size in account["regions"].items():
         zone = account["zones"].get(name)
@@ -86,34 +83,27 @@ def _slab(account: dict[str, Any]) -> list[tuple[str, int, str]]:
         else:
             extents = counted(zone["extents"], "extent", ",")
             words = f"{zone['used']:,} used by {extents}, {zone['padding']:,} padding"
-            rows.append((f"slab, {name}", size, words))
-    return [*rows, ("slab, the runtime", runtime, "signal handlers, control block, buffers")]
-
-
-def _processes(account: dict[str, Any]) -> list[tuple[str, int, str]]:
+            yield f"slab, {name}", size, words
+    yield "slab, the runtime", runtime, "signal handlers, control block, buffers"
     cells, symbols = account["cells"], account["symbols"]
     kept = f"; undo keeps {account['undo']:,} bytes" if account["undo"] else ""
     held = f"{counted(cells, 'cell', ',')}, {counted(symbols, 'symbol', ',')}{kept}"
-    rows = [("kernel process", account["kernel"], held), ("executor", account["executor"], "")]
+    yield "kernel process", account["kernel"], held
+    yield "executor", account["executor"], ""
     for worker in account["workers"]:
         words = counted(worker["compiles"], "compile", ",")
-        rows.append((_ROLES.get(worker["role"], worker["role"]), worker["own"], words))
-    return rows
+        yield _ROLES.get(worker["role"], worker["role"]), worker["own"], words
+    yield "program and library files", account["files"], "mapped; the system may drop them"
+    yield "total", account["total"], size_text(account["total"])
 
 
 def _cache(cache: dict[str, Any]) -> View:
+    counts = [cache[what] for what in ("hits", "misses", "entries")]
+    sizes = [size_text(cache[what]) for what in ("bytes", "limit")]
     return table(
         "Object cache (on disk, of all sessions)",
         ("#hits", "#misses", "#entries", "#size", "#limit"),
-        [
-            (
-                cache["hits"],
-                cache["misses"],
-                cache["entries"],
-                size_text(cache["bytes"]),
-                size_text(cache["limit"]),
-            )
-        ],
+        [(*counts, *sizes)],
         f"hits and misses of this session; in {cache['folder']}",
     )
 
@@ -127,11 +117,7 @@ def residency(session: Session) -> View:
     budget = session.budget
     rows = [
         ("budget", f"{budget:,}" if budget else "none", size_text(budget) if budget else ""),
-        (
-            "code in memory",
-            f"{look.code_bytes:,}",
-            cells_words([c.number for c in awake]),
-        ),
+        ("code in memory", f"{look.code_bytes:,}", cells_words([c.number for c in awake])),
         ("hibernated cells", len(asleep), cells_words([c.number for c in asleep])),
         ("calls that brought code back", look.woken, ""),
     ]
@@ -176,15 +162,9 @@ def contexts(session: Session) -> View:
     for policy in ("throwaway", "shared", "kept"):
         costs = [cost for cost in account.costs if cost.context == policy]
         if costs:
-            rows.append(
-                (
-                    policy,
-                    f"{len(costs):,}",
-                    size_text(int(median(cost.heap for cost in costs))),
-                    size_text(sum(cost.heap for cost in costs)),
-                    size_text(sum(cost.resident for cost in costs)),
-                )
-            )
+            heap, resident = [cost.heap for cost in costs], sum(cost.resident for cost in costs)
+            sizes = map(size_text, (int(median(heap)), sum(heap), resident))
+            rows.append((policy, f"{len(costs):,}", *sizes))
     live = f"{counted(account.live, 'LLVM context', ',')} kept in the compiler"
     words = f"cells use {session.settings.context} contexts; {live}"
     if account.lost:

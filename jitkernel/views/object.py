@@ -5,13 +5,14 @@ What is shown is read back from the arena: after a redefinition it says where ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, MappedSymbol
-from jitkernel.views.asm import wake
+from jitkernel.views.asm import describer, wake
 from jitkernel.views.view import View, join, table
 
 if TYPE_CHECKING:
@@ -29,28 +30,21 @@ def object(session: Session, target: int | str | None = None) -> View:
     """
     cell, _ = session.inspect.cell_of(target)
     wake(session, cell)
-    made, size = _read(session, cell)
-    parts = [_sections(made, cell, size), _symbols(session, made, cell)]
-    loaded = [s for s in made.sections if s.zone]
-    for section in loaded:
-        mine = [r for r in made.relocations if r.section == section.index]
-        if mine:
-            at = (
-                f", at {section.address:#x}" if section.address and section.zone != "unwind" else ""
-            )
-            title = f"Relocations of {section.name}{at}"
-            parts.append(_relocations(session, mine, title, _own_names(made)))
-    entries = _entries(session, made)
-    if entries:
-        parts.append(entries)
-    return join(parts)
-
-
-def _read(session: Session, cell: Cell) -> tuple[LinkMap, int]:
     made = session.inspect.link_map(cell.number)
     if made is None:
         raise UsageError(f"cell {cell.number} has no object in memory")
-    return made, len(session.inspect.object(cell.number))
+    size = len(session.inspect.object(cell.number))
+    parts = [_sections(made, cell, size), _symbols(session, made, cell)]
+    describe = describer(session, cell)
+    for section in (s for s in made.sections if s.zone):
+        if mine := [r for r in made.relocations if r.section == section.index]:
+            title = f"Relocations of {section.name}"
+            if section.address and section.zone != "unwind":
+                title += f", at {section.address:#x}"
+            parts.append(_relocations(session, mine, title, describe))
+    if entries := _entries(session, made):
+        parts.append(entries)
+    return join(parts)
 
 
 def _address(value: int) -> str:
@@ -115,14 +109,8 @@ def _now(session: Session, made: MappedSymbol, cell: Cell) -> str:
     return "missing" + (f": {symbol.why}" if symbol.why else "")
 
 
-def _own_names(made: LinkMap) -> list[tuple[int, int, str]]:
-    """Addresses, sizes and names of what only the cell knows."""
-    local = [s for s in made.symbols if s.binding == "local" and s.address and s.name]
-    return [(s.address, s.size, written(s.name)) for s in local if s.kind != "section"]
-
-
 def _relocations(
-    session: Session, made: list[MappedRelocation], title: str, own: list[tuple[int, int, str]]
+    session: Session, made: list[MappedRelocation], title: str, describe: Callable[[int], str]
 ) -> View:
     rows = [
         (
@@ -133,7 +121,7 @@ def _relocations(
             f"{r.how} to {r.form}" if r.form else r.how,
             f"{r.value:#x}" if r.at else "",
             f"{r.refers_to:#x}" if r.refers_to or r.how not in ("not loaded", "nothing") else "",
-            _name(session, r, own),
+            _name(session, r, describe),
         )
         for r in made[:ROWS]
     ]
@@ -142,7 +130,7 @@ def _relocations(
     return table(title, columns, rows, note)
 
 
-def _name(session: Session, made: MappedRelocation, own: list[tuple[int, int, str]]) -> str:
+def _name(session: Session, made: MappedRelocation, describe: Callable[[int], str]) -> str:
     """What an address that a field leads to is: where a stub or a slot goes in the end."""
     if made.how == "raising stub" and made.target is not None:
         return made.target.why or "nobody's"
@@ -151,12 +139,9 @@ def _name(session: Session, made: MappedRelocation, own: list[tuple[int, int, st
     if made.how in ("size", "nothing", "not loaded"):
         return ""
     address = made.final or made.refers_to
-    for start, size, name in own:
-        if start <= address < start + max(size, 1):
-            return name if address == start else f"{name}+{address - start}"
-    if not session.inspect.in_arena(address):
-        return session.inspect.name_of(address).replace("+0x0,", ",")
-    return session.inspect.name_of(address)
+    if session.inspect.in_arena(address):
+        return describe(address)
+    return session.inspect.name_of(address).replace("+0x0,", ",")
 
 
 def _entries(session: Session, made: LinkMap) -> View | None:
@@ -168,24 +153,11 @@ def _entries(session: Session, made: LinkMap) -> View | None:
     if not found:
         return None
 
-    def held(address: int) -> str:
-        return f"{int.from_bytes(session.inspect.read(address, 8), 'little'):#x}" if address else ""
-
-    def jump(symbol: Symbol) -> str:
-        if not symbol.stub:
-            return ""
-        return f"{symbol.address:#x}" if symbol.address else "an error"
-
-    rows = [
-        (
-            written(n),
-            _address(s.stub),
-            jump(s),
-            _address(s.far_slot),
-            _address(s.slot),
-            held(s.slot),
-        )
-        for n, s in sorted(found.items())
-    ]
+    rows = []
+    for name, s in sorted(found.items()):
+        jump = (f"{s.address:#x}" if s.address else "an error") if s.stub else ""
+        held = f"{int.from_bytes(session.inspect.read(s.slot, 8), 'little'):#x}" if s.slot else ""
+        slots = _address(s.far_slot), _address(s.slot)
+        rows.append((written(name), _address(s.stub), jump, *slots, held))
     columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
     return table("Stubs and slots of these symbols, shared by all cells", columns, rows)

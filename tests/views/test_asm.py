@@ -13,8 +13,7 @@ from stripped import assert_complete
 from jitkernel import Session
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import bare, written
-from jitkernel.views.asm import asm
-from jitkernel.views.disassembly import disassemble
+from jitkernel.views.asm import asm, disassemble
 from jitkernel.views.foreign import foreign, unplaced
 
 LOOP = """\

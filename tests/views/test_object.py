@@ -21,8 +21,7 @@ from jitkernel.linker import SymbolState
 from jitkernel.linker.linkmap import LinkMap, MappedRelocation, read_link_map
 from jitkernel.linker.x86_64 import TABLE
 from jitkernel.views import callgraph, compare
-from jitkernel.views.asm import asm, code_of
-from jitkernel.views.disassembly import Instruction, decode
+from jitkernel.views.asm import Instruction, asm, code_of, decode
 from jitkernel.views.object import object as object_view
 
 #: Modules that a session runs as they are; the others define what the process has, or throw.
