@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jitkernel.views.arena import arena
     from jitkernel.views.asm import asm
-    from jitkernel.views.callgraph import callgraph
+    from jitkernel.views.callgraph import callgraph, deps
     from jitkernel.views.cfg import cfg
     from jitkernel.views.compare import compare
-    from jitkernel.views.deps import deps
-    from jitkernel.views.explain import explain
+    from jitkernel.views.explain import explain, timeline
     from jitkernel.views.memory import memory, residency
     from jitkernel.views.object import object
     from jitkernel.views.passes import ir, mir, passes
     from jitkernel.views.stack import stack
     from jitkernel.views.tables import cells, symbols, watch
-    from jitkernel.views.timeline import timeline
     from jitkernel.views.view import View
 
 __all__ = [
@@ -53,10 +51,12 @@ __all__ = [
 _ELSEWHERE = {
     "View": "view",
     "cells": "tables",
+    "deps": "callgraph",
     "ir": "passes",
     "mir": "passes",
     "residency": "memory",
     "symbols": "tables",
+    "timeline": "explain",
     "watch": "tables",
 }
 

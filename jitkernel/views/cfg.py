@@ -13,7 +13,7 @@ from jitkernel.views.view import View, join, listing, prose, shorten, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Flow, Options
+    from jitkernel.compiler import Flow
     from jitkernel.session import Session
 
 __all__ = ["cfg"]
@@ -55,7 +55,9 @@ def cfg(
         raise UsageError(f"{what} has no body whose control flow could be shown")
     if around:
         names = _with_block(flows, names, around)
-    how = "as written" if raw else f"as compiled {_pipeline(request.options)}"
+    options = request.options
+    pipeline = f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
+    how = "as written" if raw else f"as compiled {pipeline}"
     return join([_view(flows[name], how, around.lstrip("%"), depth) for name in names])
 
 
@@ -68,10 +70,6 @@ def _with_block(flows: Mapping[str, Flow], names: list[str], around: str) -> lis
         words = did_you_mean(label, known, "%{}".format)
         raise UsageError(f"there is no block %{label} in {', '.join(map(written, names))}{words}")
     return found
-
-
-def _pipeline(options: Options) -> str:
-    return f"with {options.passes}" if options.passes else f"at -O{options.opt_level}"
 
 
 def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:

@@ -95,14 +95,18 @@ def _sides(
     if len(names) == 2:
         return [placed(session, bare(name), syntax) for name in names]
     name = bare(names[0])
+    shown = written(name)
     if cells:
-        found = [_version(session, name, cell, syntax) for cell in cells]
+        found = [
+            compiled(session, session.inspect.request(n), name, n, f"{shown} of cell {n}", syntax)
+            for n in cells
+        ]
         return found if len(found) == 2 else [*found, placed(session, name, syntax)]
     cell = session.inspect.cell_of(name)[0].number
     request = session.inspect.request(cell)
     if levels:
         found = [
-            compiled(session, _at(request, n), name, cell, f"{written(name)} at -O{n}", syntax)
+            compiled(session, _at(request, n), name, cell, f"{shown} at -O{n}", syntax)
             for n in levels
         ]
     else:
@@ -112,12 +116,6 @@ def _sides(
 
 def _at(request: Request, level: int) -> Request:
     return request._replace(options=request.options._replace(opt_level=level, passes=""))
-
-
-def _version(session: Session, name: str, cell: int, syntax: str) -> Side:
-    """The function that a cell defines, or did until another took its place."""
-    title = f"{written(name)} of cell {cell}"
-    return compiled(session, session.inspect.request(cell), name, cell, title, syntax)
 
 
 def _view(

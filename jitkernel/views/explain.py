@@ -1,12 +1,14 @@
-"""One panel from source to machine code: `explain`.
+"""One panel from source to machine code, `explain`; how long each step of a cell took, `timeline`.
 
-Made of the single views, each of which has its own function and magic; what is long is cut, and
-says which magic shows it whole.
+The panel is made of the single views, each of which has its own function and magic; what is long is
+cut, and says which magic shows it whole.  Times were measured while the cell was made, not again;
+those of an object that comes from the object cache, while that was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
@@ -28,19 +30,31 @@ from jitkernel.views.passes import (
     trace_of,
     untouched,
 )
-from jitkernel.views.timeline import timeline
-from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table
+from jitkernel.views.svg import INK, Fill, image, label, rectangle
+from jitkernel.views.view import View, fold, folding, join, listing, paragraph, table, time_text
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Cell, Session
 
-__all__ = ["explain"]
+__all__ = ["explain", "timeline"]
 
 _LINES = 300  # of a listing
 _DIFF = 60  # of one step's diff
 _STEPS = 40
 _FUNCTIONS = 8  # whose machine IR is shown
+
+_OPEN = ("Source", "Assembly", "Timeline")  # of its parts
+#: The steps in order, each with what happens in it.
+STEPS = {
+    "parse": "LLVM reads the text",
+    "verify": "LLVM checks the module",
+    "optimise": "the passes run",
+    "emit": "instructions are selected and become an object",
+    "link": "the object is placed and its symbols are resolved",
+    "run": "the cell's statements",
+}
+_BARS = (Fill("made", "#0072b2"), Fill("run", "#d55e00", "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6"))
 
 Progress = Callable[[str], None]
 
@@ -87,9 +101,6 @@ def explain(
         html = folding(head, view, is_open=head in _OPEN).html
         views.append(View(f"== {head} ==\n{view.text}", html))
     return join(views)
-
-
-_OPEN = ("Source", "Assembly", "Timeline")
 
 
 def _glance(
@@ -246,3 +257,66 @@ def _symbols(session: Session, names: list[str]) -> View:
         "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",
     )  # fmt: skip
+
+
+def timeline(session: Session, target: int | str | None = None, picture: bool = True) -> View:
+    """The time of each step of a cell, as a table and as a picture in which they follow each
+    other.  Raises UsageError where nothing was measured.
+
+    `picture` false leaves the picture out, where displays must not depend on times.
+    """
+    cell, _ = session.inspect.cell_of(target)
+    times = [*cell.times, cell.ran] if cell.times else []
+    if not any(times):
+        raise UsageError(f"no times are known of cell {cell.number}: it was not compiled here")
+    begins = list(accumulate(times, initial=0))
+    total = begins.pop()
+    bars = list(zip(STEPS, begins, times, strict=True))
+    rows = [(step, time_text(at), time_text(spent), STEPS[step]) for step, at, spent in bars]
+    rows.append(("total", "", time_text(total), ""))
+    notes = []
+    if cell.cached:
+        notes.append(
+            "Parse, verify, optimise and emit took place earlier, and so long; this time the "
+            "object came from the object cache. %%llvm --fresh compiles it anew."
+        )
+    elif not any(times[:4]):
+        notes.append("Its object was brought along (%link): it was not compiled here.")
+    if not cell.ran:
+        notes.append("It has no statements: nothing ran.")
+    title = f"Timeline of cell {cell.number}"
+    view = table(title, ("step", "#begins at", "#takes", "what"), rows, " ".join(notes))
+    if not picture:
+        return view
+    longest = max(range(len(times)), key=times.__getitem__)
+    alt = (
+        f"{title}: {time_text(total)} in all, the longest step is {list(STEPS)[longest]} "
+        f"with {time_text(times[longest])}."
+    )
+    return View(
+        f"{view.text}\n\n{_strip(bars, total)}",
+        _picture(bars, total, alt) + view.html,
+    )
+
+
+def _strip(bars: Sequence[tuple[str, int, int]], total: int, width: int = 60) -> str:
+    """The bars in letters, one line a step."""
+    lines = []
+    for step, begin, spent in bars:
+        left = " " * min(begin * width // total, width - 1)
+        bar = "#" * max(round(spent * width / total), spent > 0)
+        lines.append(f"{step:<8} |{left}{bar}".ljust(width + 10) + "|")
+    return "\n".join(lines)
+
+
+def _picture(bars: Sequence[tuple[str, int, int]], total: int, alt: str) -> str:
+    """Bars that follow each other."""
+    left, wide, room, high = 70, 440, 80, 24
+    out = []
+    for line, (step, begin, spent) in enumerate(bars):
+        x, y = left + begin * wide / total, line * high
+        width = max(spent * wide / total, 1.5 if spent else 0)
+        out.append(label(4, y + 13, step))
+        out.append(rectangle(x, y, width, 16, _BARS[step == "run"], line=INK))
+        out.append(label(x + width + 6, y + 13, time_text(spent)))
+    return image(out, left + wide + room, high * len(bars) - 8, alt, _BARS)

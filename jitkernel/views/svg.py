@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
 
 from jitkernel.printable import printable
@@ -23,13 +24,13 @@ EDGE = 8  # pixels of the card around what is drawn
 LETTER = 6.7  # pixels that a letter of 11 px takes
 
 
+@dataclass(frozen=True, slots=True)
 class Fill:
     """A colour (dark text on it has a contrast of at least 4.5) and the strokes that mark it."""
 
-    __slots__ = ("colour", "name", "strokes")
-
-    def __init__(self, name: str, colour: str, strokes: str = ""):
-        self.name, self.colour, self.strokes = name, colour, strokes
+    name: str
+    colour: str
+    strokes: str = ""
 
     @property
     def paint(self) -> str:

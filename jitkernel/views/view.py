@@ -225,10 +225,6 @@ def sparkline(values: Sequence[float], width: int = 40, floor: float | None = No
     for index in range(count):
         piece = values[index * len(values) // count : (index + 1) * len(values) // count]
         known = [v for v in piece if v - v == 0]
-        if not known:
-            line.append(" ")
-        elif span <= 0:
-            line.append(_BLOCKS[0])
-        else:
-            line.append(_BLOCKS[min(7, int(8 * ((max(known) - low) / span)))])
+        level = min(7, int(8 * ((max(known) - low) / span))) if known and span > 0 else 0
+        line.append(_BLOCKS[level] if known else " ")
     return "".join(line)

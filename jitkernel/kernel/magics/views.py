@@ -196,7 +196,7 @@ def explain(context: Frontend, arguments: Any) -> None:
 @magic("timeline", SHOWN, example="%timeline 3")
 def timeline(context: Frontend, arguments: Any) -> None:
     """Microseconds of each step of a cell: parse, verify, optimise, emit, link, run."""
-    from jitkernel.views.timeline import timeline as view
+    from jitkernel.views.explain import timeline as view
 
     picture = not context.setting("JITKernel.deterministic")
     for target in shown(arguments.target):
