@@ -181,8 +181,9 @@ def _host_features() -> str:
 
 
 def name_of(value: int) -> str:
-    """A value's name, empty where it has none; bytes that are not UTF-8 as surrogates."""
-    return str(lib.GetValueName(value).decode("utf-8", "surrogateescape"))
+    """A value's name, that of a global as its symbol's; empty where it has none.  Bytes that are
+    not UTF-8 are surrogates."""
+    return str(lib.GetValueName(value).removeprefix(b"\x01").decode("utf-8", "surrogateescape"))
 
 
 def print_value(value: int) -> str:

@@ -98,7 +98,7 @@ def _functions(
     step, declared, linkage_of = lib.FunctionsIterNext, lib.IsDeclaration, lib.GetLinkage
     name_of, type_of = lib.GetValueName, lib.GlobalGetValueType
     while function := step(iterator):
-        raw: bytes = name_of(function)
+        raw: bytes = name_of(function).removeprefix(b"\x01")
         if raw.startswith(b"llvm."):
             continue
         name = raw.decode("utf-8", "surrogateescape")

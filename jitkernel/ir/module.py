@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name
+from jitkernel.ir.names import COMMENT, NAME, SKIP, SPACE, decode_name, symbol_name
 from jitkernel.ir.text import after_space, closing, line_end, type_at
 
 __all__ = [
@@ -61,7 +61,7 @@ class Function(NamedTuple):
 
     @property
     def name(self) -> str:
-        return decode_name(self.spelled)
+        return symbol_name(self.spelled)
 
     def body(self) -> tuple[int, int]:
         """The offsets of the body's `{` and behind its `}`; (-1, -1) where there is no whole one.
@@ -107,7 +107,7 @@ class GlobalValue(NamedTuple):
 
     @property
     def name(self) -> str:
-        return decode_name(self.spelled)
+        return symbol_name(self.spelled)
 
     @property
     def rest(self) -> str:

@@ -18,7 +18,9 @@ __all__ = [
     "escaped",
     "locals_in",
     "quote_name",
+    "symbol_name",
     "symbols_in",
+    "verbatim_in",
     "written",
 ]
 
@@ -78,6 +80,12 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     return b"\\" if match[1] == b"\\" else bytes([int(match[1], 16)])
 
 
+def symbol_name(text: str) -> str:
+    """The symbol that the name of a global stands for: `"\\01f"` is `f`.  LLVM leaves such
+    a name as it is, without what the system puts in front of others (LangRef, "Identifiers")."""
+    return decode_name(text).removeprefix("\x01")
+
+
 def written(name: str) -> str:
     """A symbol as IR text writes it: `@sq`, `@"a b"`."""
     return "@" + quote_name(name)
@@ -85,14 +93,21 @@ def written(name: str) -> str:
 
 def bare(text: str) -> str:
     """The name in `@sq`, `sq`, `@"a b"`."""
-    return decode_name(text.removeprefix("@"))
+    return symbol_name(text.removeprefix("@"))
 
 
 def symbols_in(text: str) -> frozenset[str]:
     """Every `@name` in a text's code, not in its strings and comments.  Globals without a name
     (`@0`) are their module's own and no symbols."""
     found = set(_SYMBOL.findall(text))
-    return frozenset([decode_name(name) for name in found if name and not name.isdigit()])
+    return frozenset([symbol_name(name) for name in found if name and not name.isdigit()])
+
+
+def verbatim_in(text: str) -> dict[str, str]:
+    """The symbols whose names a text writes as `@"\\01f"`, and how each is written."""
+    if '"\\01' not in text:
+        return {}
+    return {symbol_name(n): f"@{n}" for n in _SYMBOL.findall(text) if n.startswith('"\\01')}
 
 
 def locals_in(text: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from jitkernel.ir.names import quote_name
 #: Names that look like something else.
 NAMES = st.lists(
     st.one_of(
-        st.binary(min_size=1, max_size=8).filter(lambda data: 0 not in data),
+        st.binary(min_size=1, max_size=8).filter(lambda data: 0 not in data and data[0] != 1),
         st.sampled_from(
             b'define declare @f alias; global} {x} (a )b "q" \\ \\5C a,b %t = 12 -1 \n type'.split(
                 b" "

@@ -70,3 +70,18 @@ def test_a_session_file_keeps_them(tmp_path: Path) -> None:
         for number, name in enumerate(different):
             assert session.run(f'@"f{name}"()').value == number
             assert session.run(f'@"g{name}"').value == (number,)
+
+
+def test_a_name_that_is_left_as_it_is_names_the_symbol(session: Session) -> None:
+    r"""`@"\01f"` is the symbol `f` in every statement and cell."""
+    run = session.run
+    run('define i32 @"\\01plain"(i32 %a) {\n  ret i32 %a\n}\n@"\\01count" = global i32 7')
+    assert run('@"\\01plain"(4)').value == run("@plain(4)").value == 4
+    run('define i32 @caller() {\n  %a = call i32 @"\\01plain"(i32 5)\n'
+        "  %b = call i32 @plain(i32 %a)\n  ret i32 %b\n}")  # fmt: skip
+    assert run("@caller()").value == 5
+    run('@"\\01count" = 9')
+    assert run("@count").value == run('%v = load i32, ptr @"\\01count"').value == 9
+    run("define i32 @plain(i32 %a) {\n  ret i32 8\n}")
+    assert run('@"\\01plain"(4)').value == run("@caller()").value == 8
+    assert run('declare i64 @"\\01strlen"(ptr)\n@"\\01strlen"("four")').value == 4

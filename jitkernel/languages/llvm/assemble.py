@@ -14,7 +14,7 @@ from typing import Literal
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.module import Names
-from jitkernel.ir.names import locals_in, quote_name, symbols_in
+from jitkernel.ir.names import locals_in, quote_name, symbols_in, verbatim_in, written
 from jitkernel.ir.types import (
     VOID,
     ArrayType,
@@ -123,8 +123,11 @@ def assemble(
     uses = plan.uses if part == "all" else symbols_in(text)
     wanted = sorted(n for n in uses - own - {block_name} if not n.startswith("llvm."))
     texts = {name: known(name) or (prelude and PRELUDE.get(name)) for name in wanted}
+    for name, spelled in verbatim_in(text).items():
+        if declaration := texts.get(name):
+            texts[spelled] = declaration.replace(written(name), spelled, 1)
     after = "".join(f"{text}\n" for text in texts.values() if text)
-    declared = frozenset([name for name, text in texts.items() if text])
+    declared = frozenset([name for name in wanted if texts[name]])
     before = _type_definitions("\n".join((text, after)), named_types, plan.types)
     first_line = 2
     if len(declared) > _MANY and "%" not in after:  # a type of the cell's own has to come first

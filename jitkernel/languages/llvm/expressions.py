@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jitkernel.errors import CompileError
-from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.names import NAME, symbol_name
 from jitkernel.ir.text import after_space
 from jitkernel.ir.types import NamedType, Type, TypeSyntaxError, parse_type_at
 from jitkernel.languages.llvm.keywords import OPCODES, nearest
@@ -282,7 +282,7 @@ class _Parser:
             name = self.match(_GLOBAL)
             if not name:
                 raise self.fail("expected a global behind `load`", "write `load @name`")
-            return Load(type, start, decode_name(name[1]))
+            return Load(type, start, symbol_name(name[1]))
         self.at = at
         if word in ("undef", "poison"):
             raise self.fail(f"{word} is no value to call with", "zeroinitializer gives zeros")
@@ -300,7 +300,7 @@ class _Parser:
         match = self.match(_GLOBAL)
         if not match:
             raise self.fail("expected a name behind '@'", 'or quoted: @"any text"')
-        name = decode_name(match[1])
+        name = symbol_name(match[1])
         if self.peek() == "(":
             self.at += 1
             return Call(type, start, name, self.elements(")"))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.module import Names, type_definitions
-from jitkernel.ir.names import NAME, SPACE, decode_name, symbols_in
+from jitkernel.ir.names import NAME, SPACE, symbol_name, symbols_in
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
@@ -273,14 +273,14 @@ def _call(source: str, statement: Statement) -> CallAction:
 
 def _show(source: str, statement: Statement) -> ShowAction:
     match = present(_GLOBAL.match(statement.text), "the name that the scanner saw")
-    return ShowAction(statement.line, statement.text, decode_name(match[1]))
+    return ShowAction(statement.line, statement.text, symbol_name(match[1]))
 
 
 def _assign(source: str, statement: Statement) -> AssignAction:
     match = present(_GLOBAL.match(statement.text), "the assignment that the scanner saw")
     expr = parse_expression(source, statement.start + match.end(), statement.stop)
     text = _one_line(statement.text)
-    return AssignAction(statement.line, text, decode_name(match[1]), expr)
+    return AssignAction(statement.line, text, symbol_name(match[1]), expr)
 
 
 _READERS: dict[Kind, Callable[[str, Statement], Action]] = {
