@@ -112,19 +112,17 @@ def _find(values: list[str], source: str) -> tuple[int, int, str] | None:
         wanted = _norm(value)
         if wanted and wanted in normal:
             return _hit(lines, normal.index(wanted))
+    starts = []
     for value in values:
-        name = _LOCAL.match(value)
-        if name and " = " in value:
-            start = re.compile(r"^\s*" + re.escape(name[0]) + r"\s*=")
-            for number, line in enumerate(lines):
-                if start.match(line):
-                    return _hit(lines, number)
+        if " = " in value and (name := _LOCAL.match(value)):
+            starts.append(re.escape(name[0]) + r"\s*=")
     for value in values:
         if value.startswith("label %"):
-            start = re.compile(r"\s*" + re.escape(value[len("label %") :]) + ":")
-            for number, line in enumerate(lines):
-                if start.match(line):
-                    return _hit(lines, number)
+            starts.append(re.escape(value.removeprefix("label %")) + ":")
+    for start in starts:
+        for number, line in enumerate(lines):
+            if re.match(r"\s*" + start, line):
+                return _hit(lines, number)
     for value in values:
         if symbol := _SYMBOL.search(value):
             for number, line in enumerate(lines):

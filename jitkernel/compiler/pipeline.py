@@ -20,8 +20,7 @@ from jitkernel.compiler.forks import in_child
 from jitkernel.compiler.passes import SINGLE, disabled_for, parse_passes
 from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
-from jitkernel.compiler.struct_names import ambiguous, renamed_types
-from jitkernel.compiler.summary import summarise
+from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
 
 __all__ = ["compile_module", "contexts", "machine", "module_of", "tidy"]

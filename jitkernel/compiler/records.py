@@ -39,7 +39,7 @@ class Options(NamedTuple):
     session's own code (thunks, the runtime): no summary, and exports stay as they are written.
     `passes` takes the place of the level's own pipeline: pipeline names with commas between, see
     `passes.parse_passes`.  `keep_cpu` takes the CPU that functions name at their word also where it
-    is what compilers write when nobody has chosen one: see `unchosen`.
+    is what compilers write when nobody has chosen one: see `ir.default_cpu`.
     """
 
     opt_level: int = 2
@@ -73,7 +73,7 @@ class Request(NamedTuple):
     user's own first line is line `first_line` of it, and diagnostics count from there.
     `nobuiltin` names functions that must not be taken for the C library's.
     `context` says where LLVM puts it: `throwaway`, `shared` or `kept`; a kept context belongs to
-    `cell` (0: to none, and goes).  See `contexts`.
+    `cell` (0: to none, and goes).  See `context_pool`.
     """
 
     source: str

@@ -2,6 +2,9 @@
 
 Also makes exports replaceable while it walks over them, since that is the same walk.  A one-line
 cell is summarised in some 15 us: whatever few cells need is looked for in the text first.
+
+In a context that has seen its names before, LLVM calls the second `%pt` of two modules `%pt.0`.
+What a cell offers is told in the names that it wrote: `renamed_types`.
 """
 
 from __future__ import annotations
@@ -13,14 +16,13 @@ from typing import Any
 from jitkernel.compiler import binding
 from jitkernel.compiler.binding import lib
 from jitkernel.compiler.prepare import Alias
-from jitkernel.compiler.struct_names import StructNames
 from jitkernel.ir.calls import expand, find_calls, suspects
 from jitkernel.ir.module import global_values, type_definitions
-from jitkernel.ir.names import locals_in
+from jitkernel.ir.names import NAME, decode_name, locals_in, quote_name
 from jitkernel.ir.signature import abi_features, headers, may_matter
 from jitkernel.ir.text import type_at
 
-__all__ = ["summarise"]
+__all__ = ["ambiguous", "renamed_types", "summarise"]
 
 # LLVMLinkage of llvm-c/Core.h
 LINKAGES = {
@@ -42,6 +44,8 @@ LINKAGES = {
 _EXTERNAL, _WEAK = 0, 5
 
 _STRUCT_BODY = re.compile(r"\{|<\s*\{|opaque\b")
+_NAMED = re.compile("%(" + NAME + ")")
+_NUMBERED = re.compile(r"(.+)\.\d+")
 
 NOBUILTIN: int = lib.GetEnumAttributeKindForName(b"nobuiltin", 9)
 
@@ -72,7 +76,7 @@ def summarise(
                 [alias.name, True, alias.linkage, alias.type, False, alias.thread_local]
             )
         mentions |= "%" in alias.type
-    names = StructNames(renamed or {})
+    names = _StructNames(renamed or {})
     if renamed:
         for row in functions:
             row[3], row[5] = names.written(row[3]), names.written(row[5])
@@ -160,7 +164,7 @@ def _variables(module: int, source: str, rows: list[list[Any]], weaken: bool) ->
 
 
 def _types(
-    module: int, functions: list[list[Any]], variables: list[list[Any]], names: StructNames
+    module: int, functions: list[list[Any]], variables: list[list[Any]], names: _StructNames
 ) -> dict[str, str]:
     """The bodies of the structs that these rows name, at any depth."""
     types: dict[str, str] = {}
@@ -174,7 +178,7 @@ def _types(
     return types
 
 
-def _add_defined(module: int, source: str, types: dict[str, str], names: StructNames) -> None:
+def _add_defined(module: int, source: str, types: dict[str, str], names: _StructNames) -> None:
     """Add the named types that the text defines, whatever mentions them."""
     for name, at in type_definitions(source):
         if name in types:
@@ -185,7 +189,7 @@ def _add_defined(module: int, source: str, types: dict[str, str], names: StructN
             types[name] = " ".join(body.split())
 
 
-def _body(module: int, name: str, names: StructNames) -> str:
+def _body(module: int, name: str, names: _StructNames) -> str:
     """The body of an identified struct, "opaque" for one that has none."""
     if name.startswith("type 0x"):  # one without a name: LLVM prints where it stands
         reference: int | None = int(name[5:], 16)
@@ -203,7 +207,7 @@ def _calls(
     functions: list[list[Any]],
     types: dict[str, str],
     first_line: int,
-    names: StructNames,
+    names: _StructNames,
 ) -> list[list[Any]]:
     """Rows of the calls that have another signature than their callee."""
     signatures = {row[0]: (row[3], row[4]) for row in functions}
@@ -232,3 +236,48 @@ def _calls(
             at = lines.get(call.callee) or [0]
             rows.append([call.callee, shown.strip(), at.pop(0) if len(at) > 1 else at[0]])
     return rows
+
+
+def _defined(text: str) -> list[str]:
+    return [name for name, _ in type_definitions(text)] if "type" in text else []
+
+
+def ambiguous(source: str) -> bool:
+    """Whether the source itself has `%pt` and `%pt.0`, so that one might be taken for the other."""
+    names = set(_defined(source))
+    return any((m := _NUMBERED.fullmatch(name)) and m[1] in names for name in names)
+
+
+def renamed_types(module: int, source: str) -> dict[str, str]:
+    """The structs of `source` that LLVM gave another name: as written, as LLVM has it."""
+    written = set(_defined(source))
+    if not written:
+        return {}
+    found = {}
+    for name in _defined(binding.print_module(module)):
+        match = _NUMBERED.fullmatch(name)
+        if match and match[1] in written and name not in written:
+            found[match[1]] = name
+    return found
+
+
+class _StructNames:
+    """Both ways between names as they were written and as LLVM has them."""
+
+    def __init__(self, renamed: Mapping[str, str]):
+        self._actual = renamed
+        self._written = {actual: written for written, actual in renamed.items()}
+
+    def actual(self, name: str) -> str:
+        """LLVM's name of a struct."""
+        return self._actual.get(name, name)
+
+    def written(self, text: str) -> str:
+        """LLVM's text with the names of the source."""
+        if not self._written:
+            return text
+        return _NAMED.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        name = self._written.get(decode_name(match[1]))
+        return match[0] if name is None else "%" + quote_name(name)
