@@ -16,12 +16,11 @@ from collections.abc import Callable, Sequence
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
-from jitkernel.executor.inbox import Inbox
+from jitkernel.executor.inbox import Inbox, WakeRequests
 from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import Callbacks
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
-from jitkernel.executor.wake import WakeRequests
 
 __all__ = ["OWN_THREADS", "Conversation"]
 

@@ -17,14 +17,13 @@ from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import abi
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.exit_report import LOST, ExitReport, left_library
-from jitkernel.executor.inbox import HEAD, new_number
+from jitkernel.executor.inbox import HEAD, WakeRequests, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, first_message
 from jitkernel.executor.tracking import Tracking
-from jitkernel.executor.wake import WakeRequests
 
 __all__ = ["Executor"]
 

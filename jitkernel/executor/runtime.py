@@ -39,6 +39,7 @@ _PLACES = {
 _PARTS = ("base", "enter", "record", "handler", "health", "wake", "serve")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = re.compile(r"\$([A-Za-z]\w*)")
+_TYPED = re.compile(r"(i64 )?" + _NAME.pattern)
 
 
 def runtime_ir() -> str:
@@ -47,7 +48,7 @@ def runtime_ir() -> str:
     lines = (line.rstrip() for line in _NAME.sub(_relative, assembly).splitlines())
     entries = "\n".join(f'module asm "{line}"' for line in lines if line)
     body = "\n".join(_native(f"{part}.ll") for part in _PARTS)
-    return f"{entries}\n\n{_NAME.sub(_pointer, re.sub(';.*', '', body))}"
+    return f"{entries}\n\n{_TYPED.sub(_pointer, re.sub(';.*', '', body))}"
 
 
 def built_runtime(text: str) -> bytes:
@@ -81,7 +82,8 @@ def _relative(match: re.Match[str]) -> str:
 
 
 def _pointer(match: re.Match[str]) -> str:
-    name = match[1]
+    kind, name = match[1] or "", match[2]
     if name in abi.NAMES:
-        return str(abi.NAMES[name])
-    return f"getelementptr (i8, ptr @jk_control, i64 {_PLACES[name]})"
+        return f"{kind}{abi.NAMES[name]}"
+    place = f"getelementptr (i8, ptr @jk_control, i64 {_PLACES[name]})"
+    return f"i64 ptrtoint (ptr {place} to i64)" if kind else place

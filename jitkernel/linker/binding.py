@@ -21,12 +21,6 @@ __all__ = ["Bindings", "OutOfRange", "Target"]
 
 _I32 = struct.Struct("<i")
 _U64 = struct.Struct("<Q")
-_PACK = {
-    (1, True): struct.Struct("<b"), (1, False): struct.Struct("<B"),
-    (2, True): struct.Struct("<h"), (2, False): struct.Struct("<H"),
-    (4, True): _I32, (4, False): struct.Struct("<I"),
-    (8, True): struct.Struct("<q"), (8, False): _U64,
-}  # fmt: skip
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 FUNCTION = SymbolKind.FUNCTION
@@ -190,7 +184,7 @@ class Bindings:
                 raise OutOfRange(
                     f"{row.formula} = {value:#x} does not fit {8 * row.field} {sign}bits"
                 )
-        _PACK[row.field, value < 0].pack_into(self.view, at, value)
+        self.view[at : at + row.field] = value.to_bytes(row.field, "little", signed=value < 0)
 
     def _relax(self, target: Target, at: int, opcode: int, modrm: int, rex: int) -> None:
         """Write an instruction that loads through the GOT, without the GOT where it can be."""
@@ -276,4 +270,6 @@ class Bindings:
         value = self.unmapped + addend - (self.base + offset if row.relative else 0)
         if not row.low <= value <= row.high:
             value = 0
-        _PACK[row.field, value < 0].pack_into(self.view, offset, value)
+        self.view[offset : offset + row.field] = value.to_bytes(
+            row.field, "little", signed=value < 0
+        )

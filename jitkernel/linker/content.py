@@ -25,7 +25,7 @@ from jitkernel.linker.x86_64 import (
     Relocation,
 )
 
-__all__ = ["Content", "Entry", "Fixup", "refusal"]
+__all__ = ["Content", "Entry", "Fixup", "ends_behind", "refusal"]
 
 _I32 = struct.Struct("<i")
 
@@ -138,6 +138,12 @@ class Content:
             symbol = new_symbol("", SymbolKind.DATA, SymbolState.FIXED, address)
             self.slots[address] = symbol
         return symbol
+
+
+def ends_behind(entry: Entry, at: int, size: int) -> bool:
+    """Whether the field of a relocation, at `at` of so many bytes, is not wholly in them."""
+    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
+    return row is not None and at + row.field > size
 
 
 def refusal(job: Job, section: int, entry: Entry, why: str) -> LinkError:

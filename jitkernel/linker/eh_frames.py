@@ -20,12 +20,12 @@ from bisect import bisect_right
 from jitkernel.errors import LinkError
 from jitkernel.linker.binding import Target
 from jitkernel.linker.cfi import FORMATS, OMIT, Cursor
-from jitkernel.linker.content import Content, Entry
+from jitkernel.linker.content import Content, Entry, ends_behind
 from jitkernel.linker.layout import Layout
 from jitkernel.linker.records import Symbol
 from jitkernel.linker.resolution import Job, Resolution
 from jitkernel.linker.unwind import UnwindRegion, pad, split
-from jitkernel.linker.x86_64 import R_32, R_32S, SLOT32, TABLE
+from jitkernel.linker.x86_64 import R_32, R_32S, SLOT32
 
 __all__ = ["add_frames", "indirect_types"]
 
@@ -73,7 +73,7 @@ def add_frames(
         size = len(found) - here
         for entry in mine:
             within = entry[0] - at
-            if within < 8 or (within + 8 > size and _ends_behind(entry, within, size)):
+            if within < 8 or (within + 8 > size and ends_behind(entry, within, size)):
                 raise LinkError(f".eh_frame+{entry[0]:#x}: a relocation of no field of its record")
             if function is not None:
                 fields.append((function, here + within, entry))
@@ -97,11 +97,6 @@ def add_frames(
     start -= job.bind.base
     for target, offset, entry in fields:
         content.add_field(target, start + offset, found, offset, 0, section, entry)
-
-
-def _ends_behind(entry: Entry, within: int, length: int) -> bool:
-    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
-    return row is not None and within + row.field > length
 
 
 def _function(resolution: Resolution, entry: Entry) -> int | None:

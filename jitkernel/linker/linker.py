@@ -21,6 +21,7 @@ from jitkernel.errors import LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker.binding import Bindings, OutOfRange
 from jitkernel.linker.content import Content, refusal
+from jitkernel.linker.hibernation import SwapFile
 from jitkernel.linker.layout import Names, arrange, initialisers, read_names
 from jitkernel.linker.plan import Plan, make_plan, plan_runtime
 from jitkernel.linker.records import (
@@ -36,7 +37,6 @@ from jitkernel.linker.records import (
 )
 from jitkernel.linker.resolution import Job
 from jitkernel.linker.resolver import Resolver
-from jitkernel.linker.swap import SwapFile
 from jitkernel.linker.unwind import UnwindRegion, split
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 

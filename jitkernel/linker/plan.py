@@ -15,7 +15,7 @@ from jitkernel.arena import Extent
 from jitkernel.elf import constants as c
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
-from jitkernel.linker.content import Content, Entry, refusal
+from jitkernel.linker.content import Content, ends_behind, refusal
 from jitkernel.linker.eh_frames import add_frames, indirect_types
 from jitkernel.linker.layout import Layout, PinnedRange, arrange, pinned_ranges, pinned_sections
 from jitkernel.linker.rebasing import may_escape
@@ -30,7 +30,7 @@ from jitkernel.linker.resolution import (
     select_groups,
 )
 from jitkernel.linker.unwind import UnwindRegion
-from jitkernel.linker.x86_64 import BRANCH, TABLE
+from jitkernel.linker.x86_64 import BRANCH
 
 __all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
 
@@ -205,8 +205,9 @@ def fill(
             entries = indirect_types(job, layout, resolution, index, start + base, buffer)
         for entry in entries:
             offset, info, _ = entry
-            if offset + 8 > size:
-                _check_field(job, index, entry, size)
+            if offset + 8 > size and ends_behind(entry, offset, size):
+                why = f"the section ends before the field: {size} bytes"
+                raise refusal(job, index, entry, why)
             if info >> 32 >= count:
                 raise LinkError(
                     f"cell {job.cell}: {obj.section_name(index)}+{offset:#x}: "
@@ -265,9 +266,3 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
     if (text := extents.text) is not None and (gap := text.stop - ends["text"]) > 0:
         content.append((ends["text"], b"\xcc" * gap))
     return buffers
-
-
-def _check_field(job: Job, section: int, entry: Entry, size: int) -> None:
-    row = TABLE.get(entry[1] & 0xFFFF_FFFF)
-    if row is not None and entry[0] + row.field > size:
-        raise refusal(job, section, entry, f"the section ends before the field: {size} bytes")

@@ -8,7 +8,6 @@ a call raises and a variable is where nothing is mapped.  Start from `Retargetin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 from jitkernel.linker.linker import Linker
@@ -29,12 +28,7 @@ class Retargeting:
     def __enter__(self) -> Retargeting:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for image, instead in self._instead.items():
             image.refs = tuple([instead.get(s, s) for s in image.refs])
             self._linker.changed(image)

@@ -1,8 +1,8 @@
 ; The executor's native runtime, as LLVM IR: the ground that its other parts stand on.
 ; Raw system calls only; the library's functions are reached through addresses that child.py put
 ; into the control block, so that nothing here is ever resolved twice.  `$name` is a control word or
-; a buffer (abi.py), `$r_name` a word of the fault record, `$NAME` a number (abi.py); `jk_control`
-; is bound to the start of the region runtime.data.
+; a buffer (abi.py), `i64 $name` its address as a number, `$r_name` a word of the fault record,
+; `$NAME` a number (abi.py); `jk_control` is bound to the start of the region runtime.data.
 
 @jk_control = external dso_local global [917504 x i8]
 

@@ -42,8 +42,7 @@ define dso_local void @jk_arm() #0 {
   call void @handle(i64 $SIGTRAP, i64 %h)
   call void @handle(i64 $SIGABRT, i64 %h)
   call void @handle(i64 $SIGINTERRUPT, i64 %h)
-  %stack = ptrtoint ptr $alt_stack to i64
-  %r1 = call i64 @sys(i64 $SYS_sigaltstack, i64 %stack, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %r1 = call i64 @sys(i64 $SYS_sigaltstack, i64 $alt_stack, i64 0, i64 0, i64 0, i64 0, i64 0)
   ; unblock them, and remember what is blocked then
   %was = call i64 @mask_signals(i64 $SIG_UNBLOCK, i64 $OUR_SIGNALS)
   %now = and i64 %was, $OTHER_SIGNALS
@@ -183,8 +182,7 @@ define internal void @open_text() #0 {
   %size = sub i64 %stop, %start
   %r1 = call i64 @sys(i64 $SYS_mprotect, i64 %start, i64 %size, i64 $PROT_READ_EXEC, i64 0, i64 0, i64 0)
   store atomic i32 0, ptr $text_locked seq_cst, align 4
-  %word = ptrtoint ptr $text_locked to i64
-  %r2 = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAKE_PRIVATE, i64 $INT_MAX, i64 0, i64 0, i64 0)
+  %r2 = call i64 @sys(i64 $SYS_futex, i64 $text_locked, i64 $FUTEX_WAKE_PRIVATE, i64 $INT_MAX, i64 0, i64 0, i64 0)
   ret void
 }
 
@@ -203,8 +201,7 @@ again:
   %free = icmp eq i32 %locked, 0
   br i1 %free, label %done, label %wait
 wait:
-  %word = ptrtoint ptr $text_locked to i64
-  %r = call i64 @sys(i64 $SYS_futex, i64 %word, i64 $FUTEX_WAIT_PRIVATE, i64 1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 $text_locked, i64 $FUTEX_WAIT_PRIVATE, i64 1, i64 0, i64 0, i64 0)
   br label %again
 left:
   call void @open_text()

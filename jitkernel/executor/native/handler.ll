@@ -200,16 +200,14 @@ take:
   %may = call i1 @take_record(i1 %mine)
   br i1 %may, label %write, label %written
 write:
-  %zero_at = ptrtoint ptr $r_kind to i64
-  call void @zero(i64 %zero_at, i64 $RECORD_SIZE)
+  call void @zero(i64 $r_kind, i64 $RECORD_SIZE)
   %rbp = call i64 @word(ptr %block, i64 16)
   store volatile i64 %rbp, ptr $r_reg_rbp
   %rbx = call i64 @word(ptr %block, i64 24)
   store volatile i64 %rbx, ptr $r_reg_rbx
   %p4 = getelementptr i64, ptr %block, i64 4
   %from = ptrtoint ptr %p4 to i64
-  %to = ptrtoint ptr $r_reg_r12 to i64
-  call void @copy(i64 %to, i64 %from, i64 32)
+  call void @copy(i64 $r_reg_r12, i64 %from, i64 32)
   %return = call i64 @word(ptr %block, i64 64)
   %p9 = getelementptr i64, ptr %block, i64 9
   %is_stub = icmp eq i64 %cause, $CAUSE_undefined

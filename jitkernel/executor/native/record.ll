@@ -26,8 +26,7 @@ page:
   %next = select i1 %last, i64 %end, i64 %stop
   %part = sub i64 %next, %at
   %gone = sub i64 %at, %sp
-  %base = ptrtoint ptr $stack_copy to i64
-  %to = add i64 %base, %gone
+  %to = add i64 $stack_copy, %gone
   %mapped = call i64 @sys(i64 $SYS_mincore, i64 %start, i64 4096, i64 %v, i64 0, i64 0, i64 0)
   %bad = icmp slt i64 %mapped, 0
   br i1 %bad, label %missing, label %present
@@ -84,9 +83,8 @@ define internal void @record_signal(i64 %signal, ptr %info, ptr %context) #0 {
   store volatile i64 0, ptr $r_status
   store volatile i64 0, ptr $r_stub
   store volatile i64 0, ptr $r_caller
-  %registers = ptrtoint ptr $r_reg_r8 to i64
   %saved = getelementptr i8, ptr %context, i64 $UC_REGISTERS
   %from = ptrtoint ptr %saved to i64
-  call void @copy(i64 %registers, i64 %from, i64 $UC_REGISTERS_SIZE)
+  call void @copy(i64 $r_reg_r8, i64 %from, i64 $UC_REGISTERS_SIZE)
   ret void
 }

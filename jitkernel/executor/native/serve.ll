@@ -141,8 +141,7 @@ entry:
   br label %loop
 loop:
   %socket = load volatile i64, ptr $socket
-  %frame = ptrtoint ptr $frame to i64
-  %n = call i64 @sys(i64 $SYS_recvfrom, i64 %socket, i64 %frame, i64 $FRAME_SIZE, i64 0, i64 0, i64 0)
+  %n = call i64 @sys(i64 $SYS_recvfrom, i64 %socket, i64 $frame, i64 $FRAME_SIZE, i64 0, i64 0, i64 0)
   switch i64 %n, label %came [ i64 -$EINTR, label %loop
                                i64 -$EAGAIN, label %idle ]
 idle:

@@ -37,8 +37,7 @@ wait:
   %ready = icmp ne i32 %done, 0
   br i1 %ready, label %answered, label %sleep
 sleep:
-  %word = ptrtoint ptr $wake_done to i64
-  call void @doze(i64 %word, i64 0)
+  call void @doze(i64 $wake_done, i64 0)
   br label %wait
 answered:
   %target = load volatile i64, ptr $wake_target
@@ -60,8 +59,7 @@ take:
   %mine = extractvalue { i32, i1 } %r, 1
   br i1 %mine, label %done, label %queue
 queue:
-  %lock = ptrtoint ptr $wake_lock to i64
-  call void @doze(i64 %lock, i64 1)
+  call void @doze(i64 $wake_lock, i64 1)
   br label %take
 done:
   ret void
@@ -69,8 +67,7 @@ done:
 
 define internal void @end_turn() #0 {
   store atomic i32 0, ptr $wake_lock seq_cst, align 4
-  %lock = ptrtoint ptr $wake_lock to i64
-  %r = call i64 @sys(i64 $SYS_futex, i64 %lock, i64 $FUTEX_WAKE, i64 1, i64 0, i64 0, i64 0)
+  %r = call i64 @sys(i64 $SYS_futex, i64 $wake_lock, i64 $FUTEX_WAKE, i64 1, i64 0, i64 0, i64 0)
   ret void
 }
 
