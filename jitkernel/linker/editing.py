@@ -83,7 +83,7 @@ def attach_variable(
 ) -> None:
     """Let an image have a variable that is in memory already; `owned`: and define it."""
     if owned or name in linker.symbols:
-        linker.hold_block(block)
+        linker.retain_block(block)
         _attach(linker, image, name, address, size, block, owned)
 
 
@@ -103,7 +103,7 @@ def adopt(linker: Linker, image: Image, blocks: Iterable[Block]) -> None:
     """Let an image hold blocks that others have brought."""
     for block in blocks:
         if block not in image.blocks:
-            linker.hold_block(block)
+            linker.retain_block(block)
             image.adopted += (block,)
 
 

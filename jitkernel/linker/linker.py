@@ -327,7 +327,7 @@ class Linker(Recorded):
         if text is not None and image.cell:
             self.code += text.size
 
-    def hold_block(self, block: Block) -> None:
+    def retain_block(self, block: Block) -> None:
         """One holder more, until `release_block`."""
         block.holders += 1
 
@@ -363,12 +363,12 @@ class Linker(Recorded):
                 self.symbols[name] = symbol
         return symbol
 
-    def hold(self, symbol: Symbol) -> None:
+    def retain_symbol(self, symbol: Symbol) -> None:
         """Keep a symbol's canonical entry where it is, although nobody defines or uses it."""
         symbol.held += 1
 
-    def unhold(self, symbol: Symbol) -> None:
-        """The opposite of `hold`."""
+    def release_symbol(self, symbol: Symbol) -> None:
+        """The opposite of `retain_symbol`."""
         symbol.held -= 1
         self.resolver.drop_if_unused(symbol)
 

@@ -63,7 +63,7 @@ class Retargeting:
             stale.stub, symbol.stub = symbol.stub, 0
             linker.bind.rebind(stale, stale.stub)
         self.retarget(images, symbol, stale)
-        linker.hold(stale)
+        linker.retain_symbol(stale)
         if symbol.users or symbol.slot:
             linker.bind.rebind(symbol, symbol.address)
         return stale

@@ -244,12 +244,12 @@ def test_held_entries_stay_when_nobody_uses_them(linker):
     user = linker.place(_users(), 2, kinds=KINDS)
     symbol = linker.symbols["f"]
     stub = symbol.stub
-    linker.hold(symbol)
+    linker.retain_symbol(symbol)
     linker.unlink(user)
     linker.unlink(image)
     assert linker.symbols["f"] is symbol and symbol.stub == stub
     assert linker.arena.read(stub, 1) == b"\xe8"
-    linker.unhold(symbol)
+    linker.release_symbol(symbol)
     assert "f" not in linker.symbols
     linker.check()
 
@@ -301,7 +301,7 @@ def test_a_held_name_that_the_process_has_leads_there_when_asked_for_again(arena
     image = linker.place(_definition(1), 1)
     user = linker.place(_users(), 2, kinds=KINDS)
     symbol = linker.symbols["f"]
-    linker.hold(symbol)
+    linker.retain_symbol(symbol)
     linker.unlink(user)
     linker.unlink(image)
     linker.check()
@@ -309,5 +309,5 @@ def test_a_held_name_that_the_process_has_leads_there_when_asked_for_again(arena
     linker.place(assemble("call f"), 3)
     assert linker.symbols["f"] is symbol and symbol.state is SymbolState.FAR
     linker.check()
-    linker.unhold(symbol)
+    linker.release_symbol(symbol)
     linker.check()

@@ -74,7 +74,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
     for removed in reversed(gone):
         cell = removed.cell
         for block in cell.strings:
-            program.linker.hold_block(block)
+            program.linker.retain_block(block)
         cell.state = CellState.LIVE
         program.cells[cell.number] = cell
         program.note(cell)
@@ -148,7 +148,7 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
 
 
 def _keep(program: Program, symbol: Symbol, inverse: Change) -> None:
-    program.linker.hold(symbol)
+    program.linker.retain_symbol(symbol)
     inverse.symbols.append(symbol)
 
 
@@ -161,5 +161,5 @@ def forget(program: Program, change: Change) -> None:
             program.store.drop(removed.cell.number)
     change.removed = RecordedList()
     for symbol in change.symbols:
-        program.linker.unhold(symbol)
+        program.linker.release_symbol(symbol)
     change.symbols = RecordedList()

@@ -349,12 +349,12 @@ class Program(Recorded):
             # Its entry and its type stay for as long as the cell may come back.
             change.moved.setdefault(symbol.name, (cell.number, symbol.info))
             change.symbols.append(symbol)
-            self.linker.hold(symbol)
+            self.linker.retain_symbol(symbol)
         if image is not None and (image.fini or image.dso):
             change.effects.destroyed += (cell.number,)
         held = (image.blocks if image is not None else ()) + cell.strings
         for block in held:
-            self.linker.hold_block(block)
+            self.linker.retain_block(block)
         change.removed.append(
             Removed(
                 cell, owned, names_of(image), image.rodata if image else None,
@@ -367,7 +367,7 @@ class Program(Recorded):
             )
         )  # fmt: skip
         for stale in change.removed[-1].stale:
-            self.linker.hold(stale)
+            self.linker.retain_symbol(stale)
             change.symbols.append(stale)
         if image is not None:
             self.linker.unlink(image)

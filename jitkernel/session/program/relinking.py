@@ -84,7 +84,7 @@ def _link_again(
     keep_stale(program.linker, fresh, stale_symbols(program.linker, image))
     for block in image.blocks:  # what the program may have pointers to
         if block not in fresh.blocks:
-            program.linker.hold_block(block)
+            program.linker.retain_block(block)
             cell.strings += (block,)
     if image.dso:
         program.handles[cell.number] = (*program.handles.get(cell.number, ()), image.dso)

@@ -315,7 +315,7 @@ class Runner:
             self._core.freed_code.add(image)
             with self._engine.arena.rollback.atomic():
                 for held in image.blocks:  # the program may have pointers to them
-                    self._program.linker.hold_block(held)
+                    self._program.linker.retain_block(held)
                     self._execution.own(held)
                 self._program.linker.unlink(image)
                 self._program.running = None

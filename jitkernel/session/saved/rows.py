@@ -83,7 +83,7 @@ class Index:
             self.extents.append(extent)
             block = self._blocks[row[1]] = Block(extent)
         else:
-            self.linker.hold_block(block)
+            self.linker.retain_block(block)
         return block
 
     def at(self, row: tuple[str, int, int]) -> Block:
