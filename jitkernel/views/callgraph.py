@@ -45,7 +45,7 @@ class _Function:
     calls: Counter[str] = field(default_factory=Counter)
     takes: Counter[str] = field(default_factory=Counter)
     indirect: int = 0
-    users: dict[str, bool] = field(default_factory=dict)
+    used_by: dict[str, bool] = field(default_factory=dict)
 
 
 def callgraph(session: Session, target: int | str | None = None, depth: int | None = None) -> View:
@@ -69,7 +69,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"
         raise UsageError(f"{what} has no machine code")
     calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
-    users = {n: f.users for n, f in functions.items()}
+    users = {n: f.used_by for n, f in functions.items()}
     reached = within(here, calls, depth) | within(here, users, depth)
     return _view({n: f for n, f in functions.items() if n in reached}, here)
 
@@ -112,7 +112,7 @@ def _functions(session: Session) -> dict[str, _Function]:
         for used in (*function.calls, *function.takes):
             if used not in functions:
                 functions[used] = _elsewhere(linked.get(used))
-            functions[used].users[name] = used in function.calls
+            functions[used].used_by[name] = used in function.calls
     return functions
 
 
@@ -154,7 +154,7 @@ def _row(functions: dict[str, _Function], name: str) -> tuple[str, str, str, str
     if function.indirect:
         calls.append(f"{function.indirect} through pointers")
     takes = ", ".join(map(_shown, function.takes))
-    called = ", ".join(_shown(n) for n, directly in sorted(function.users.items()) if directly)
+    called = ", ".join(_shown(n) for n, directly in sorted(function.used_by.items()) if directly)
     return _shown(name), function.where, ", ".join(calls), takes, called
 
 
