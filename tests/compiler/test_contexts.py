@@ -162,4 +162,4 @@ def test_the_view_says_what_stays() -> None:
     with Session(spare=False, context="shared") as s:
         s.run(typed(1))
         text = contexts(s).text
-        assert "shared contexts; 1 outlive" in text and "1  shared" in text
+        assert "shared contexts; 1 LLVM context kept" in text and "1  shared" in text
