@@ -254,6 +254,13 @@ class _Links:
     def label(self, number: int) -> str:
         return cut_list([written(n) for n in self.names[number]], 3) or "statements"
 
+    def row(self, number: int) -> tuple[int, str, str, str]:
+        used = [
+            f"{written(name)} ({f'cell {cell}' if cell else state})"
+            for name, cell, state in self.uses[number]
+        ]
+        return number, self.label(number), ", ".join(used), _numbers(self.users[number])
+
 
 def deps(session: Session, target: int | str | None = None) -> View:
     """The dependencies of a cell, or of the cell that defines a name; of all cells without one."""
@@ -267,13 +274,9 @@ def deps(session: Session, target: int | str | None = None) -> View:
         breaks = within([here], links.users) - {here}
         numbers = sorted(breaks | within([here], links.used))
         title = f"Dependencies of cell {here}"
-        shown = ", ".join(map(str, sorted(breaks)))
-        note = f"Evicting cell {here} would break " + (
-            f"cell{'s' * (len(breaks) > 1)} {shown}." if breaks else "nothing."
-        )
-    rows = [
-        (n, links.label(n), _used(links, n), _numbers(links.users[n])) for n in numbers[:_SHOWN]
-    ]
+        what = f"cell{'s' * (len(breaks) > 1)} {_numbers(breaks)}" if breaks else "nothing"
+        note = f"Evicting cell {here} would break {what}."
+    rows = [links.row(n) for n in numbers[:_SHOWN]]
     if len(numbers) > _SHOWN:
         note += f" {len(numbers) - _SHOWN} more cells are not shown; name one."
     view = table(title, ("#cell", "defines", "uses", "used by cells"), rows, note.strip())
@@ -299,13 +302,6 @@ def deps(session: Session, target: int | str | None = None) -> View:
     alt = f"{title}: {len(nodes)} cells, {len(edges)} uses. {note}".strip()
     legend = "An arrow leads from a cell to one that it uses; dashed where cells use each other."
     return View(view.text, f"{view.html}{diagram(nodes, edges, alt)}<p>{legend}</p>")
-
-
-def _used(links: _Links, number: int) -> str:
-    return ", ".join(
-        f"{written(name)} ({f'cell {cell}' if cell else state})"
-        for name, cell, state in links.uses[number]
-    )
 
 
 def _numbers(found: set[int]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.diagram import Arrow, Node, diagram
+from jitkernel.views.diff import clip
 from jitkernel.views.graph import back_edges, folded, links, nearest, within
-from jitkernel.views.view import View, join, listing, prose, shorten, table
+from jitkernel.views.view import View, folding, join, listing, prose, shorten, table
 from jitkernel.wording import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
     labels = [label for label, _ in flow.blocks]
     arrows = _merge(flow)
     back = back_edges([0], arrows)
-    headers = {stop for _, stop in back}
+    loops = {stop for _, stop in back}
+    kinds = ["loop" if index in loops else "" for index in range(len(labels))]
+    kinds[0] = "entry"
     count = sum(len(lines) for _, lines in flow.blocks)
     title = f"Control flow of {written(flow.name)}, {how}"
     said = (
@@ -91,29 +94,24 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
         come[b].append(f"%{labels[a]}")
     rows = []
     for index, (label, lines) in enumerate(flow.blocks):
-        marks = "entry" if not index else "loop" if index in headers else ""
         on = ", ".join(to[index]) or lines[-1]
-        rows.append((f"%{label}", len(lines), marks, on, ", ".join(come[index])))
+        rows.append((f"%{label}", len(lines), kinds[index], on, ", ".join(come[index])))
     columns = ("block", "#instructions", "kind", "goes to", "comes from")
-    loops = " A loop edge, marked (back), leads to the block that its loop begins with." * bool(
-        back
-    )
-    shown = table(title, columns, rows, f"{said}.{loops}")
+    note = f"{said}."
+    if back:
+        note += " A loop edge, marked (back), leads to the block that its loop begins with."
+    shown = table(title, columns, rows, note)
     start = labels.index(around) if around else 0
     near = None if depth is None and not around else _NEAR if depth is None else depth
-    image, drawn = _draw(flow, arrows, headers, (start, near), f"{title}: {said}")
-    body = "\n".join(
-        f"%{label}:\n" + "\n".join(f"  {line}" for line in lines) for label, lines in flow.blocks
-    )
-    cut = body.splitlines()
-    if len(cut) > LISTED:
-        body = "\n".join([*cut[:LISTED], f"({len(cut) - LISTED} more lines: %ir shows them)"])
-    code = listing("", body)
+    image, drawn = _draw(flow, arrows, kinds, (start, near), f"{title}: {said}")
+    body = [f"  {line}" if index else line for label, lines in flow.blocks
+            for index, line in enumerate((f"%{label}:", *lines))]  # fmt: skip
+    code = listing("", "\n".join(clip(body, LISTED, ": %ir shows them")))
     legend = (
         "T and F mark where a condition that holds, or does not, leads; dashed arrows lead back."
     )
     html = f"{image}<p>{prose(f'{legend} {drawn}'.strip())}</p>{shown.html}"
-    html += f"<details><summary>{count} instructions</summary>{code.html}</details>"
+    html += folding(f"{count} instructions", code).html
     return View(shown.text + (f"\n{drawn}" if drawn else "") + f"\n\n{code.text}", html)
 
 
@@ -128,15 +126,15 @@ def _merge(flow: Flow) -> dict[tuple[int, int], str]:
 def _draw(
     flow: Flow,
     arrows: Mapping[tuple[int, int], str],
-    headers: Set[int],
+    kinds: Sequence[str],
     around: tuple[int, int | None],
     alt: str,
 ) -> tuple[str, str]:
     """HTML of the picture, and a sentence on what of the function it shows, "" for all.
 
-    `arrows` are edges with their letters, `headers` the blocks that begin loops.  `around` is a
-    block and how many edges from it are drawn: None for as many boxes as can be read.  Straight
-    chains of blocks are one box where there are too many.
+    `arrows` are edges with their letters, `kinds` says which block is the entry or begins a loop.
+    `around` is a block and how many edges from it are drawn: None for as many boxes as can be read.
+    Straight chains of blocks are one box where there are too many.
     """
     count = len(flow.blocks)
     middle, depth = around
@@ -157,7 +155,7 @@ def _draw(
     nodes = []
     for number in sorted(kept):
         out = sum(other not in kept for other in near.get(number, ()))
-        nodes.append(_node(flow, number, boxes[number], headers, few, out))
+        nodes.append(_node(flow, number, boxes[number], kinds, few, out))
     shown = [
         Arrow(str(a), str(b), shorten(text, 18))
         for (a, b), text in edges.items()
@@ -178,14 +176,14 @@ def _draw(
 
 
 def _node(
-    flow: Flow, number: int, chain: list[int], headers: Set[int], few: bool, out: int
+    flow: Flow, number: int, chain: list[int], kinds: Sequence[str], few: bool, out: int
 ) -> Node:
     """A box: a block, or several that follow each other; `out` neighbours are not drawn."""
     lines = [" ".join(line.split()) for index in chain for line in flow.blocks[index][1]]
     limit = _FEW if few else _LINES
     if len(lines) > limit:
         lines = [*lines[: limit - 2], f"({len(lines) - limit + 1} more)", lines[-1]]
-    kind = "entry" if not chain[0] else "loop" if chain[0] in headers else ""
+    kind = kinds[chain[0]]
     title = f"%{flow.blocks[chain[0]][0]}" + (f" ({kind})" if kind else "")
     if len(chain) > 1:
         title += f" to %{flow.blocks[chain[-1]][0]}, {len(chain)} blocks"

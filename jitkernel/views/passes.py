@@ -246,18 +246,13 @@ def ir(session: Session, target: int | str | None = None, stage: str = "") -> Vi
     As it was written; or, with a `stage`, as LLVM printed it: `raw` before the first pass, `opt`
     after the last, `diff` what the passes changed between.  Raises UsageError.
     """
-    cell, _ = session.inspect.cell_of(target)
-    if stage:
-        return _printed(session, target, stage)
-    module = session.inspect.module(cell.number)
-    if isinstance(target, str):
-        name = bare(target)
-        return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
-    return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
-
-
-def _printed(session: Session, target: int | str | None, stage: str) -> View:
-    """The module before or after the passes, or what is different."""
+    if not stage:
+        cell, _ = session.inspect.cell_of(target)
+        module = session.inspect.module(cell.number)
+        if isinstance(target, str):
+            name = bare(target)
+            return listing(f"{written(name)}, cell {cell.number}", entity(module, name) or module)
+        return listing(f"cell {cell.number}, {cell.options}".rstrip(", "), module)
     if stage not in _IR_STAGES:
         raise UsageError(f"there is no IR called {stage!r}; there are {', '.join(_IR_STAGES)}")
     number, symbol, trace = trace_of(session, target)
