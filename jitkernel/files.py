@@ -59,8 +59,7 @@ def refuse_irregular(path: str, what: str = "") -> os.stat_result | None:
 
 def read_bytes(path: str, what: str = "") -> bytes:
     """All of a regular file.  Raises UsageError."""
-    if refuse_irregular(path, what) is None:
-        raise UsageError(f"{what}{path}: {os.strerror(errno.ENOENT)}")
+    refuse_irregular(path, what)
     with _opened(path, what, os.O_RDONLY) as file:
         status = os.fstat(file)
         if status.st_size > LIMIT:

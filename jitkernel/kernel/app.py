@@ -71,16 +71,14 @@ OWN_ALIASES: dict[str, str] = {
     "config": "JITKernelApp.config_file",
 }
 
-DESCRIPTION = """The jitkernel Jupyter kernel: LLVM IR cells in one growing program.
-
-A Jupyter client starts it; to use it from a terminal: jitkernel console."""
-
 
 class JITKernelApp(IPKernelApp):
     """One kernel process.  `launch` runs it to its end."""
 
     name = "jitkernel"
-    description = DESCRIPTION
+    description = """The jitkernel Jupyter kernel: LLVM IR cells in one growing program.
+
+    A Jupyter client starts it; to use it from a terminal: jitkernel console."""
     version = Unicode(__version__)
     examples = "python -m jitkernel.kernel --O3 --Arena.capacity=256M"
 

@@ -33,11 +33,8 @@ def check_platform() -> Finding:
     message = platform_message()
     if message:
         return Finding("missing", message.split(";")[1].strip(), message)
-    return Finding("ok", f"Linux {platform.release()} on {platform.machine()}")
-
-
-def check_python() -> Finding:
-    return Finding("ok", f"Python {platform.python_version()} ({sys.executable})")
+    python = f"Python {platform.python_version()} ({sys.executable})"
+    return Finding("ok", f"Linux {platform.release()} on {platform.machine()}, {python}")
 
 
 def check_cores() -> Finding:
@@ -167,7 +164,6 @@ def check_lab() -> Finding:
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
     check_platform,
-    check_python,
     check_cores,
     check_memfd,
     check_low_addresses,

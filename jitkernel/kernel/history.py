@@ -26,6 +26,7 @@ create table if not exists entries (
     primary key (session, line));
 """
 _TRIM_EVERY = 100
+_MOST = (1 << 63) - 1  # the greatest integer of SQLite
 
 
 class History:
@@ -99,11 +100,9 @@ class History:
             self._open()
         if session <= 0:
             session += self._session
-        where = "where session = ? and line >= ?"
-        values: tuple[int, ...] = (session, start or 0)
-        if stop is not None:
-            where, values = where + " and line < ?", (*values, stop)
-        return self._select(where + " order by line", values, output)
+        lines = (start, _MOST if stop is None else stop)
+        where = "where session = ? and line >= ? and line < ? order by line"
+        return self._select(where, (session, *lines), output)
 
     def search(
         self, pattern: str, count: int | None = None, unique: bool = False, output: bool = False
@@ -112,11 +111,9 @@ class History:
         clause = "where source glob ?"
         if unique:
             clause += " group by source having max(session * 1000000 + line)"
-        clause += " order by session desc, line desc"
-        values: tuple[object, ...] = (pattern,)
-        if count is not None:
-            clause, values = clause + " limit ?", (pattern, max(count, 0))
-        return self._select(clause, values, output)[::-1]
+        most = _MOST if count is None else max(count, 0)
+        clause += " order by session desc, line desc limit ?"
+        return self._select(clause, (pattern, most), output)[::-1]
 
     def _select(self, clause: str, values: tuple[object, ...], output: bool) -> list[Entry]:
         with self._lock:

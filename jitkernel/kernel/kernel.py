@@ -326,8 +326,7 @@ class JITKernel(JITKernelSettings, Kernel):
     def pre_handler_hook(self) -> None:
         """SIGINT has one handler for the process's life: see `JITKernelApp.init_signal`."""
 
-    def post_handler_hook(self) -> None:
-        """As above."""
+    post_handler_hook = pre_handler_hook
 
     def interrupt(self) -> None:
         """End the cell that runs; called on the control thread.

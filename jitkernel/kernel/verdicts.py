@@ -31,7 +31,10 @@ def effect_view(effect: Effect) -> View:
     views = [paragraph(head), folding("What it changed", shown, is_open=True)]
     if made.output:
         views.append(listing("It printed:", made.output.rstrip("\n")))
-    views.append(paragraph(_verdict(effect)))
+    verdict = "verified, the module is well formed."
+    if effect.complaint:
+        verdict = f"LLVM refuses the module. {effect.complaint.splitlines()[0]}"
+    views.append(paragraph(f"Verdict: {verdict}"))
     if effect.figures:
         rows = [
             (
@@ -50,12 +53,6 @@ def effect_view(effect: Effect) -> View:
             paragraph(f"The new code is cell {effect.kept} now; %undo brings the old back.")
         )
     return join(views)
-
-
-def _verdict(effect: Effect) -> str:
-    if effect.complaint:
-        return f"Verdict: LLVM refuses the module. {effect.complaint.partition(chr(10))[0]}"
-    return "Verdict: verified, the module is well formed."
 
 
 def _shown(value: float | str, unit: str) -> str:

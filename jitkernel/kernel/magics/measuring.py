@@ -24,7 +24,7 @@ _LEAST = 0.5  # seconds between two updates of a display
 @magic("time", _CODE, form="both", example="%time @sq(7)")
 def time(context: Frontend, arguments: Any) -> Any:
     """Run something once and say how long it took, compiling included."""
-    body = getattr(arguments, "body", None)
+    body = arguments.body
     if body is None and not arguments.code:
         raise UsageError("%time needs something to run: %time @sq(7)")
     if body is not None and arguments.code:
@@ -58,16 +58,13 @@ def time(context: Frontend, arguments: Any) -> Any:
 )
 def timeit(context: Frontend, arguments: Any) -> Any:
     """Time a call in a native loop in the executor."""
-    body = getattr(arguments, "body", None)
-    if body is not None and arguments.code:
+    body, code = arguments.body, arguments.code
+    if body is not None and code:
         raise UsageError(
-            f"%%timeit: what is {arguments.code!r} for? The call to time stands in the lines below"
+            f"%%timeit: what is {code!r} for? The call to time stands in the lines below"
         )
-    code = (
-        arguments.code
-        if body is None
-        else "\n".join(line for line in body.splitlines() if line.split(";")[0].strip())
-    )
+    if body is not None:
+        code = "\n".join(line for line in body.splitlines() if line.split(";")[0].strip())
     if not code:
         raise UsageError("%timeit needs a call: %timeit @sq(7)")
     if context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():

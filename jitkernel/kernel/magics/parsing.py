@@ -108,7 +108,7 @@ def parse(magic: Magic, line: str) -> SimpleNamespace:
     missing = [a for a in pending if a.take == ""]
     if missing:
         raise UsageError(f"%{magic.name} needs {missing[0].words.upper()}\n{usage(magic)}")
-    return SimpleNamespace(**values)
+    return SimpleNamespace(**values, body=None)
 
 
 def split_option(magic: Magic, word: str) -> tuple[str, str | None]:

@@ -60,7 +60,7 @@ def asm(context: Frontend, arguments: Any) -> None:
     from jitkernel.views.asm import asm as view
     from jitkernel.views.foreign import foreign, unplaced
 
-    session, body = context.session, getattr(arguments, "body", None)
+    session, body = context.session, arguments.body
     level = arguments.O
     syntax = "att" if arguments.att else "intel" if arguments.intel else arguments.syntax
     syntax = syntax or context.setting("JITKernel.asm_syntax")
