@@ -97,8 +97,7 @@ class OutputStreams:
         """The cell ended: half characters and the count of what was cut come out."""
         with self._lock:
             for name, decoder in self._decoders.items():
-                rest = decoder.decode(b"", final=True)
-                if rest:
+                if rest := decoder.decode(b"", final=True):
                     self._waiting.append((name, rest))
             if self._dropped:
                 self._waiting.append(("stderr", f"[{self._dropped} more bytes not shown]\n"))

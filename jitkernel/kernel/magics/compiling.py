@@ -54,7 +54,7 @@ def cell_options(arguments: Any) -> CellOptions:
     )
 
 
-def language_magic(name: str, shown: str, example: str = "") -> Magic:
+def language_magic(name: str, shown: str) -> Magic:
     """`%%name`: the rest of the cell in that language."""
 
     def call(context: Frontend, arguments: Any) -> Any:
@@ -62,7 +62,7 @@ def language_magic(name: str, shown: str, example: str = "") -> Magic:
         return context.execute(arguments.body, arguments.cell_id, options, name)
 
     help = f"Run the rest of the cell as {shown}, in the same program as all other cells."
-    return Magic(name, help, call, COMPILE_OPTIONS, form="cell", example=example)
+    return Magic(name, help, call, COMPILE_OPTIONS, form="cell")
 
 
 kaleidoscope = language_magic("kaleidoscope", "Kaleidoscope, the language of LLVM's tutorial")
