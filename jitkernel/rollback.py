@@ -108,20 +108,17 @@ class RecordedDict(dict[K, V]):
     __slots__ = ()
 
     def __setitem__(self, key: K, value: V) -> None:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             log += (_item_back, self, key, self.get(key, _GONE), 4)
         dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: K) -> None:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             log += (_item_back, self, key, self.get(key, _GONE), 4)
         dict.__delitem__(self, key)
 
     def pop(self, key: K, *default: Any) -> Any:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             log += (_item_back, self, key, self.get(key, _GONE), 4)
         return dict.pop(self, key, *default)
 
@@ -155,20 +152,17 @@ class RecordedList(list[V]):
     __delitem__ = _noted_whole(list.__delitem__)
 
     def append(self, value: V) -> None:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             log += (_shorten, self, len(self), 3)
         list.append(self, value)
 
     def extend(self, values: Iterable[V]) -> None:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             log += (_shorten, self, len(self), 3)
         list.extend(self, values)
 
     def pop(self, at: SupportsIndex = -1) -> V:
-        log = _thread.log
-        if log is not None:
+        if (log := _thread.log) is not None:
             if at == -1 and self:
                 log += (_end_back, self, len(self), self[-1], 4)
             else:

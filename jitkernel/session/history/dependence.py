@@ -227,13 +227,15 @@ class _Data:
         zone = arena.zones["data"]
         self._extents = sorted((a, a + n) for a, n in zone.list.live.items())
         self._gone = {r.cell.number: r for c in changes for r in c.removed}
-        exports = [
-            (address, address + size, symbol.name)
-            for cell in program.cells.values() if cell.image is not None
-            for symbol, address, size in cell.image.exports
-        ]  # fmt: skip
-        exports += [v for r in self._gone.values() for v in r.exports]
-        self._variables = sorted({v for v in exports if zone.start <= v[0] < zone.stop})
+        images = [cell.image for cell in program.cells.values()]
+        images += [removed.image for removed in self._gone.values()]
+        self._variables = sorted(
+            {
+                (address, address + size, symbol.name)
+                for image in images if image is not None
+                for symbol, address, size in image.exports if zone.start <= address < zone.stop
+            }
+        )  # fmt: skip
 
     def writes(self, changes: Sequence[Change]) -> list[list[Range]]:
         """By change: the live data that it wrote, whole values; `changes` end with the last."""
@@ -271,7 +273,7 @@ class _Data:
 
     def _left(self, cell: Cell) -> Block | None:
         gone = self._gone.get(cell.number)
-        return gone.data if gone is not None else None
+        return gone.at.get("data") if gone is not None else None
 
     def name(self, ranges: Sequence[Range]) -> str:
         """A variable that lies in the ranges."""

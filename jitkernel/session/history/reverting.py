@@ -15,7 +15,7 @@ from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.linker.editing import adopt, describe, restore_exports, set_reason
 from jitkernel.linker.retargeting import Retargeting, keep_stale
 from jitkernel.rollback import RecordedDict, RecordedList
-from jitkernel.session.program.cell import CellState, Change, Removed
+from jitkernel.session.program.cell import CellState, Change, Removed, names_of
 from jitkernel.session.program.relinking import place_again
 
 if TYPE_CHECKING:
@@ -80,17 +80,14 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         program.note(cell)
         program.libraries.add(cell)
         program.type_uses.add(cell)
-        if not removed.linked:
+        if removed.image is None:
             continue
         record = program.store.get(cell.number)
         if record is None:
             raise LinkError(f"cell {cell.number} cannot come back: its object is gone")
-        at = {
-            z: b for z, b in (("data", removed.data), ("rodata", removed.rodata)) if b is not None
-        }
         cell.image = image = place_again(
-            program, cell, record.object, cell.number, removed.names, removed.owned, removed.pins,
-            at, text_was=removed.text,
+            program, cell, record.object, names_of(removed.image), removed.owned,
+            removed.image.pins, removed.at, text_was=removed.text,
         )  # fmt: skip
         adopt(program.linker, image, removed.adopted)  # its variables, whoever had them meanwhile
         stale = {symbol.name for symbol in removed.stale}

@@ -93,13 +93,12 @@ class DataShadow:
         """What is now where those bytes were."""
         return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
 
-    def taken(self) -> Snapshot:
-        """All that the data zone held at the last `changes`; it costs next to nothing."""
-        return self._mirror.snapshot()
+    def note(self) -> None:
+        """Where the atomic block that is open fails, the data zone holds again what it did at the
+        last `changes`; it costs next to nothing."""
+        note(self._back, self._mirror.snapshot())
 
-    def back(self, taken: Snapshot) -> None:
-        """Write that again, where it differs and extents are live; to be called once more where it
-        is interrupted."""
+    def _back(self, taken: Snapshot) -> None:
         self.restore(self._mirror.since(taken))
 
     def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:

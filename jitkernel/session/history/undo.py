@@ -12,7 +12,7 @@ from itertools import chain
 from jitkernel.errors import EvictError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import Image
-from jitkernel.rollback import Recorded, RecordedDict, RecordedList, note
+from jitkernel.rollback import Recorded, RecordedDict, RecordedList
 from jitkernel.session.history.dependence import Obstacle, obstacles, overwritten, patch
 from jitkernel.session.history.reverting import forget, revert
 from jitkernel.session.history.snapshot import DataShadow, apart, beyond, lasting, lost_words
@@ -84,7 +84,7 @@ class UndoHistory(Recorded):
     def code_runs(self) -> None:
         """Code is about to run in an atomic block: where that fails, data is again what it was when
         the block's change began."""
-        note(self._shadow.back, self._shadow.taken())
+        self._shadow.note()
 
     def trim(self) -> None:
         """Forget what is beyond the depth now."""

@@ -140,23 +140,21 @@ def cells_words(numbers: Sequence[int]) -> str:
 class Removed(Recorded):
     """A cell that left memory, with what is needed to bring it back at the same addresses.
 
-    `text` is where its code was (0: nowhere), `exports` are where what it defined began and ended,
-    and the names; `infos` the types that it takes the names for which it uses.
+    `owned` are the names that were its own; `image` is what it was, None where it had none: its
+    code was at `text` (0: nowhere), its constants and variables are `at` blocks by zone, with those
+    that it `adopted`.  `held` are all that are kept for it, `infos` the types that it takes the
+    names for which it uses.
     """
 
     cell: Cell
     owned: frozenset[str]
-    names: tuple[str, ...]
-    rodata: Block | None
-    data: Block | None
-    adopted: tuple[Block, ...]
-    pins: tuple[tuple[str, int], ...]
-    held: tuple[Block, ...]
+    image: Image | None
     text: int
-    linked: bool
-    stale: tuple[Symbol, ...] = ()
-    exports: tuple[tuple[int, int, str], ...] = ()
-    infos: dict[str, Any] = field(default_factory=dict)
+    at: dict[str, Block]
+    adopted: tuple[Block, ...]
+    held: tuple[Block, ...]
+    stale: tuple[Symbol, ...]
+    infos: dict[str, Any]
 
 
 @dataclass(slots=True)

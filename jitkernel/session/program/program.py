@@ -8,9 +8,8 @@ through functions given by the session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
 from sys import intern
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
 from jitkernel.elf import read_object
@@ -21,13 +20,14 @@ from jitkernel.linker.layout import read_names
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
-from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words, names_of
+from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words
 from jitkernel.session.program.names import LibraryNames, TypeUses
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,
     TypeLayouts,
     Variable,
+    described,
     same_type,
     signature_of,
     variable_of,
@@ -39,23 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Program"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 _WEAK = frozenset(
     "weak weak_odr weak_any linkonce linkonce_odr linkonce_any common extern_weak".split()
 )
-
-
-def _written(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
-    """A method that writes text which is already known to others."""
-
-    @wraps(method)
-    def run(self: Program, /, *arguments: P.args, **named: P.kwargs) -> R:
-        with self.writing():
-            return method(self, *arguments, **named)
-
-    return run
 
 
 class Program(Recorded):
@@ -98,7 +84,6 @@ class Program(Recorded):
 
     # -- placing -------------------------------------------------------------------------------
 
-    @_written
     def place(
         self,
         cell: Cell,
@@ -114,62 +99,63 @@ class Program(Recorded):
 
         `types` are the named types that the cell's own text defines.
         """
-        linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
-        old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
-        kinds, weak, known = _read(summary)
-        if old is not None:
-            weak = weak.difference(old.names)
-        pins = self._pins(summary, aligned or {})
-        before = {
-            n: (s.image.cell if s.image is not None else 0, s.info)
-            for n in (name for name, _ in known or _unknown(compiled.object))
-            if (s := symbols.get(n)) is not None
-        }
-        change.whys = {n: s.why for n in before if (s := symbols[n]).why}
-        owners = {n for n, _ in before.values()} & self.cells.keys()
-        owned = {n: frozenset(self.cells[n].names) for n in owners}
-        if old is not None:
-            owned[old.number] = frozenset(old.names)
-        arena = linker.arena
-        values = [(a, arena.read(a, symbols[n].size)) for n, a in pins.items() if keep_data]
-        image = linker.place(
-            compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
-            # Groups that only this cell provided so far are its own to redefine.
-            takeover=frozenset(old.image.groups if old and old.image else ()),
-            pins=pins or None,
-        )  # fmt: skip
-        for at, data in values:
-            arena.write(at, data)
-        cell.image = image
-        self.cells[cell.number] = cell
-        self._arrives(cell, change)
-        cell.libraries = self._taken_from_libraries(summary)
-        self.libraries.add(cell)
-        cell.types = tuple(map(intern, summary.types))
-        cell.defines = tuple([intern(n) for n in summary.types if n in types])
-        self.type_uses.add(cell)
-        with Retargeting(linker) as retargeting:
-            for name in retype:
-                if name in before:
-                    split_off(retargeting, symbols[name], image, before[name][1], change)
-        self._learn(image, known, kinds, before, change)
-        self._learn_types(summary.types, cell, change)
-        numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
-        for number in numbers | ({old.number} if old else set()):
-            other = self.cells.get(number)
-            if other is not None and other is not cell:
-                self._retire(other, cell, old, owned.get(number, frozenset()), change)
-        if not image.exports and image.text is None and not image.blocks:
-            # Declarations alone: they are remembered, and nothing is in memory but a cell of types.
-            linker.unlink(image)
-            self.libraries.drop(cell)
-            cell.image, cell.libraries = None, ()
-            if not types:
-                del self.cells[cell.number]
-                self.type_uses.drop(cell)
-        if cell.cell_id and cell.number in self.cells:
-            self.name(cell.cell_id, cell.number)
-        return image
+        with self.writing():
+            linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
+            old = self.cells.get(self.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
+            kinds, weak, known = _read(summary)
+            if old is not None:
+                weak = weak.difference(old.names)
+            pins = self._pins(summary, aligned or {})
+            before = {
+                n: (s.image.cell if s.image is not None else 0, s.info)
+                for n in (name for name, _ in known or _unknown(compiled.object))
+                if (s := symbols.get(n)) is not None
+            }
+            change.whys = {n: s.why for n in before if (s := symbols[n]).why}
+            owners = {n for n, _ in before.values()} & self.cells.keys()
+            owned = {n: frozenset(self.cells[n].names) for n in owners}
+            if old is not None:
+                owned[old.number] = frozenset(old.names)
+            arena = linker.arena
+            values = [(a, arena.read(a, symbols[n].size)) for n, a in pins.items() if keep_data]
+            image = linker.place(
+                compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
+                # Groups that only this cell provided so far are its own to redefine.
+                takeover=frozenset(old.image.groups if old and old.image else ()),
+                pins=pins or None,
+            )  # fmt: skip
+            for at, data in values:
+                arena.write(at, data)
+            cell.image = image
+            self.cells[cell.number] = cell
+            self._arrives(cell, change)
+            cell.libraries = self._taken_from_libraries(summary)
+            self.libraries.add(cell)
+            cell.types = tuple(map(intern, summary.types))
+            cell.defines = tuple([intern(n) for n in summary.types if n in types])
+            self.type_uses.add(cell)
+            with Retargeting(linker) as retargeting:
+                for name in retype:
+                    if name in before:
+                        split_off(retargeting, symbols[name], image, before[name][1], change)
+            self._learn(image, known, kinds, before, change)
+            self._learn_types(summary.types, cell, change)
+            numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
+            for number in numbers | ({old.number} if old else set()):
+                other = self.cells.get(number)
+                if other is not None and other is not cell:
+                    self._retire(other, cell, old, owned.get(number, frozenset()), change)
+            if not image.exports and image.text is None and not image.blocks:
+                # Declarations alone: they are remembered, and only a cell of types is in memory.
+                linker.unlink(image)
+                self.libraries.drop(cell)
+                cell.image, cell.libraries = None, ()
+                if not types:
+                    del self.cells[cell.number]
+                    self.type_uses.drop(cell)
+            if cell.cell_id and cell.number in self.cells:
+                self.name(cell.cell_id, cell.number)
+            return image
 
     def _pins(self, summary: Summary, aligned: Mapping[str, int]) -> dict[str, int]:
         """Where variables are that a module defines again with the same type: they stay there."""
@@ -226,11 +212,11 @@ class Program(Recorded):
             )
         )
 
-    @_written
     def retire(self, old: Cell, cell: Cell, change: Change) -> None:
         """`cell` takes the place of `old` in the notebook and defines nothing."""
-        self._arrives(cell, change)
-        self._retire(old, cell, old, frozenset(old.names), change)
+        with self.writing():
+            self._arrives(cell, change)
+            self._retire(old, cell, old, frozenset(old.names), change)
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
@@ -355,20 +341,18 @@ class Program(Recorded):
         held = (image.blocks if image is not None else ()) + cell.strings
         for block in held:
             self.linker.retain_block(block)
-        change.removed.append(
-            Removed(
-                cell, owned, names_of(image), image.rodata if image else None,
-                image.data if image else None, image.adopted if image else (),
-                image.pins if image else (), held,
-                image.text.start if image and image.text else 0, image is not None,
-                stale_symbols(self.linker, image),
-                tuple((a, a + n, s.name) for s, a, n in image.exports) if image else (),
-                {s.name: self._taken_for(s, change) for s in image.refs if s.name} if image else {},
-            )
-        )  # fmt: skip
-        for stale in change.removed[-1].stale:
-            self.linker.retain_symbol(stale)
-            change.symbols.append(stale)
+        stale = stale_symbols(self.linker, image)
+        removed = Removed(cell, owned, image, 0, {}, (), held, stale, {})
+        if image is not None:
+            removed.text = image.text.start if image.text else 0
+            blocks = {"data": image.data, "rodata": image.rodata}
+            removed.at = {zone: block for zone, block in blocks.items() if block is not None}
+            removed.adopted = image.adopted
+            removed.infos = {s.name: self._taken_for(s, change) for s in image.refs if s.name}
+        change.removed.append(removed)
+        for symbol in stale:
+            self.linker.retain_symbol(symbol)
+            change.symbols.append(symbol)
         if image is not None:
             self.linker.unlink(image)
         for block in cell.strings:
@@ -402,11 +386,9 @@ def _read(
     summary: Summary,
 ) -> tuple[dict[str, str], frozenset[str], list[tuple[str, Any]]]:
     """What a module imports, by kind; which of its definitions give way; every name's type."""
-    functions, variables, types = summary.functions, summary.variables, summary.types
+    functions, variables = summary.functions, summary.variables
     kinds = {f.name: "function" for f in functions if not f.defined}
     kinds |= {v.name: "variable" for v in variables if not v.defined}
     weak = {f.name for f in functions if f.defined and f.linkage in _WEAK}
     weak |= {v.name for v in variables if v.defined and v.linkage in _WEAK}
-    known: list[tuple[str, Any]] = [(f.name, signature_of(f, types)) for f in functions]
-    known += [(v.name, variable_of(v, types)) for v in variables]
-    return kinds, frozenset(weak), known
+    return kinds, frozenset(weak), [(name, info) for name, info, _ in described(summary)]

@@ -76,7 +76,7 @@ def _link_again(
                 pins[symbol.name] = address
                 kept.append((address, arena.read(address, size)))
     fresh = place_again(
-        program, cell, object, cell.number, names_of(image), owned, pins.items(), at,
+        program, cell, object, names_of(image), owned, pins.items(), at,
         takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
     )  # fmt: skip
     for address, content in kept:
@@ -117,7 +117,6 @@ def place_again(
     program: Program,
     cell: Cell,
     object: bytes,
-    number: int,
     names: Iterable[str],
     owned: frozenset[str],
     pins: Iterable[tuple[str, int]],
@@ -131,7 +130,7 @@ def place_again(
     lost = {n for n in names if n not in owned}
     others = {s: s.definition for n in lost if (s := symbols.get(n))}
     image = program.linker.place(
-        object, number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
+        object, cell.number, weak=frozenset(), pins=dict(pins) or None, at=at or None,
         write_data=write_data, takeover=takeover, text_was=text_was, missing=True,
     )  # fmt: skip
     for name, address, size, block in cell.extras:

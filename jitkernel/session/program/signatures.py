@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
 from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.languages.llvm.values import scalar_layout
 from jitkernel.linker import Symbol, SymbolState
@@ -35,6 +36,7 @@ __all__ = [
     "attributes_of",
     "check_types",
     "declaration",
+    "described",
     "expand",
     "refuse_change",
     "same_type",
@@ -145,6 +147,14 @@ def variable_of(info: VariableInfo, types: Mapping[str, str]) -> Variable:
     return shared_variable(_expand(info.type, types), info.constant, info.type)
 
 
+def described(summary: Summary) -> Iterator[tuple[str, Signature | Variable, bool]]:
+    """What a module says of its names, functions first: the type, and whether it defines it."""
+    for f in summary.functions:
+        yield f.name, signature_of(f, summary.types), f.defined
+    for v in summary.variables:
+        yield v.name, variable_of(v, summary.types), v.defined
+
+
 class TypeLayouts:
     """Layouts by type, named types as `named` has them at that time; one for a whole session.
 
@@ -192,16 +202,8 @@ def attributes_of(text: str) -> tuple[str, dict[int, str]]:
     """`signext|0:signext,1:sret({ i32 })` as IR text: the result's, and each parameter's."""
     result, _, rest = text.partition("|")
     found: dict[int, str] = {}
-    depth = start = 0
-    pieces: list[str] = []
-    for i, char in enumerate(rest):
-        depth += (char in "({[<") - (char in ")}]>")
-        if char == "," and depth == 0:
-            pieces.append(rest[start:i])
-            start = i + 1
-    pieces.append(rest[start:])
     index = -1
-    for piece in pieces:
+    for piece in split_at_commas(rest):
         match = _ONE.fullmatch(piece.strip())
         if match is None or not match[2]:
             continue
@@ -245,27 +247,20 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
     The names whose definition changes its type although others use the old one: the caller
     refuses those too, or retypes them.  Raises TypeMismatch for everything else.
     """
-    symbols, types = program.linker.symbols, summary.types
+    symbols = program.linker.symbols
     changed: dict[str, None] = {}
 
     @cache
     def apart() -> list[Cell]:
         return [cell, *_leaving(program, summary, old)]
 
-    for f in summary.functions:
-        symbol = symbols.get(f.name)
+    for name, info, defined in described(summary):
+        symbol = symbols.get(name)
         if symbol is not None and symbol.info is not None:
-            _compare(program, symbol, signature_of(f, types), f.defined, apart, changed)
-        if f.defined and f.name not in changed:
-            for _, info in program.libraries.users(f.name, (old, cell)):
-                if not info.same(signature_of(f, types)):
-                    changed[f.name] = None
-                    break
-    for v in summary.variables:
-        symbol = symbols.get(v.name)
-        if symbol is None or symbol.info is None:
-            continue
-        _compare(program, symbol, variable_of(v, types), v.defined, apart, changed)
+            _compare(program, symbol, info, defined, apart, changed)
+        if defined and isinstance(info, Signature) and name not in changed:
+            if not all(info.same(s) for _, s in program.libraries.users(name, (old, cell))):
+                changed[name] = None
     for call in summary.calls:
         symbol = symbols.get(call.callee)
         if symbol is not None and symbol.state == SymbolState.DEFINED:
@@ -279,10 +274,8 @@ def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None
 def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
     """The cells that a module supersedes: what they take names for does not matter any more."""
     symbols = program.linker.symbols
-    every = [(f.name, f.defined) for f in summary.functions]
-    every += [(v.name, v.defined) for v in summary.variables]
-    new = {name for name, defined in every if defined}
-    used = {name for name, defined in every if not defined}
+    new = {name for name, _, defined in described(summary) if defined}
+    used = {name for name, _, defined in described(summary) if not defined}
     providers = {program.cell_of(s) for n in new if (s := symbols.get(n)) is not None}
     found = [c for c in providers if c is not None and c is not old and new.issuperset(c.names)]
     if old is not None and not any(
@@ -332,9 +325,8 @@ def refuse_change(
     program: Program, names: Sequence[str], summary: Summary, old: Cell | None
 ) -> None:
     """Raise the TypeMismatch that names who relies on the old types."""
-    types, apart = summary.types, _leaving(program, summary, old)
-    news = {f.name: str(signature_of(f, types)) for f in summary.functions}
-    news |= {v.name: str(variable_of(v, types)) for v in summary.variables}
+    apart = _leaving(program, summary, old)
+    news = {name: str(info) for name, info, _ in described(summary)}
     lines = []
     for name in names:
         symbol = program.linker.symbols.get(name)

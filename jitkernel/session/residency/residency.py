@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Options
@@ -177,7 +178,7 @@ class Residency(Recorded):
         seen: set[int] = set()
         order: list[Cell] = []
         awake = [c for c in cells.values() if c.state is not CellState.HIBERNATED]
-        for first in sorted(awake, key=_used, reverse=True):
+        for first in sorted(awake, key=attrgetter("used"), reverse=True):
             waiting = [first]
             while waiting:
                 cell = waiting.pop()
@@ -234,7 +235,3 @@ class Residency(Recorded):
             return 0
         image = present(cell.image, f"the code of {cell}")
         return next(at for symbol, at, _ in image.exports if symbol.name == found[1])
-
-
-def _used(cell: Cell) -> int:
-    return cell.used

@@ -5,7 +5,6 @@ cell.  Start from `Keeper`; `open_copy` makes a new session from a file that is 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import mmap
 import os
@@ -225,11 +224,9 @@ def _copied(path: str, folder: str) -> str:
     copy = os.path.join(folder, "damaged.jks")
     refuse_odd(path)
     try:
-        for suffix in ("", "-wal"):
-            if os.path.exists(path + suffix):
-                shutil.copyfile(path + suffix, copy + suffix)
-        if not os.path.exists(copy):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        shutil.copyfile(path, copy)
+        if os.path.exists(path + "-wal"):
+            shutil.copyfile(path + "-wal", copy + "-wal")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     return copy

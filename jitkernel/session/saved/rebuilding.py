@@ -126,16 +126,14 @@ def _record(content: bytes) -> list[Value]:
         size = _FIXED[kind] if kind < len(_FIXED) else (kind - 12) // 2
         piece = content[at : at + size]
         at += size
-        if kind == 0 or len(piece) != size or size < 0:
+        if kind in (8, 9):
+            values.append(kind - 8)
+        elif len(piece) != size or kind in (0, 7, 10, 11):  # none of ours is a float
             values.append(None)
         elif kind < 7:
             values.append(int.from_bytes(piece, "big", signed=True))
-        elif kind in (8, 9):
-            values.append(kind - 8)
-        elif kind >= 12:
-            values.append(piece.decode() if kind % 2 else piece)
         else:
-            values.append(None)
+            values.append(piece.decode() if kind % 2 else piece)
     return values
 
 
