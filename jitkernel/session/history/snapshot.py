@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
@@ -83,15 +83,6 @@ class DataShadow:
     def _lose(self, ranges: list[Range]) -> None:
         """These were written, too: who took them has failed."""
         self._lost = [*ranges, *(r for r in self._lost if r not in ranges)]
-
-    def forget(self) -> None:
-        """Remember what is now, and report nothing."""
-        self.changes()
-        self.lost()
-
-    def read(self, pages: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
-        """What is now where those bytes were."""
-        return [(at, self._arena.read(at, len(old))) for at, old in pages.items()]
 
     def note(self) -> None:
         """Where the atomic block that is open fails, the data zone holds again what it did at the

@@ -270,7 +270,8 @@ class UndoHistory(Recorded):
         """Revert a change; its opposite goes `to` a list.  What there is to say of it, with the
         `limits` that are known before."""
         program, shadow = self._program, self._shadow
-        now = shadow.read(change.pages)
+        arena = program.linker.arena
+        now = [(at, arena.read(at, len(old))) for at, old in change.pages.items()]
         for cell in change.arrived:
             if cell.image is not None and cell.number in program.cells:
                 self._finish(cell.image)
@@ -283,7 +284,8 @@ class UndoHistory(Recorded):
         inverse.remember(late)
         inverse.lost = RecordedList([*change.left, *shadow.lost()])
         inverse.left = change.lost
-        shadow.forget()
+        shadow.changes()  # what the revert wrote is a part of it
+        shadow.lost()
         to.append(inverse)
         self._set_aside(change.arrived, inverse)
         if change.results is not None:

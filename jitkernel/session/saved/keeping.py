@@ -136,8 +136,11 @@ class Keeper:
         store = session.store
         try:
             store.begin()
-            if self._writer is None or self._whole:
-                self._write_whole()
+            if self._writer is None or self._whole:  # the journal does not tell all that it lacks
+                store.tables.clear(PARTS)
+                self._journal.take()
+                self._writer = Writer(session, store.tables)
+                self._writer.everything()
             else:
                 self._writer.changes(self._journal)
             store.commit()
@@ -154,14 +157,6 @@ class Keeper:
             store.rollback()
             self._whole = True
             raise
-
-    def _write_whole(self) -> None:
-        """The journal does not tell all that the file lacks."""
-        tables = self._session.store.tables
-        tables.clear(PARTS)
-        self._journal.take()
-        self._writer = Writer(self._session, tables)
-        self._writer.everything()
 
 
 def open_copy(

@@ -102,7 +102,7 @@ def restore(
         owners: list[tuple[Symbol, int]] = []
         for key, body, _ in rows["symbols"]:
             symbol, cell, is_stale = read_symbol(_loads(body), index.extents)
-            number = _number(key, path)
+            number = int(key)
             index.symbols[number] = symbol
             numbers.give(symbol, number)
             if cell:
@@ -110,7 +110,7 @@ def restore(
             if not is_stale:
                 file(linker, symbol)
         for key, body, content in rows["cells"]:
-            read_cell(program, _number(key, path), _loads(body), content, index)
+            read_cell(program, int(key), _loads(body), content, index)
         for symbol, cell in owners:
             set_image(symbol, program.cells[cell].image)
         _lay_out(arena, index.extents, rows["pages"])
@@ -165,12 +165,6 @@ def _lay_out(arena: Arena, extents: list[Extent], pages: Iterable[tuple[Key, str
             ends[zone] = start + size
     put_back(arena, [(int(number), content) for number, _, content in pages], ends)
     arena.reserve_all(extents)
-
-
-def _number(key: object, path: str) -> int:
-    if not isinstance(key, int):
-        raise Damaged(f"{path} numbers something {key!r}")
-    return key
 
 
 def named_libraries(head: Mapping[str, Any]) -> list[str]:

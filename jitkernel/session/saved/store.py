@@ -178,9 +178,6 @@ class Store:
 
     def drop(self, number: int) -> None:
         """Forget a record."""
-        record = self._pending.get(number)
-        if record is not None:
-            self._bytes -= len(record.object) + len(record.module)
         self._pending[number] = None
         if len(self._pending) >= _BATCH:
             self.flush()
