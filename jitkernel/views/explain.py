@@ -117,7 +117,8 @@ def _glance(
     def lines(module: str) -> int:
         found = parts(module)
         kept = [found.get(written(only), "")] if only else [t for n, t in found.items() if n]
-        return sum(_instructions(text) for text in kept)
+        body = [line for text in kept for line in text.partition("{\n")[2].splitlines()]
+        return sum(line.startswith("  ") and not line.startswith("   ") for line in body)
 
     def of(stage: str, what: str) -> int:
         return sum(getattr(s, what) for found in machine.values() for s in found if s.name == stage)
@@ -137,12 +138,6 @@ def _glance(
     rows.append(("object", len(trace.object), "bytes"))
     note = f"{untouched(trace, only)} {object_note(session, number, trace)}".strip()
     return table(f"From source to machine code: {title}", ("what", "#size", "of"), rows, note)
-
-
-def _instructions(text: str) -> int:
-    """Lines of a function's printed body that are instructions."""
-    body = text.partition("{\n")[2].splitlines()
-    return sum(line.startswith("  ") and not line.startswith("   ") for line in body)
 
 
 def _cut(title: str, body: str, more: str) -> View:

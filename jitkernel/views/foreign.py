@@ -38,6 +38,7 @@ TARGETS = {
 }
 _LABEL = re.compile(r'("[^"\n]*"|[\w.$@-]+):')
 _LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_CONSTANTS = (".LCPI", ".L.str", "$CPI")
 _SKIPPED = (".debug", ".note", ".llvm", ".eh_frame", ".custom")
 _SECTION = re.compile(r"\s*\.(?:section\s+(\S+)|(text|data|bss)\b)")
 _DATA = re.compile(
@@ -83,7 +84,7 @@ class ForeignCode:
                     here = None if "end" in name else here
                 elif here is not None and not _DROPPED_LABELS.match(name.lstrip("$.L")):
                     here.append((0, f"{match[1]}:", False))
-                elif (here is None and not name.startswith(".L")) or _is_constant(name):
+                elif (here is None and not name.startswith(".L")) or name.startswith(_CONSTANTS):
                     self.data.append(row)
                 continue
             if not row.strip():
@@ -94,14 +95,6 @@ class ForeignCode:
                 continue
             if here is not None:
                 here.append((line, row.strip().expandtabs(8), True))
-
-    def count(self, name: str) -> int:
-        """Instructions of a function."""
-        return sum(is_instruction for _, _, is_instruction in self.functions.get(name, ()))
-
-
-def _is_constant(name: str) -> bool:
-    return name.startswith((".LCPI", ".L.str", "$CPI"))
 
 
 def triple_of(target: str) -> str:
@@ -195,16 +188,17 @@ def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, whe
     on = triple_of(machine) + (f", {chosen}" if chosen else "")
     for name in names:
         rows = code.functions[name]
-        used |= {line for line, _, _ in rows}
+        used |= {line for line, _, _ in rows if line}
         width = max(len(str(line)) for line, _, _ in rows) if rows else 1
         body = [
             f"{line or '':>{width}}      {text}" if is_code else f"{'':>{width}}  {text}"
             for line, text, is_code in rows
         ]
-        title = f"{written(name)} on {on}: {code.count(name)} instructions, not placed here"
+        count = sum(is_code for _, _, is_code in rows)
+        title = f"{written(name)} on {on}: {count} instructions, not placed here"
         views.append(listing(title, "\n".join(body)))
     if code.data and not only:
         views.append(listing("Data", "\n".join(code.data)))
-    if used - {0}:
-        views.append(source_lines(source, used - {0}, f"Lines of {where}"))
+    if used:
+        views.append(source_lines(source, used, f"Lines of {where}"))
     return join(views)
