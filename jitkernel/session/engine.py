@@ -260,8 +260,17 @@ class Engine:
         """
         return Writing(self)
 
+    def check_idle(self) -> None:
+        """Raise UsageError where code of the program runs, and a callback of that call asks."""
+        if self.executor.serving:
+            raise UsageError(
+                "code of the program is running: stop it first, or change the program when it has "
+                "ended"
+            )
+
     def begin_writing(self) -> bool:
-        """See `writing`; False where that is so already."""
+        """See `writing`; False where that is so already.  Raises UsageError: see `check_idle`."""
+        self.check_idle()
         if self._writing:
             return False
         executor, arena = self.executor, self.arena

@@ -133,7 +133,8 @@ class Session:
         """
         from jitkernel.session.run.runner import Runner
 
-        self.core.garbage.collect_data()
+        if not self.core.engine.executor.serving:
+            self.core.garbage.collect_data()
         return Runner(self.core, sink, options, cell_id, number).run(source, language)
 
     @operation(observed=True)
@@ -469,6 +470,7 @@ class Session:
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
+        self.core.engine.check_idle()
         history = self.core.history
         if cell is not None or name:
             return history.undo_one(cell, name.removeprefix("@"), cascade, partial)
@@ -480,6 +482,7 @@ class Session:
 
         `partial` as for `undo`.
         """
+        self.core.engine.check_idle()
         return self.core.history.redo(count, partial)
 
     @operation(atomic=True)
