@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ABOVE = ("languages", "views", "transform", "grading", "kernel")
 #: Parts of a session, which are its own affair.
 PARTS = frozenset(
-    "arena cleanups core engine executor freed_code hidden history line_tables linker observers places"
+    "arena cleanups core engine executor hidden history linker observers places"
     " program remains residency results store".split()
 )
 SESSIONS = frozenset(("session", "_session", "s", "free"))

@@ -58,7 +58,7 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
                 s.core.engine.pool.forget_trace()
-                s.core.line_tables.clear()
+                s.core.places.lines.tables.clear()
         count = len(source.splitlines())
         yield Figure(
             f"explain, {count:,} lines", median(took[1:]), "ms", limit * 1e3,

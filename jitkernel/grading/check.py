@@ -89,9 +89,9 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
     _check_type(session, exercise, name)
     with (
         session.scratch("the check") as scratch,
-        scratch.function(exercise.reference, REFERENCE) as address,
         scratch.limited(PATIENCE) as limit,
     ):
+        address = scratch.function(exercise.reference, REFERENCE)
         trial = _Trial(session, scratch, exercise, name, address, limit)
         inputs = _check_inputs(trial, exercise, name)
     return inputs, [apply_rule(session, rule, name) for rule in exercise.rules]
@@ -224,7 +224,7 @@ class _Trial:
     def _call_reference(self, values: tuple[Any, ...]) -> _Answer:
         type = Signature(self.exercise.type, "", "", "", self.exercise.type)
         arguments = self._arguments(values)
-        result = self.scratch.call(self.reference, type, arguments, _Printed())
+        result = self.scratch.call(self.reference, type, arguments)
         if result is None:
             call = written_call(self.name, self.exercise.kinds, values)
             raise JitError(f"the reference of {self.exercise.name} was stopped at {call}")

@@ -84,7 +84,7 @@ def _lines(session: Session, name: str, raw: bool) -> list[str]:
     cell = session.symbols[name].cell
     module = session.inspect.module(cell)
     if not raw:
-        module = session.inspect.optimised(session.inspect.request(cell))
+        module = session.inspect.compiler.optimised(session.inspect.request(cell))
     begin, end = next((f.body() for f in functions(module, "define") if f.name == name), (0, 0))
     lines = (line.strip() for line in without_comments(module[begin + 1 : end - 1]).splitlines())
     return [line for line in lines if line and not line.endswith(":")]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
-from jitkernel.errors import Interrupted, JitError, TypeMismatch, UsageError, present
+from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor import (
     INTERPOSED,
     Executor,
@@ -23,42 +22,18 @@ from jitkernel.executor import (
     built_runtime,
     runtime_ir,
 )
-from jitkernel.ir.expansion import is_digest
-from jitkernel.ir.types import function_type
-from jitkernel.linker import Image, Linker
-from jitkernel.printable import shortened
-from jitkernel.rollback import note, recording
-from jitkernel.session.program.signatures import Signature
-from jitkernel.session.run.thunks import (
-    MAX_SCALARS,
-    arguments_type,
-    intrinsic_source,
-    thunk_source,
-    timer_source,
-)
+from jitkernel.linker import Linker
+from jitkernel.rollback import recording
+from jitkernel.session.run.thunks import Thunks
 from jitkernel.session.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
 
-__all__ = ["CallTarget", "Engine", "EngineClient"]
+__all__ = ["Engine", "EngineClient"]
 
-#: How many thunks stay linked; the least recently used one makes room.
-_THUNKS = 512
 _INTERNAL = Options(opt_level=1, internal=True)
-
-
-class CallTarget:
-    """A thunk with the layouts of its arguments and its result; `result` None for void."""
-
-    __slots__ = ("address", "arguments", "image", "result")
-
-    def __init__(self, address: int, image: Image, arguments: Layout | None, result: Layout | None):
-        self.address, self.image = address, image
-        self.arguments, self.result = arguments, result
 
 
 class EngineClient(Protocol):
@@ -87,6 +62,10 @@ class Engine:
     `worker` is a compiler worker that was started before.
     """
 
+    linker: Linker
+    executor: Executor
+    thunks: Thunks
+
     def __init__(
         self, settings: SessionSettings, client: EngineClient, worker: WorkerProcess | None = None
     ):
@@ -105,46 +84,33 @@ class Engine:
             self.arena.close()
             raise
         self._client = client
-        self._executor: Executor | None = None
-        self._linker: Linker | None = None
+        self.started = False  # `linker`, `executor` and `thunks` are there
         self._starting = threading.Lock()
         self._generation = 0
-        self._thunks: OrderedDict[tuple[object, ...], CallTarget] = OrderedDict()
         self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
-        self.gone: list[str] = []  # far symbols that a new executor does not have
         self._writing = self._parked = False
         # A run is in progress; it was interrupted, perhaps between two things that can be stopped.
         self.running = self.stopping = False
-        self.notices: list[str] = []  # what the user is still to be told
+        self.notices: list[str] = []  # what is still to be shown to the user
         self.taking_back = False  # an operation that failed is being taken back
         self.arena.rollback.before, self.arena.rollback.after = self._take_back, self._taken_back
 
     # -- life ----------------------------------------------------------------------------------
 
-    @property
-    def linker(self) -> Linker:
-        """The linker, once the engine is ready."""
-        if self._linker is None:
-            self.ready()
-        return present(self._linker, "the linker")
+    if not TYPE_CHECKING:
 
-    @property
-    def executor(self) -> Executor:
-        """The executor, once the engine is ready."""
-        if self._executor is None:
+        def __getattr__(self, name: str) -> object:
+            """What is there when the engine is ready: who asks waits for that."""
+            if name not in ("linker", "executor", "thunks"):
+                raise AttributeError(f"an Engine has no attribute {name!r}")
             self.ready()
-        return present(self._executor, "the executor")
-
-    @property
-    def started(self) -> bool:
-        """Whether the executor runs."""
-        return self._executor is not None
+            return self.__dict__[name]
 
     def ready(self) -> None:
         """Load the runtime and start the executor, once."""
         with self._starting:
-            if self._executor is not None:
+            if self.started:
                 return
             if self.closed:
                 raise JitError("this session is closed")
@@ -170,34 +136,30 @@ class Engine:
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table
-            self._linker, self._executor = linker, executor
+            self.thunks = Thunks(self.pool, linker, self.layout)
+            self.linker, self.executor, self.started = linker, executor, True
 
     def close(self) -> None:
         """End every process and give the slab back."""
         self.closed = True  # what follows may be interrupted, and done again
         with contextlib.suppress(Exception):
             self.pool.close()
-        if self._executor is not None:
+        if self.started:
             with contextlib.suppress(Exception):
-                self._executor.close()
-        if self._linker is not None:
-            self._linker.swap.close()
+                self.executor.close()
+            self.linker.swap.close()
         self.arena.close()
 
-    def interrupt(self, signal: int = 0, frame: FrameType | None = None) -> None:
+    def interrupt(self) -> None:
         """End the compile or the run in progress; callable from threads and signal handlers."""
         self.stopping = self.running
         self.pool.interrupt()
-        if self._executor is not None:
-            self._executor.interrupt()
-
-    def ended(self) -> None:
-        """An operation has ended: an interrupt that comes now is for nobody."""
-        self.running = self.stopping = False
+        if self.started:
+            self.executor.interrupt()
 
     def restore_order(self) -> None:
         """What an operation that failed has left half done: threads that wait to go on."""
-        if self._executor is not None and (lost := self._executor.restore_order()):
+        if self.started and (lost := self.executor.restore_order()):
             self.notices.append(lost)
         if self._writing or self._parked:
             self.write_no_more()
@@ -247,18 +209,33 @@ class Engine:
 
     def renew(self) -> None:
         """After the executor was replaced: its process has libc elsewhere."""
-        if self._executor is not None and self._executor.generation != self._generation:
+        if self.started and self.executor.generation != self._generation:
             with self.arena.rollback.atomic():
-                self.gone = self.linker.resolver.renew_far()
-            self._generation = self._executor.generation
+                self.linker.resolver.renew_far()
+            self._generation = self.executor.generation
 
-    def writing(self) -> Writing:
-        """While session code is written (`with`): no thread of the program's and no handler of its
-        signals runs any.
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While session code is written: no thread of the program's and no handler of its signals
+        runs any.
 
-        What is freed while such threads live stays as it is until they have ended.
+        What is freed while such threads live stays as it is until they have ended.  Raises
+        UsageError: see `check_idle`.
         """
-        return Writing(self)
+        self.check_idle()
+        if self._writing:
+            yield
+            return
+        executor, arena = self.executor, self.arena
+        threads = executor.threads > 0
+        try:
+            self._park(executor, threads)
+            self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
+            with arena.rollback.atomic():
+                arena.defer_frees(threads)
+            yield
+        finally:
+            self.write_no_more()
 
     def check_idle(self) -> None:
         """Raise UsageError where code of the program runs, and a callback of that call asks."""
@@ -268,23 +245,6 @@ class Engine:
                 "ended"
             )
 
-    def begin_writing(self) -> bool:
-        """See `writing`; False where that is so already.  Raises UsageError: see `check_idle`."""
-        self.check_idle()
-        if self._writing:
-            return False
-        executor, arena = self.executor, self.arena
-        threads = executor.threads > 0
-        try:
-            self._park(executor, threads)
-            self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
-            with arena.rollback.atomic():
-                arena.defer_frees(threads)
-        except BaseException:
-            self.write_no_more()
-            raise
-        return True
-
     def _park(self, executor: Executor, threads: bool) -> None:
         if not self._parked and (threads or executor.handles_signals):
             self._parked = True
@@ -293,10 +253,9 @@ class Engine:
     def _take_back(self) -> None:
         """What an operation has written is about to be taken back: nobody may run it meanwhile,
         and what threads may have come to use stays."""
-        executor = self._executor
-        if executor is None or executor.serving:
+        if not self.started or self.executor.serving:
             return  # a callback has failed, and the call that it is a part of goes on
-        self.taking_back = True
+        executor, self.taking_back = self.executor, True
         if lost := executor.restore_order():
             self.notices.append(lost)
         threads = executor.threads > 0
@@ -320,7 +279,7 @@ class Engine:
 
     def _in_use(self) -> bool:
         """Whether threads of the program run, which may use what is freed."""
-        return self._executor is not None and self._executor.threads > 0
+        return self.started and self.executor.threads > 0
 
     def _replaced(self) -> None:
         """The executor was found dead before a call, which goes on in another one."""
@@ -340,107 +299,8 @@ class Engine:
             self.known_layouts[type] = found
         return found
 
-    def target(
-        self, signature: Signature, types: tuple[str, ...], timer: bool = False
-    ) -> CallTarget:
-        """The thunk for calls of a signature with arguments of `types` (without names)."""
-        key = (*signature[:4], types, timer)
-        found = self._thunks.get(key)
-        if found is not None:
-            self._thunks.move_to_end(key)
-            return found
-        if is_digest(signature.type) or is_digest(signature.attributes):
-            raise UsageError(
-                "a function with values of so many parts cannot be called: "
-                f"{shortened(signature.shown)}"
-            )
-        result_type = str(function_type(signature.type).result)
-        layouts = [self.layout(t) for t in types]
-        result = None if result_type == "void" else self.layout(result_type)
-        for layout in [*layouts, result]:
-            if (
-                layout is not None
-                and layout.kind in ("array", "struct")
-                and len(layout.scalars) > MAX_SCALARS
-            ):
-                raise TypeMismatch(
-                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than "
-                    f"{MAX_SCALARS} by value takes the compiler seconds. "
-                    "Pass a pointer: `ptr`, or `ptr byval(T)`"
-                )
-        before = ("i64", *types) if timer else types
-        source = timer_source if timer else thunk_source
-        return self._thunk(key, source("jk_thunk", signature, types), before, result)
-
-    def intrinsic(
-        self, name: str, result: str, arguments: tuple[tuple[str, str], ...]
-    ) -> CallTarget:
-        """The thunk that calls an intrinsic; see `intrinsic_source`."""
-        key = ("intrinsic", name, result, arguments)
-        if found := self._thunks.get(key):
-            self._thunks.move_to_end(key)
-            return found
-        types = tuple(type for type, constant in arguments if not constant)
-        layout = None if result == "void" else self.layout(result)
-        return self._thunk(key, intrinsic_source(name, result, arguments), types, layout)
-
-    def _thunk(
-        self, key: tuple[object, ...], source: str, types: tuple[str, ...], result: Layout | None
-    ) -> CallTarget:
-        """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
-        arguments = self.layout(arguments_type(types)) if types else None
-        compiled = self.pool.compile(Request(source, _INTERNAL, label="a thunk"))
-        thunks = self._thunks
-        with self.arena.rollback.atomic():
-            image, address = self.linker.place_unnamed(
-                compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
-            )
-            found = CallTarget(address, image, arguments, result)
-            note(thunks.pop, key, None)
-            thunks[key] = found
-            if len(thunks) > _THUNKS:
-                first, oldest = next(iter(thunks.items()))
-                note(thunks.setdefault, first, oldest)
-                del thunks[first]
-                self.linker.unlink(oldest.image)
-        return found
-
-    def is_thunk(self, address: int) -> bool:
-        """Whether an address of text is in a thunk."""
-        return any(
-            t.image.text.start <= address < t.image.text.start + t.image.text.size
-            for t in self._thunks.values()
-            if t.image.text is not None
-        )
-
-    def thunk_images(self) -> list[Image]:
-        """What the thunks occupy."""
-        return [t.image for t in self._thunks.values()]
-
-    def thunk_bytes(self) -> int:
-        """Bytes of text that thunks take."""
-        return sum(t.image.sizes()["text"] for t in self._thunks.values())
-
     def _lookup(self, names: Sequence[str]) -> Sequence[int]:
-        if self._executor is None:
-            return [0] * len(names)
-        return self._executor.services.lookup(names)
-
-
-class Writing:
-    """See `Engine.writing`."""
-
-    __slots__ = ("_begun", "_engine")
-
-    def __init__(self, engine: Engine):
-        self._engine, self._begun = engine, False
-
-    def __enter__(self) -> None:
-        self._begun = self._engine.begin_writing()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._begun:
-            self._engine.write_no_more()
+        return self.executor.services.lookup(names) if self.started else [0] * len(names)
 
 
 def _cache(settings: SessionSettings) -> ObjectCache | None:

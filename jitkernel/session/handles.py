@@ -7,16 +7,17 @@ gone.  Start from `FunctionHandle` and `VariableHandle`, or from `SymbolTable`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Compiled
-from jitkernel.errors import JitError, UsageError
+from jitkernel.compiler import Compiled, Request
+from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm.values import TypedValue, from_python
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.session.program.signatures import Signature, Variable
-from jitkernel.session.run.host import SessionHost, host_of
+from jitkernel.session.run.host import SessionHost
 
 if TYPE_CHECKING:
     from jitkernel.session.session import Session
@@ -25,19 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["CompiledCell", "FunctionHandle", "Symbol", "SymbolTable", "VariableHandle", "handle"]
 
 
+@dataclass(frozen=True, slots=True)
 class CompiledCell:
     """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
 
-    def __init__(
-        self,
-        source: str,
-        request: Any,
-        compiled: Compiled,
-        sizes: dict[str, int],
-        options: CellOptions,
-    ):
-        self.source, self.request, self.compiled = source, request, compiled
-        self.sizes, self.options = sizes, options
+    source: str
+    request: Request
+    compiled: Compiled
+    sizes: dict[str, int]
+    options: CellOptions
 
     @property
     def object(self) -> bytes:
@@ -78,9 +75,7 @@ class VariableHandle:
         self._session, self.name = session, name
 
     def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
-        host = host_of(
-            self._session.core, lambda block: None, lambda outcome: JitError(outcome.kind)
-        )
+        host = SessionHost(self._session.core)
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"{written(self.name)} is not defined any more")
@@ -146,7 +141,7 @@ class Symbol:
 
     @property
     def type(self) -> str:
-        """Its type as IR text; empty where nobody said."""
+        """Its type as IR text; empty where unknown."""
         info = self._linked.info
         return str(info) if isinstance(info, Signature) else info.shown if info else ""
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.session.operation import operation
-from jitkernel.session.report import memory, source_lines
+from jitkernel.session.report.memory import Occupant, occupancy
+from jitkernel.session.settings import stored_request
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Compiled, Flow, LineTable, Request
+    from jitkernel.compiler import CompilerPool, Request
     from jitkernel.compiler.pass_trace import PassTrace
     from jitkernel.linker import Symbol
     from jitkernel.linker.linkmap import LinkMap
@@ -140,16 +141,21 @@ class Inspect:
 
     def request(self, number: int) -> Request:
         """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
-        return source_lines.stored_request(self.core, number)
+        record = self.core.store.get(number)
+        if record is None or not record.module.strip():
+            raise UsageError(f"cell {number} has no IR of its own")
+        if record.source.startswith("; %link "):
+            raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
+        return stored_request(record)
 
     def lines(self, number: int) -> list[tuple[int, int]]:
         """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
         Empty where the lines cannot be told."""
-        return source_lines.lines_of(self.core, number)
+        return self.core.places.lines.of_cell(number)
 
     def line_finder(self) -> Callable[[int], tuple[int, str]]:
         """From an address of code to its line's number and text; `(0, "")` where unknown."""
-        return source_lines.line_finder(self.core)
+        return self.core.places.lines.find
 
     def link_map(self, number: int) -> LinkMap | None:
         """What became of each section, symbol and relocation of a cell's object; None where it is
@@ -167,49 +173,19 @@ class Inspect:
 
     # -- the compiler ----------------------------------------------------------------------------
 
-    @operation()
-    def passes(self, number: int, tick: Callable[[], None] | None = None) -> PassTrace:
-        """What each pass does to a cell's module, compiled again.
+    @property
+    def compiler(self) -> CompilerPool:
+        """What compiles modules, to ask for objects, IR, assembly or control flow: nothing of that
+        is placed."""
+        return self.core.engine.pool
 
-        `tick` is called twice a second meanwhile.  Raises UsageError where the cell has no IR, and
-        what a compile raises.
+    @operation()
+    def passes(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
+        """What each pass does to a module, compiled again.
+
+        `tick` is called twice a second meanwhile.  Raises what a compile raises.
         """
-        return self.core.engine.pool.trace(self.request(number), tick)
-
-    @operation()
-    def passes_of(self, request: Request) -> PassTrace:
-        """The same for a module that is no cell's."""
-        return self.core.engine.pool.trace(request)
-
-    def compile(self, request: Request) -> Compiled:
-        """A module's object and summary.  Raises CompileError."""
-        with self.core.lock:
-            return self.core.engine.pool.compile(request)
-
-    def optimised(self, request: Request) -> str:
-        """A module's IR after its last pass.  Raises CompileError."""
-        return self.core.engine.pool.optimised(request)
-
-    def internalised(self, request: Request, keep: str, called: str) -> bytes:
-        """Bitcode of a module in which only the function `keep` is visible, as `called`."""
-        with self.core.lock:
-            return self.core.engine.pool.internalised(request, keep, called)
-
-    def flow(self, request: Request, optimised: bool = True) -> dict[str, Flow]:
-        """The control flow of each function of a module, before the passes or after."""
-        return self.core.engine.pool.flow(request, optimised=optimised)
-
-    def line_table(self, request: Request) -> LineTable:
-        """Section, offset and line of each stretch of a module's code."""
-        return self.core.engine.pool.lines(request)
-
-    def assembly(self, request: Request, triple: str, cpu: str = "", syntax: str = "intel") -> str:
-        """A module's assembly for any machine.  Raises CompileError where LLVM has no such one."""
-        return self.core.engine.pool.assembly(request, triple, cpu, syntax)
-
-    def foreign_object(self, request: Request, triple: str, cpu: str = "") -> bytes:
-        """A module's object for any machine.  Raises CompileError."""
-        return self.core.engine.pool.foreign_object(request, triple, cpu)
+        return self.core.engine.pool.trace(request, tick)
 
     # -- the arena -------------------------------------------------------------------------------
 
@@ -236,14 +212,9 @@ class Inspect:
             for name, z in self.core.arena.zones.items()
         }
 
-    def occupancy(self) -> dict[str, list[memory.Occupant]]:
+    def occupancy(self) -> dict[str, list[Occupant]]:
         """Who has which bytes, by zone in the order of addresses; free ranges included."""
-        return memory.occupancy(self.core)
-
-    @property
-    def slab_fd(self) -> int:
-        """The descriptor of the file that the arena is."""
-        return self.core.arena.fd
+        return occupancy(self.core.engine, self.core.program)
 
     # -- what addresses are ----------------------------------------------------------------------
 

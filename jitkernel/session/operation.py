@@ -196,7 +196,7 @@ def operation(
     """Makes a function of a session one of its operations: others wait, an interrupt ends it.
 
     `atomic`: where it raises, the program is as it was.  Otherwise it is made of atomic steps, and
-    those that were done stand.  `observed`: it runs code, and who looks on is told of its end.
+    those that were done stand.  `observed`: it runs code, and observers are called at its end.
     Within another operation it is a part of that.
     """
 

@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import UsageError
-from jitkernel.session.core import Core, refused
-from jitkernel.session.operation import operation
-from jitkernel.session.settings import use_context
+from jitkernel.compiler.process import close_first, first_worker
+from jitkernel.errors import JitError, UsageError
+from jitkernel.session.operation import operation, without_collections
+from jitkernel.session.settings import check_context, settings_with
 
 if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jitkernel.session.report.memory import Sample
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
-    from jitkernel.session.run.calls import Scratch
+    from jitkernel.session.run.calls import Caller, Scratch
     from jitkernel.session.run.results import Result, Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
@@ -40,6 +40,8 @@ class Session:
 
     Settings are those of `SessionSettings`, as keywords.  A session is used by one thread at a
     time (others wait), except `interrupt`, which any thread and a signal handler may call.
+    `settings` are what it was started with, as they are now; `results` the values of cells, by
+    number.
     `worker` is a compiler worker that was started before anything else of the session was needed.
     Use it as a context manager, or call `close`.  `core` is what it is made of.
     """
@@ -52,7 +54,19 @@ class Session:
         store: Store | None = None,
         **overrides: Any,
     ):
-        self.core = Core(settings, worker=worker, store=store, **overrides)
+        chosen = settings_with(settings, overrides)
+        check_context(chosen.context)
+        worker = worker or first_worker(chosen.spare)
+        try:
+            with without_collections():  # what is imported stays
+                from jitkernel.session.core import Core
+
+                self.core = Core(chosen, worker, store, frozenset(overrides))
+        except BaseException:
+            close_first(worker)
+            raise
+        self.settings: SessionSettings = self.core.settings
+        self.results: Results = self.core.results
 
     def __enter__(self) -> Session:
         return self
@@ -61,11 +75,6 @@ class Session:
         self.close()
 
     # -- life ------------------------------------------------------------------------------------
-
-    @property
-    def settings(self) -> SessionSettings:
-        """What it was started with, as it is now."""
-        return self.core.settings
 
     @property
     def number(self) -> int:
@@ -92,20 +101,42 @@ class Session:
 
     def idle(self) -> None:
         """Do what was put off: write store and object cache.  For event loops, after a reply."""
-        self.core.idle()
+        core = self.core
+        with core.lock:
+            if not core.engine.closed:
+                core.store.flush()
+                if core.engine.pool.cache:
+                    core.engine.pool.cache.flush()
 
     def output_fds(self) -> list[int]:
         """Descriptors to watch between cells; call `drain` when one is readable, then ask again."""
-        return self.core.output_fds()
+        return self.core.engine.executor.fds() if self.core.engine.started else []
 
     def drain(self, sink: Sink) -> None:
         """Pass output of the program's threads on to `sink`, and bring code back that one of them
         has called: between runs it waits for this."""
-        self.core.drain(sink)
+        core = self.core
+        if not core.engine.started or core.engine.closed:
+            return
+        with core.lock:
+            if core.operating:
+                return  # within an operation, which serves them itself
+            core.operating = True
+            try:
+                core.signals.hold()
+                with core.heard_by(sink):
+                    core.engine.executor.drain()
+            finally:
+                core.operating = False
+                core.signals.release()
+            if core.begun and (failure := core.residency.failed()):
+                core.engine.notices.append(f"on a thread of the program: {failure}")
 
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""
-        self.core.close()
+        self.core.keeper.close()
+        self.core.engine.close()
+        self.core.store.close()
 
     def start(self) -> None:
         """Start what the first cell would have to wait for."""
@@ -131,11 +162,13 @@ class Session:
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
+        from jitkernel.session.run.host import Execution
         from jitkernel.session.run.runner import Runner
 
         if not self.core.engine.executor.serving:
             self.core.garbage.collect_data()
-        return Runner(self.core, sink, options, cell_id, number).run(source, language)
+        execution = Execution(self.core, sink, options, cell_id, number)
+        return Runner(execution).run(source, language)
 
     @operation(observed=True)
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
@@ -149,12 +182,15 @@ class Session:
 
         return run_many(self.core, sources, options or CellOptions())
 
+    def _caller(self, sink: Sink | None = None) -> Caller:
+        from jitkernel.session.run.calls import Caller
+
+        return Caller(self.core, sink)
+
     @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
-        from jitkernel.session.run.calls import Caller
-
-        return Caller(self.core).call(name.removeprefix("@"), arguments).python
+        return self._caller().call(name.removeprefix("@"), arguments).python
 
     @operation(observed=True)
     def time(
@@ -162,45 +198,31 @@ class Session:
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        from jitkernel.session.run.calls import Caller
-
-        return Caller(self.core, sink).time(expression, number, repeat)
+        return self._caller(sink).time_beside([(expression, None)], number, repeat)[0]
 
     @operation(observed=True)
     def time_beside(
         self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
     ) -> list[list[float]]:
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
-        that defines its function another way: see `calls.time_beside`."""
-        from jitkernel.session.run.calls import Caller
-
-        return Caller(self.core).time_beside(sides, number, repeat)
+        that defines its function another way: see `Caller.time_beside`."""
+        return self._caller().time_beside(sides, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
-        from jitkernel.session.run.calls import Caller
-
-        return Caller(self.core, sink).value(expression)
+        return self._caller(sink).value(expression)
 
     @operation()
     def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        from jitkernel.session.handles import CompiledCell
-        from jitkernel.session.run.definer import Definer, compile_only
-        from jitkernel.session.run.host import Execution
-
-        definer = Definer(Execution(self.core, options=options))
-        return CompiledCell(source, *compile_only(definer, source))
+        return self.core.definer(options).compile_only(source)
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        from jitkernel.session.run.definer import Definer, place_only
-        from jitkernel.session.run.host import Execution
-
-        definer = Definer(Execution(self.core, options=compiled.options, cell_id=cell_id))
-        return place_only(definer, compiled.source, compiled.request, compiled.compiled)
+        definer = self.core.definer(compiled.options, cell_id)
+        return definer.place_only(compiled.source, compiled.request, compiled.compiled)
 
     def scratch(self, what: str) -> Scratch:
         """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
@@ -242,11 +264,6 @@ class Session:
         return SymbolTable(self.core.program.linker)
 
     @property
-    def results(self) -> Results:
-        """Values of cells, by number."""
-        return self.core.results
-
-    @property
     def cell_options(self) -> CellOptions | None:
         """While the magics above a cell's code run: its options, which they may change."""
         return self.core.cell_options
@@ -267,10 +284,8 @@ class Session:
         return handle(self, name.removeprefix("@"))
 
     def __contains__(self, name: object) -> bool:
-        from jitkernel.linker import SymbolState
-
-        symbol = self.core.program.symbol(str(name).removeprefix("@"))
-        return symbol is not None and symbol.state == SymbolState.DEFINED
+        symbol = self.symbols.get(str(name))
+        return symbol is not None and symbol.defined
 
     def source(self, number: int) -> str:
         """A cell's source.  Raises UsageError where it is gone."""
@@ -283,14 +298,16 @@ class Session:
         """The whole account: see `report.memory`."""
         from jitkernel.session.report.memory import memory
 
-        with self.core.lock:
-            return memory(self.core)
+        core = self.core
+        with core.lock:
+            return memory(core.engine, core.program, core.history.bytes)
 
     def memory_samples(self) -> Sequence[Sample]:
         """What slab and processes held when cells had ended, the oldest first, and what they hold
         now: a bounded number of samples, thinned out evenly."""
         with self.core.lock:
-            return self.core.observers.memory_samples()
+            self.core.observers.note_memory(self.core.number, now=True)
+            return self.core.observers.log.samples
 
     @operation()
     def contexts(self) -> ContextAccount:
@@ -300,12 +317,6 @@ class Session:
         """
         self.core.release_contexts()
         return self.core.engine.pool.contexts()
-
-    @operation()
-    def use_context(self, policy: str) -> None:
-        """Compile in `throwaway`, `shared` or `kept` contexts from now on; what the other two left
-        is freed.  Raises UsageError."""
-        use_context(self.core, policy)
 
     @operation()
     def check(self) -> None:
@@ -347,33 +358,41 @@ class Session:
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""
         with self.core.lock:
-            return self.core.observers.watched()
+            return self.core.observers.watches.now()
 
+    @operation()
     def configure(self, name: str, value: Any) -> None:
-        """Change a setting of `SessionSettings` that may change while the session lasts.  Raises
-        UsageError for a context that there is not."""
+        """Change a setting of `SessionSettings` that may change while the session lasts.
+
+        In another `context` cells are compiled from now on; what the other two left is freed.
+        Raises UsageError for a context that there is not, and a budget below 0.
+        """
+        core, before = self.core, getattr(self.settings, name)
         if name == "context":
-            self.use_context(value)
+            check_context(value)
+        if name == "budget" and value < 0:
+            raise UsageError("a budget is a number of bytes; 0 is no limit")
+        setattr(self.settings, name, value)
+        if name == "context" and value != before:
+            core.engine.pool.release_contexts(lambda cell: False, shared=True)
         elif name == "budget":
-            self.budget = value
-        else:
-            setattr(self.settings, name, value)
-        if name == "worker_memory_limit":
-            self.core.engine.pool.memory_limit = value
+            core.residency.budget = value
+        elif name == "worker_memory_limit":
+            core.engine.pool.memory_limit = value
         elif name == "undo_depth":
-            self.core.history.depth = value
-            self.core.history.trim()
+            core.history.depth = value
+            core.history.trim()
         elif name in ("interrupt_grace", "cell_timeout"):
-            executor = self.core.engine.executor
+            executor = core.engine.executor
             executor.settings = executor.settings._replace(**{name: value})
 
     # -- changing --------------------------------------------------------------------------------
 
-    def find(self, which: int | str | Cell) -> list[Cell]:
+    def find(self, *which: int | str | Cell) -> list[Cell]:
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
-        from jitkernel.session.program.eviction import find
+        from jitkernel.session.program.eviction import find_all
 
-        return find(self.core.program, which, self.core.number)
+        return find_all(self.core.program, which, self.core.number)
 
     @operation(atomic=True)
     def evict(
@@ -384,13 +403,10 @@ class Session:
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
-        from jitkernel.session.program.eviction import find_all
-
         if not which:
             raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
         core, title = self.core, f"evict {', '.join(str(w) for w in which)}"
-        cells = find_all(core.program, which, core.number)
-        gone = core.history.evict(title, cells, cascade=cascade, force=force)
+        gone = core.history.evict(title, self.find(*which), cascade=cascade, force=force)
         core.release_contexts()
         return gone
 
@@ -402,13 +418,7 @@ class Session:
 
     @budget.setter
     def budget(self, size: int) -> None:
-        if size < 0:
-            raise UsageError("a budget is a number of bytes; 0 is no limit")
-        self._set_budget(size)
-
-    @operation()
-    def _set_budget(self, size: int) -> None:
-        self.settings.budget = self.core.residency.budget = size
+        self.configure("budget", size)
 
     @operation(atomic=True)
     def keep(self, *which: int | str | Cell, on: bool = True) -> list[Cell]:
@@ -416,9 +426,7 @@ class Session:
 
         Cells by number, range or symbol; those whose code had left come back.  Raises UsageError.
         """
-        from jitkernel.session.program.eviction import find_all
-
-        cells = find_all(self.core.program, which, self.core.number)
+        cells = self.find(*which)
         for cell in cells:
             cell.kept = on
             self.core.program.note(cell)
@@ -429,9 +437,7 @@ class Session:
     @operation(atomic=True)
     def wake(self, *which: int | str | Cell) -> list[Cell]:
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
-        from jitkernel.session.program.eviction import find_all
-
-        cells = find_all(self.core.program, which, self.core.number)
+        cells = self.find(*which)
         for cell in cells:
             self.core.residency.bring_back(cell)
         return cells
@@ -443,9 +449,8 @@ class Session:
         Raises UsageError, and LinkError where the code of one has to stay.
         """
         from jitkernel.session.program.cell import CellState
-        from jitkernel.session.program.eviction import find_all
 
-        cells = find_all(self.core.program, which, self.core.number)
+        cells = self.find(*which)
         for cell in cells:
             if cell.state is not CellState.HIBERNATED:
                 self.core.residency.hibernate(cell)
@@ -554,10 +559,7 @@ class Session:
         Raises LinkError for archives, which are not supported yet, and UsageError for a path that
         is no file.
         """
-        from jitkernel.session.run.definer import Definer, place_file
-        from jitkernel.session.run.host import Execution
-
-        return place_file(Definer(Execution(self.core)), path)
+        return self.core.definer().place_file(path)
 
     @operation()
     def chdir(self, path: str) -> None:
@@ -582,3 +584,12 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session at {self.core.engine.arena.base:#x}>"
+
+
+@contextlib.contextmanager
+def refused(what: str) -> Iterator[None]:
+    """The system's words, where it says no, as JitError."""
+    try:
+        yield
+    except OSError as error:
+        raise JitError(f"{what}: {error.strerror or error}") from None

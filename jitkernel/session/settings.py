@@ -1,7 +1,7 @@
 """What a session is started with, and how each of its cells is compiled.
 
 Start from `SessionSettings`; of one cell from `CellOptions` and `options_for`, which makes of them
-what the compiler is told.  `use_context` changes in which LLVM contexts cells are compiled.
+the compiler's options.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Options
+from jitkernel.compiler import Options, Request
 from jitkernel.errors import UsageError
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
-    from jitkernel.session.core import Core
     from jitkernel.session.saved.store import Record
 
 __all__ = [
@@ -29,7 +28,7 @@ __all__ = [
     "row",
     "settings_with",
     "stored_options",
-    "use_context",
+    "stored_request",
 ]
 
 
@@ -129,22 +128,9 @@ def options_for(cell: CellOptions, settings: SessionSettings, arena: Arena) -> O
     cpu, reloc = cell.cpu or settings.cpu, "static" if low else "pic"
     # A level that a cell asks for is that level's own pipeline.
     passes = cell.passes or (settings.passes if cell.opt_level is None else "")
-    return _options(level, cpu, reloc, cell.closed, cell.ignore_optnone, passes, cell.keep_cpu)
-
-
-@lru_cache(maxsize=64)
-def _options(
-    level: int,
-    cpu: str,
-    reloc: str,
-    closed: bool,
-    ignore_optnone: bool,
-    passes: str,
-    keep_cpu: bool,
-) -> Options:
     return Options(
-        opt_level=level, cpu=cpu, reloc=reloc, closed=closed, ignore_optnone=ignore_optnone,
-        passes=passes, keep_cpu=keep_cpu,
+        opt_level=level, cpu=cpu, reloc=reloc, closed=cell.closed,
+        ignore_optnone=cell.ignore_optnone, passes=passes, keep_cpu=cell.keep_cpu,
     )  # fmt: skip
 
 
@@ -159,6 +145,14 @@ def stored_options(record: Record) -> Options:
     return Options.of(json.loads(record.options))
 
 
+def stored_request(record: Record) -> Request:
+    """What the compiler was asked for a stored cell."""
+    return Request(
+        record.module, stored_options(record), f"cell {record.number}",
+        frozenset(record.nobuiltin), record.first_line,
+    )  # fmt: skip
+
+
 CONTEXTS = ("throwaway", "shared", "kept")
 
 
@@ -166,11 +160,3 @@ def check_context(policy: str) -> None:
     """Raise UsageError where there is no such policy."""
     if policy not in CONTEXTS:
         raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
-
-
-def use_context(session: Core, policy: str) -> None:
-    """Compile so from now on; what the other policies kept is freed."""
-    check_context(policy)
-    if policy != session.settings.context:
-        session.settings.context = policy
-        session.engine.pool.release_contexts(lambda cell: False, shared=True)

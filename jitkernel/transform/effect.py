@@ -74,7 +74,7 @@ def apply_pass(
     """
     cell, _ = session.inspect.cell_of(target)
     request = session.inspect.request(cell.number)
-    old = session.inspect.passes(cell.number)
+    old = session.inspect.passes(session.inspect.request(cell.number))
     text = _strong(old.after, request.source) if last else request.source
     made = _transformed(session, code, name, text, timeout)
     options = _options(request.options, last)
@@ -82,7 +82,7 @@ def apply_pass(
         compiled = session.compile(made.after, options)
     except CompileError as error:
         return Effect(name, cell.number, last, made, str(error))
-    new = session.inspect.passes_of(compiled.request)
+    new = session.inspect.passes(compiled.request)
     data = session.inspect.object(cell.number)
     sizes = session.inspect.placed_sizes(data)
     figures = [

@@ -49,7 +49,7 @@ def cfg(
         raise UsageError("--depth is a number of edges, 0 or more")
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level, passes=""))
-    flows = session.inspect.flow(request, optimised=not raw)
+    flows = session.inspect.compiler.flow(request, optimised=not raw)
     names = [bare(target)] if isinstance(target, str) else list(flows)
     if any(name not in flows for name in names) or not names:
         what = written(bare(target)) if isinstance(target, str) else f"cell {cell.number}"

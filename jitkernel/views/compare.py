@@ -251,7 +251,7 @@ def compiled(
     session: Session, request: Request, name: str, cell: int, title: str, syntax: str
 ) -> Side:
     """A function as the request has it; its object is not placed.  Raises CompileError."""
-    data = session.inspect.compile(request).object
+    data = session.inspect.compiler.compile(request).object
     obj = read_object(data)
     known = _functions(obj)
     if name not in known:
@@ -263,7 +263,7 @@ def compiled(
     starts = {at: other for other, (where, at, _) in known.items() if where == section}
     # Addresses count from a megabyte, so that decoding takes them for addresses.
     base = 1 << 20
-    lines = [(base + at, line) for where, at, line in session.inspect.line_table(request)
+    lines = [(base + at, line) for where, at, line in session.inspect.compiler.lines(request)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
 
@@ -286,7 +286,8 @@ def elsewhere(
     code = code_for(session, request, machine, cpu, syntax)
     if name not in code.functions:
         raise UsageError(f"{written(name)} has no machine code on {machine}")
-    data = session.inspect.foreign_object(request, triple_of(machine), cpu_of(machine, cpu))
+    compiler, triple = session.inspect.compiler, triple_of(machine)
+    data = compiler.foreign_object(request, triple, cpu_of(machine, cpu))
     try:
         size = _functions(read_object(data))[name][2]
     except (LinkError, KeyError, struct.error):

@@ -119,9 +119,10 @@ def code_for(
 
     cpu = cpu_of(target, cpu)
     source = with_locations(request.source, request.first_line) or request.source
-    text = session.inspect.assembly(request._replace(source=source), triple_of(target), cpu, syntax)
+    compiler, triple = session.inspect.compiler, triple_of(target)
+    text = compiler.assembly(request._replace(source=source), triple, cpu, syntax)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
-        text = session.inspect.assembly(request, triple_of(target), cpu, syntax)
+        text = compiler.assembly(request, triple, cpu, syntax)
     return ForeignCode(text)
 
 

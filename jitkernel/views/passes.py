@@ -102,7 +102,7 @@ def trace_of(
     only = bare(target) if isinstance(target, str) and not target.isdigit() else ""
     if only and session.symbols[only].kind != "function":
         only = ""
-    return cell.number, only, session.inspect.passes(cell.number, tick)
+    return cell.number, only, session.inspect.passes(session.inspect.request(cell.number), tick)
 
 
 def changed_steps(inspection: PassTrace, only: str = "") -> Iterator[Changed]:

@@ -120,11 +120,11 @@ def test_kept_contexts_go_with_their_cells() -> None:
         assert kept(s) == tuple(c.number for c in s.cells) == (1, 5)
         s.undo()
         assert [c.number for c in s.cells] == [1, 3] and kept(s) == (1,), "code is back, IR is not"
-        s.use_context("throwaway")
+        s.configure("context", "throwaway")
         s.run(typed(4))
         assert s.contexts() == ContextAccount(0, (), 0, s.contexts().costs)
         with pytest.raises(UsageError, match="throwaway, shared, kept"):
-            s.use_context("mine")
+            s.configure("context", "mine")
     with pytest.raises(UsageError, match="no context 'mine'"):
         Session(context="mine")
 
@@ -151,7 +151,7 @@ def test_lasting_contexts_compile_even_what_the_cache_has(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with Session(spare=False, object_cache=True) as s:
         s.run("define i32 @one() {\n  ret i32 1\n}")
-        s.use_context("kept")
+        s.configure("context", "kept")
         s.run("define i32 @one() {\n  ret i32 1\n}")
         assert s.contexts().live == 1
 

@@ -162,7 +162,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "describe memory memory_samples contexts": lambda i: (
             s.describe(4096), s.memory(), s.memory_samples(), s.contexts(), s.core.release_contexts(),
         ),
-        "use_context": lambda i: (s.use_context("shared"), s.use_context("throwaway")),
+        "use_context": lambda i: (s.configure("context", "shared"), s.configure("context", "throwaway")),
         "undo redo": undone,
         "evict": lambda i: (s.run(function("ev", i)), s.evict("ev")),
         "gc": lambda i: (s.gc(), s.gc(dry_run=True)),

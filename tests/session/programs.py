@@ -76,7 +76,7 @@ def state(s: Session) -> dict[str, Any]:
     for extents in live.values():
         for at in far:
             extents.pop(at, None)
-    for target in s.core.engine._thunks.values():
+    for target in s.core.engine.thunks._thunks.values():
         if target.image.text is not None:
             live["text"].pop(target.image.text.start, None)
     return {

@@ -267,15 +267,12 @@ def test_many_signatures_reuse_their_thunks(s):
 
 
 def test_the_thunks_of_many_signatures_do_not_pile_up(s, monkeypatch):
-    monkeypatch.setattr("jitkernel.session.engine._THUNKS", len(s.core.engine._thunks) + 3)
+    most = len(s.core.engine.thunks.images) + 3
+    monkeypatch.setattr("jitkernel.session.run.thunks._KEPT", most)
     for bits in range(3, 13):
         s.run(f"define i{bits} @w{bits}(i{bits} %x) {{\n  ret i{bits} %x\n}}")
         assert s.call(f"w{bits}", 3) == 3
-    assert (
-        len(s.core.engine._thunks) <= s.core.engine._THUNKS
-        if hasattr(s.core.engine, "_THUNKS")
-        else True
-    )
+    assert len(s.core.engine.thunks.images) == most
     s.check()
     assert s.call("w3", 2) == 2
 
@@ -312,3 +309,15 @@ def test_a_call_of_fork_shows_what_the_parent_got(s):
         assert s.run(f"@{name}()").value > 0
     assert s.run("@fork()\n%r = call i32 @fork()").value > 0
     s.check()
+
+
+def test_an_argument_of_what_is_timed_may_call_the_same_function(s):
+    s.run("""
+@seen = global i32 0
+define i32 @f(i32 %x) {
+  store i32 %x, ptr @seen
+  %r = add i32 %x, 1
+  ret i32 %r
+}""")
+    s.time("@f(@f(3))", number=2, repeat=1)
+    assert s["seen"].value == 4

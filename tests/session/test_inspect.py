@@ -52,9 +52,9 @@ def test_looking_changes_nothing(s: Session) -> None:
     s.run(SQUARE)
     before = s.memory()["zones"]
     look, number = s.inspect, s.cells[-1].number
-    assert look.passes(number).ran
-    assert "sq" in look.flow(look.request(number))
-    assert "@sq" in look.optimised(look.request(number))
+    assert look.passes(look.request(number)).ran
+    assert "sq" in look.compiler.flow(look.request(number))
+    assert "@sq" in look.compiler.optimised(look.request(number))
     assert look.occupancy() and look.lines(number)
     assert s.memory()["zones"] == before
     assert look.undo_steps()[0].cell == number

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jitkernel.session.report.memory import STATES, occupancy
+from jitkernel.session.report.memory import STATES
 
 SQ = "define i32 @sq(i32 %x) {\n  %r = mul i32 %x, %x\n  ret i32 %r\n}"
 USES = (
@@ -19,7 +19,7 @@ USES = (
 
 def prove(s) -> dict[str, list]:
     """The books of arena and occupants agree to the byte."""
-    found = occupancy(s.core)
+    found = s.inspect.occupancy()
     for zone, usage in s.core.arena.usage().items():
         rows = found[zone]
         at = s.core.arena.zones[zone].start

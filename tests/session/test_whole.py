@@ -82,7 +82,7 @@ OPERATIONS: dict[str, tuple[Callable[[Session], Any], ...]] = {
     "collect": (lambda s: s.gc(),),
     "collect for good": (lambda s: s.gc(undo=True), lambda s: s.evict("lone")),
     "reset": (lambda s: s.reset(),),
-    "contexts": (lambda s: s.use_context("kept"),),
+    "contexts": (lambda s: s.configure("context", "kept"),),
     "load": (lambda s: s.load("libm.so.6"),),
     "save": (lambda s: s.save("saved.jks"),),
     "respawn": (lambda s: s.respawn(),),

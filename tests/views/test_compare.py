@@ -122,7 +122,7 @@ def test_what_is_timed_uses_the_session_and_leaves_it_as_it_was(session: Session
     assert session["runs"].value > before  # @pass is the session's own, so is @runs
     compare(session, "@sum", levels=[0, 2], arguments="10")
     again = {zone: numbers["used"] for zone, numbers in session.core.arena.usage().items()}
-    thunk = session.core.engine.thunk_bytes()
+    thunk = session.memory()["thunks"]
     assert again["data"] == used["data"] and again["rodata"] <= used["rodata"] + 32
     assert again["text"] <= used["text"] + thunk + 64
     assert "jk_timed" not in session.symbols and session.call("sum", 4) == 18

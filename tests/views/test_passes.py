@@ -10,6 +10,7 @@ import pytest
 from stripped import assert_complete
 
 from jitkernel import Session
+from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.session import CellOptions
 from jitkernel.views import explain, ir, mir, passes
@@ -134,7 +135,7 @@ def test_passes_of_a_function(session: Session) -> None:
 
 def test_a_diff_starts_from_what_the_step_before_left(session: Session) -> None:
     """The whole of what the steps add and take away leads from the first text to the last."""
-    seen = session.inspect.passes(1, "sq")
+    seen = session.inspect.passes(session.inspect.request(1))
     text = parts(seen.before)["@sq"].splitlines()
     total = 0
     for step in seen.ir:
@@ -289,6 +290,11 @@ def test_an_empty_session() -> None:
 # -- pipelines
 
 
+def traced(s: Session) -> PassTrace:
+    """What each pass did to the last cell."""
+    return s.inspect.passes(s.inspect.request(s.cells[-1].number))
+
+
 def test_a_pipeline_of_ones_own() -> None:
     with Session(capacity=64 << 20) as s:
         s.run(ALLOCA, options=CellOptions(passes="simplifycfg"))
@@ -297,15 +303,13 @@ def test_a_pipeline_of_ones_own() -> None:
         assert s.call("sq", 7) == 49
         s.run(ALLOCA, options=CellOptions(passes="mem2reg,instcombine"))
         assert "alloca" not in ir(s, "sq", "opt").text
-        assert {step.name for step in s.inspect.passes(s.cells[-1].number).ir} <= {
-            "mem2reg", "instcombine",
-        }  # fmt: skip
+        assert {step.name for step in traced(s).ir} <= {"mem2reg", "instcombine"}
         assert "The last step is what was compiled" in passes(s, "sq").text
         s.settings.passes = "sroa"
         s.run(ALLOCA)
-        assert [step.name for step in s.inspect.passes(s.cells[-1].number).ir] == ["sroa"]
+        assert [step.name for step in traced(s).ir] == ["sroa"]
         s.run(ALLOCA, options=CellOptions(opt_level=1))  # a level is its own pipeline
-        assert len(s.inspect.passes(s.cells[-1].number).ir) > 1
+        assert len(traced(s).ir) > 1
         with pytest.raises(CompileError, match="did you mean sroa"):
             s.run(ALLOCA, options=CellOptions(passes="sora"))
         assert s.call("sq", 8) == 64

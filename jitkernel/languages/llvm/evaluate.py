@@ -56,7 +56,7 @@ from jitkernel.languages.llvm.values import (
 )
 from jitkernel.wording import counted
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_arguments"]
 
 _MOST = 1776 << 20  # bytes: what an arena has at most
 
@@ -70,6 +70,11 @@ def evaluate(
     CompileError, and whatever the calls raise.
     """
     return _Evaluator(host, source).value(expr, expected, why)
+
+
+def evaluate_arguments(call: Call, host: Host, source: str = "") -> list[TypedValue]:
+    """The values of a call's arguments; the call itself is not made."""
+    return _Evaluator(host, source).arguments(call)
 
 
 _WHAT = {"{}": "a struct", "<{}>": "a packed struct", "[]": "an array", "<>": "a vector"}
@@ -289,6 +294,10 @@ class _Evaluator:
     def call(self, expr: Call) -> TypedValue:
         if expr.name.startswith("llvm."):
             return self.intrinsic(expr)
+        return self.host.call(expr.name, self.arguments(expr))
+
+    def arguments(self, expr: Call) -> list[TypedValue]:
+        """The values of a call's arguments, as the function's parameters ask for them."""
         shown = written(expr.name)
         signature = self.host.signature(expr.name)
         if signature is None:
@@ -307,7 +316,7 @@ class _Evaluator:
                 )
             else:
                 arguments.append(self.variadic(argument))
-        return self.host.call(expr.name, arguments)
+        return arguments
 
     def check_count(self, expr: Call, shown: str, signature: FunctionType) -> None:
         given, taken = len(expr.arguments), len(signature.parameters)

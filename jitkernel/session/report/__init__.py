@@ -1,1 +1,1 @@
-"""What is told of a session: faults, names of addresses, source lines, memory, watches."""
+"""What is reported of a session: faults, names of addresses, source lines, memory, watches."""

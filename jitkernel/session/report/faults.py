@@ -1,10 +1,10 @@
-"""What stopped a cell, told so that a student understands it.
+"""What stopped a cell, in words that a student understands.
 
 The executor reports numbers; here they get names: the function and cell, the instruction, the
 source line, the backtrace, what was kept and what was lost.  Start from `error_of`.
 
 `Stopped` is where a cell was stopped, or was when somebody looked: its registers, stack and
-frames, kept until there is another one.  Frames are told when it happens, since the code of
+frames, kept until there is another one.  Frames get their names when it happens, since the code of
 instructions that ran without a function is gone afterwards.
 """
 
@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
@@ -23,10 +23,6 @@ from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
-
-if TYPE_CHECKING:
-    from jitkernel.executor import FaultRecord, Outcome
-    from jitkernel.session.report.places import Places
 
 __all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running", "stopped"]
 
@@ -42,17 +38,8 @@ _FPE = {1: "integer division by zero or overflow", 3: "floating-point division b
 _MAX_FRAMES = 32
 
 
-def error_of(
-    outcome: Outcome,
-    places: Places,
-    linker: Linker,
-    line_of: Callable[[int], tuple[int, str]],
-    kept: str,
-) -> Fault:
-    """The error that an outcome other than "ok" is.
-
-    `line_of` finds the source line of an address of text, 0 and an empty text where unknown.
-    """
+def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
+    """The error that an outcome other than "ok" is."""
     record, lost = outcome.record, outcome.lost
     if record is None:
         ended, _, rest = lost.partition("; ")
@@ -60,14 +47,14 @@ def error_of(
         lost = rest or lost
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
-    frames = _frames(record, pc, places, linker)
-    at = _culprit(outcome, record, pc, frames, places, linker)
+    frames = _frames(record, pc, places)
+    at = _culprit(outcome, record, pc, frames, places)
     called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
-    where = _where(at, called or at != record.pc, frames, places, line_of)
+    where = _where(at, called or at != record.pc, frames, places)
     instruction = ""
     if not called and places.owner(record.pc):
-        instruction = _instruction(linker, record.pc)
-    kind, message, more = _told(outcome, record, places, at, where)
+        instruction = _instruction(places.linker, record.pc)
+    kind, message, more = _kind(outcome, record, places, at, where)
     if kind is not TypeMismatch and record.thread == "other":
         message += ", on a thread that the program had started"
     if outcome.lock_holder is not None:
@@ -83,39 +70,28 @@ def error_of(
 
 
 def _culprit(
-    outcome: Outcome,
-    record: FaultRecord,
-    pc: int,
-    frames: Sequence[Frame],
-    places: Places,
-    linker: Linker,
+    outcome: Outcome, record: FaultRecord, pc: int, frames: Sequence[Frame], places: Places
 ) -> int:
-    """The innermost address of the session's own code, where that can be told; else `pc`."""
+    """The innermost address of the session's own code, where that is known; else `pc`."""
     for frame in frames:
         if places.owner(frame.address) is not None:
             return frame.address
     if outcome.kind not in ("stub", "exit", "fault"):
         return pc
-    ends = linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
+    ends = places.linker.symbols.get(record.cause.partition(" ")[0]) if record.cause else None
     return places.only_caller(places.stub(record.stub) if outcome.kind == "stub" else ends) or pc
 
 
-def _where(
-    at: int,
-    returns: bool,
-    frames: Sequence[Frame],
-    places: Places,
-    line_of: Callable[[int], tuple[int, str]],
-) -> str:
+def _where(at: int, returns: bool, frames: Sequence[Frame], places: Places) -> str:
     """`@get+4, cell 7, line 3: ...` for an address; a return address is the next instruction's."""
     where = places.code(at)
     if places.owner(at) is not None:
-        line, text = line_of(at - 1 if returns else at)
+        line, text = places.lines.find(at - 1 if returns else at)
         return where + (f", line {line}: {text.strip()}" if line else "")
     return frames[0].where if frames else where  # a library function that a call line called
 
 
-def _told(
+def _kind(
     outcome: Outcome, record: FaultRecord, places: Places, at: int, where: str
 ) -> tuple[type[Any], str, dict[str, Any]]:
     """The class of the error, what it says first, and what only that class has."""
@@ -168,6 +144,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
     if record.sent:
         return _sent(name, record.sent)
     if name in ("SIGSEGV", "SIGBUS"):
+        arena = places.linker.arena
         if record.access == "execute" or record.pc == address:
             target = (
                 "address 0 (a null function pointer)" if address == 0 else f"address {address:#x}"
@@ -184,15 +161,15 @@ def _fault(record: FaultRecord, places: Places) -> str:
         what = places.name(address)
         if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
             what += ", which is code and cannot be written"
-        elif record.access == "write" and places.is_constant(address):
+        elif record.access == "write" and address in arena and arena.zone_of(address) == "rodata":
             what += ", which is constant"
         return f"{verb} address {address:#x}" + (f" ({what})" if what else " (nothing is there)")
     if name == "SIGFPE":
         return _FPE.get(record.code, _MEANING[name])
     if name in ("SIGTRAP", "SIGILL"):
-        grave = places.grave(record.pc) or places.grave(record.pc - 1)
-        if grave:
-            return f"a stale pointer led into {grave}"
+        former = places.former(record.pc) or places.former(record.pc - 1)
+        if former:
+            return f"a stale pointer led into {former}"
         return (
             "an illegal instruction (llvm.trap or unreachable code?)"
             if name == "SIGILL"
@@ -210,17 +187,11 @@ def _sent(name: str, sender: str) -> str:
     return f"the signal {name}, which {sender} sent{how}{real}"
 
 
-def _frames(record: FaultRecord, pc: int, places: Places, linker: Linker) -> tuple[Frame, ...]:
-    low, stack = record.sp, record.stack
-
-    def read(address: int, size: int) -> bytes | None:
-        at = address - low
-        return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
-
+def _frames(record: FaultRecord, pc: int, places: Places) -> tuple[Frame, ...]:
     addresses = [pc]
-    registers = dict(record.registers)
+    registers, read = dict(record.registers), Stopped("", "", record, ()).read
     try:
-        addresses += unwind(registers, read, linker)[:_MAX_FRAMES]
+        addresses += unwind(registers, read, places.linker)[:_MAX_FRAMES]
     except (ValueError, KeyError, IndexError):
         pass
     found: list[Frame] = []
@@ -298,29 +269,27 @@ class Stopped:
         return stack[at : at + size] if 0 <= at and at + size <= len(stack) else None
 
 
-def stopped(outcome: Outcome, fault: Fault, places: Places, linker: Linker) -> Stopped | None:
+def stopped(outcome: Outcome, fault: Fault, places: Places) -> Stopped | None:
     """What to keep of a cell that did not end well; None where the process left no record."""
     record = outcome.record
     if record is None or not record.sp:
         return None
     message = str(fault).partition("\n")[0]
     pc = record.caller if outcome.kind == "stub" and record.caller else record.pc
-    return _named(outcome.kind, message, record, pc, places, linker, places.name)
+    return _named(outcome.kind, message, record, pc, places, places.name)
 
 
-def running(
-    record: FaultRecord, seconds: float, pid: int, places: Places, linker: Linker
-) -> Stopped:
+def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> Stopped:
     """The same of a cell that runs, after so many seconds.  Asks the process nothing."""
     message = f"it runs, for {seconds:.1f} s now"
     maps = regions(pid)
 
     def name(address: int) -> str:
-        if address in linker.arena:
+        if address in places.linker.arena:
             return places.name(address)
         return in_file(maps, address)
 
-    return _named("running", message, record, record.pc, places, linker, name)
+    return _named("running", message, record, record.pc, places, name)
 
 
 def in_file(maps: Sequence[Region], address: int) -> str:
@@ -338,13 +307,12 @@ def _named(
     record: FaultRecord,
     pc: int,
     places: Places,
-    linker: Linker,
     name: Callable[[int], str],
 ) -> Stopped:
     kept = Stopped(kind, message, record, ())
     registers = {"rsp": record.sp, **record.registers, "rip": pc}
     try:
-        frames = walk(registers, kept.read, linker)
+        frames = walk(registers, kept.read, places.linker)
     except (ValueError, KeyError, IndexError):
         frames = []
     named = []

@@ -1,6 +1,6 @@
 """Where a session's memory is and was: the slab, its processes, the files that they map.
 
-Start from `memory`; `MemoryLog` keeps what was held when cells ended; `occupancy` says who holds
+Start from `memory`; `MemoryLog` keeps what was held when cells ended; `occupancy` says who has
 each byte of the arena, read from the books of arena, linker and session when it is asked for;
 `explain_full` says what to do where a zone of the arena has no room.
 """
@@ -20,8 +20,10 @@ from jitkernel.procfs import own_bytes
 
 if TYPE_CHECKING:
     from jitkernel.linker import Image, Symbol
-    from jitkernel.session.core import Core
+    from jitkernel.session.engine import Engine
+    from jitkernel.session.history.undo import UndoHistory
     from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.program import Program
 
 __all__ = [
     "MemoryLog",
@@ -116,8 +118,8 @@ def pages(pid: int) -> Pages:
     return Pages(totals.get("Anonymous", 0), totals.get("Pss_File", 0))
 
 
-def memory(session: Core) -> dict[str, Any]:
-    """The whole account, in bytes.
+def memory(engine: Engine, program: Program, undo: int) -> dict[str, Any]:
+    """The whole account, in bytes; `undo` of them are old data that an undo brings back.
 
     `zones` is `Arena.usage()`; `regions` what of each region of the slab occupies memory now and
     `slab` their sum; `kernel`, `executor` and `workers` (`own`) are the processes' own memory
@@ -126,10 +128,9 @@ def memory(session: Core) -> dict[str, Any]:
     though the system drops pages of files when it needs room.  `object_cache` is on disk and in
     no sum: see `CacheMemory`; None: off.
     """
-    engine = session.engine
     regions = engine.arena.resident_regions()
     kernel = pages(os.getpid())
-    executor = pages(engine.executor.pid) if engine.started else Pages(0, 0)
+    executor = pages(engine.executor.pid)
     workers: list[dict[str, Any]] = []
     files = kernel.files + executor.files
     for pid, role, compiles in engine.pool.processes():
@@ -145,11 +146,11 @@ def memory(session: Core) -> dict[str, Any]:
         "executor": executor.own,
         "workers": workers,
         "files": files,
-        "thunks": engine.thunk_bytes() if engine.started else 0,
-        "cells": len(session.program.cells) if engine.started else 0,
-        "symbols": len(engine.linker.symbols) if engine.started else 0,
+        "thunks": sum(image.sizes()["text"] for image in engine.thunks.images),
+        "cells": len(program.cells),
+        "symbols": len(program.linker.symbols),
         "object_cache": engine.pool.cache.memory()._asdict() if engine.pool.cache else None,
-        "undo": session.history.bytes if engine.started else 0,
+        "undo": undo,
         "total": slab + kernel.own + executor.own + sum(w["own"] for w in workers) + files,
     }
 
@@ -188,21 +189,21 @@ class Occupant(NamedTuple):
         return self.start + self.size
 
 
-def occupancy(session: Core) -> dict[str, list[Occupant]]:
+def occupancy(engine: Engine, program: Program) -> dict[str, list[Occupant]]:
     """By zone, in address order: what lies below the high-water mark, free ranges included.
 
     The sizes of a zone's occupants add up to its high-water mark; those that are not free, without
     their padding, to what `Arena.usage` calls used.
     """
-    holders = _holders(session)
+    owners = _owners(engine, program)
     found: dict[str, list[Occupant]] = {}
-    for name, zone in session.arena.zones.items():
+    for name, zone in engine.arena.zones.items():
         books, granule = zone.list, zone.list.granule
         unknown = ("undo", 0, "") if name != "unwind" else ("entry", 0, "records that cells share")
         rows = []
         for start, size in books.live.items():
             taken = (size + granule - 1) & -granule or granule
-            state, cell, what = holders.get(start, unknown)
+            state, cell, what = owners.get(start, unknown)
             rows.append(Occupant(name, start, taken, taken - size, state, cell, what))
         for start, stop in books.holes():
             if start < zone.high:
@@ -212,20 +213,19 @@ def occupancy(session: Core) -> dict[str, list[Occupant]]:
     return found
 
 
-def _holders(session: Core) -> dict[int, tuple[str, int, str]]:
+def _owners(engine: Engine, program: Program) -> dict[int, tuple[str, int, str]]:
     """By the address where an extent starts: state, cell and name of its occupant."""
-    program = session.program
     found: dict[int, tuple[str, int, str]] = {}
-    for symbol in _symbols(session):
+    for symbol in _symbols(program):
         name = quote_name(symbol.name)
         if symbol.stub:
             found[symbol.stub] = ("entry", 0, f"entry of {written(name)}")
         for slot in (symbol.slot, symbol.far_slot):
             if slot:
                 found[slot] = ("entry", 0, f"GOT slot of {written(name)}")
-    for extent in session.arena.deferred:
+    for extent in engine.arena.deferred:
         found[extent.start] = ("retained", 0, "")
-    for image in session.engine.thunk_images():
+    for image in engine.thunks.images:
         for start in _starts(image):
             found[start] = ("thunk", 0, "")
     for cell in program.cells.values():
@@ -257,21 +257,21 @@ def _starts(image: Image | None) -> Iterator[int]:
         yield block.extent.start
 
 
-def _symbols(session: Core) -> Iterator[Symbol]:
+def _symbols(program: Program) -> Iterator[Symbol]:
     """All of them, those that only the cells know that were compiled for an older type too."""
-    known = session.program.linker.symbols
+    known = program.linker.symbols
     yield from known.values()
-    for cell in session.program.cells.values():
+    for cell in program.cells.values():
         for symbol in cell.image.refs if cell.image is not None else ():
             if known.get(symbol.name) is not symbol:
                 yield symbol
 
 
-def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
+def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> ArenaFull:
     """The same error with what holds the zone's space and which commands free it."""
     zone = error.zone
     held: list[tuple[int, str]] = []
-    for cell in session.program.cells.values():
+    for cell in program.cells.values():
         image = cell.image
         size = image.sizes().get(zone, 0) if image is not None else 0
         if zone == "data":
@@ -285,10 +285,10 @@ def explain_full(session: Core, error: ArenaFull) -> ArenaFull:
     lines = [f"{error}.", *(f"  {words}" for _, words in held[:5])]
     if len(held) > 5:
         lines.append(f"  and {len(held) - 5} cells more: {sum(s for s, _ in held[5:])} bytes")
-    undo = session.history.held(zone)
+    undo = history.held(zone)
     if undo:
         lines.append(f"  kept so that undo can bring it back: {undo} bytes")
-    kept = sum(extent.size for extent in session.arena.deferred if extent.zone == zone)
+    kept = sum(extent.size for extent in program.linker.arena.deferred if extent.zone == zone)
     if kept:
         lines.append(f"  kept until the threads that the program has started end: {kept} bytes")
     lines.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jitkernel.elf import read_object
@@ -18,8 +18,10 @@ from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange, read_names
 from jitkernel.linker.records import sites
 from jitkernel.linker.x86_64 import STUB_SIZE
+from jitkernel.session.report.source_lines import LineTables
 
 if TYPE_CHECKING:
+    from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
 
 __all__ = ["FreedCode", "Places", "Ranges"]
@@ -46,26 +48,23 @@ class FreedCode:
 
 
 class Places:
-    """Names addresses: of the session's code and data, of its stubs, of libraries."""
+    """Names addresses: of the session's code and data, of its stubs, of libraries.
 
-    def __init__(
-        self,
-        program: Program,
-        freed_code: FreedCode,
-        locate: Callable[[Sequence[int]], list[str]],
-        is_thunk: Callable[[int], bool] = lambda address: False,
-    ):
-        self._program = program
-        self.is_thunk = is_thunk
-        self._linker: Linker = program.linker
-        self._freed_code = freed_code
-        self._locate = locate
+    `freed` knows code that is gone, `lines` the lines that code comes from.
+    """
+
+    def __init__(self, program: Program, engine: Engine):
+        self._program, self._executor = program, engine.executor
+        self.linker: Linker = program.linker
+        self.is_thunk = engine.thunks.__contains__
+        self.freed = FreedCode()
+        self.lines = LineTables(program, engine.pool)
         self._texts = Ranges(self._text_ranges, self._version)
         self._symbols = Ranges(self._symbol_ranges, self._version)
 
     def _version(self) -> tuple[int, int, int]:
         program = self._program
-        return self._linker.generation, len(program.cells), id(program.running)
+        return self.linker.generation, len(program.cells), id(program.running)
 
     def _text_ranges(self) -> Iterator[tuple[int, int, Image]]:
         for image in self._images():
@@ -73,7 +72,7 @@ class Places:
                 yield image.text.start, image.text.start + image.text.size, image
 
     def _symbol_ranges(self) -> Iterator[tuple[int, int, Symbol]]:
-        for symbol in self._linker.symbols.values():
+        for symbol in self.linker.symbols.values():
             if symbol.image is not None:
                 yield symbol.address, symbol.address + max(symbol.size, 1) - 1, symbol
 
@@ -118,20 +117,15 @@ class Places:
                     return obj.symbol_name(index), address - start
         return None
 
-    def is_constant(self, address: int) -> bool:
-        """Whether an address is where constants are."""
-        arena = self._linker.arena
-        return address in arena and arena.zone_of(address) == "rodata"
-
     def _images(self) -> list[Image]:
         found = [c.image for c in self._program.cells.values() if c.image is not None]
         return [self._program.running, *found] if self._program.running is not None else found
 
     def stub(self, address: int) -> Symbol | None:
         """The symbol whose stub is at an address."""
-        if self._linker.arena.zones["text"].list.live.get(address) != STUB_SIZE:
+        if self.linker.arena.zones["text"].list.live.get(address) != STUB_SIZE:
             return None
-        for symbol in self._linker.symbols.values():
+        for symbol in self.linker.symbols.values():
             if symbol.stub == address:
                 return symbol
         for image in self._images():  # of a type that has changed: only its users know it
@@ -149,25 +143,25 @@ class Places:
 
     def name(self, address: int) -> str:
         """Whatever an address can be called: one line, empty where it is nothing known."""
-        if address in self._linker.arena:
-            zone = self._linker.arena.zone_of(address)
+        if address in self.linker.arena:
+            zone = self.linker.arena.zone_of(address)
             if zone == "text":
                 stub = self.stub(address & ~15)
                 words = self.code(address) or (f"the entry of {written(stub.name)}" if stub else "")
-                return words or self._freed_code.find(address) or "free text"
+                return words or self.freed.find(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"
             return self.data(address) or f"the {zone} zone"
         if address < 0x10000:
             return ""
-        return self._locate([address])[0]
+        return self._executor.services.locate([address])[0]
 
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         data = self.data(address)
         if data:
             return data
-        if address in self._linker.arena:
+        if address in self.linker.arena:
             name = self.name(address)
             # The canonical entry of a function is that function for every use but a call.
             return (
@@ -178,15 +172,15 @@ class Places:
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
         return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
 
-    def grave(self, address: int) -> str:
+    def former(self, address: int) -> str:
         """What used to be at an address of text that is free now."""
         if self.owner(address) is not None or self.is_thunk(address):
             return ""
-        return self._freed_code.find(address)
+        return self.freed.find(address)
 
     def gone(self, pc: int, address: int) -> list[Symbol]:
         """The variables that the code at `pc` lost, where a fault's address is that of such."""
-        nowhere = self._linker.bind.unmapped
+        nowhere = self.linker.bind.unmapped
         if not nowhere - 4096 <= address < nowhere + (200 << 20):
             return []
         for image in self._texts.find(pc):
@@ -204,7 +198,7 @@ class Places:
         found: list[int] = []
         for packed in (symbol.users or {}).values() if symbol is not None else ():
             for site in sites(packed):
-                address = self._linker.arena.base + site.offset
+                address = self.linker.arena.base + site.offset
                 if self.owner(address) is not None:
                     found.append(address)
         return found[0] if len(found) == 1 else 0

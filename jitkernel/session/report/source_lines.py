@@ -1,4 +1,4 @@
-"""Which line of a cell an address of its code came from.  Start from `line_finder`.
+"""Which line of a cell an address of its code came from.  Start from `LineTables.find`.
 
 Nothing is kept for this while cells run: the worker compiles the cell again with line numbers,
 which do not change code, and the tables asked for last are remembered.  A table belongs to a text,
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import LineTable, Request
 from jitkernel.elf import read_object
-from jitkernel.errors import JitError, UsageError, present
-from jitkernel.ir.debug_info import Origins
+from jitkernel.errors import JitError, present
 from jitkernel.linker import Image
 from jitkernel.linker.layout import arrange
 from jitkernel.session.saved.store import Record
-from jitkernel.session.settings import stored_options
+from jitkernel.session.settings import stored_request
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.compiler import CompilerPool
+    from jitkernel.session.program.program import Program
 
-__all__ = ["line_finder", "lines_of", "stored_request"]
+__all__ = ["LineTables"]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _KEPT, _ROWS_KEPT = 256, 20_000
@@ -31,99 +31,88 @@ _DEFINE = re.compile(r"\s*define\b(?!.*@jk\.)")
 _MARK = re.compile(r"\s*; line (\d+)\b")
 
 
-def line_finder(
-    session: Core, running: tuple[Image, Request, Record] | None = None
-) -> Callable[[int], tuple[int, str]]:
-    """A function from an address of text to `(line, its text)`, `(0, "")` where unknown.  Where a
-    cell's IR names the C line that it comes from, that stands behind the text.
+class LineTables:
+    """The lines of a program's code, and the tables that were needed last.
 
-    `running` is an image that belongs to no cell yet: an instruction block.
+    `running` is code that belongs to no cell yet, an instruction block: with what was asked of the
+    compiler, and what the store would keep of it.
     """
 
-    def find(address: int) -> tuple[int, str]:
+    def __init__(self, program: Program, pool: CompilerPool):
+        self._program, self._pool = program, pool
+        self.tables: dict[Request, LineTable] = {}
+        self.running: tuple[Image, Request, Record] | None = None
+
+    def find(self, address: int) -> tuple[int, str]:
+        """Line and text that an address of code comes from, `(0, "")` where unknown.  Where a
+        cell's IR names the C line that it comes from, that stands behind the text."""
         try:
-            return _find(session, running, address)
+            return self._find(address)
         except JitError:
             return 0, ""
 
-    return find
+    def _find(self, address: int) -> tuple[int, str]:
+        if self.running is not None and _holds(self.running[0], address):
+            image, request, record = self.running
+        else:
+            cells = self._program.cells.values()
+            images = (c.image for c in cells if c.image and _holds(c.image, address))
+            holding = next(images, None)
+            found = self._program.store.get(holding.cell) if holding is not None else None
+            if holding is None or found is None:
+                return 0, ""
+            image, request, record = holding, stored_request(found), found
+        from jitkernel.ir.debug_info import Origins  # only where code was stopped
 
+        line = 0
+        for at, number in self._rows(image, request, record):
+            if at > address:
+                break
+            line = number
+        text = Origins(record.source).line(line)
+        return (line, text) if text else (0, "")
 
-def _find(
-    session: Core, running: tuple[Image, Request, Record] | None, address: int
-) -> tuple[int, str]:
-    if running is not None and _holds(running[0], address):
-        image, request, record = running
-        rows = _rows(session, image, request, record)
-    else:
-        cell = next(
-            (c for c in session.program.cells.values() if c.image and _holds(c.image, address)),
-            None,
+    def of_cell(self, number: int) -> list[tuple[int, int]]:
+        """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
+
+        Empty where the lines cannot be told.
+        """
+        cell, record = self._program.cells.get(number), self._program.store.get(number)
+        if cell is None or cell.image is None or cell.image.text is None or record is None:
+            return []
+        try:
+            return self._rows(cell.image, stored_request(record), record)
+        except JitError:
+            return []
+
+    def _rows(self, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
+        table = self._table(request, record.object)
+        obj = read_object(record.object)
+        starts: dict[str, int] = {}
+        text = present(image.text, f"the code of {image}")
+        for index, place in enumerate(arrange(obj).places):
+            if place is not None and place[0] == "text":
+                starts[obj.section_name(index)] = text.start + place[1]
+        line_of = _cell_lines(record)
+        return sorted(
+            (starts[section] + offset, line_of(line))
+            for section, offset, line in table
+            if section in starts
         )
-        found = session.store.get(cell.number) if cell is not None else None
-        if cell is None or cell.image is None or found is None:
-            return 0, ""
-        record = found
-        rows = _rows(session, cell.image, _request(record), record)
-    line = 0
-    for at, number in rows:
-        if at > address:
-            break
-        line = number
-    text = Origins(record.source).line(line)
-    return (line, text) if text else (0, "")
 
-
-def lines_of(session: Core, number: int) -> list[tuple[int, int]]:
-    """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
-
-    Empty where the lines cannot be told.
-    """
-    cell, record = session.program.cells.get(number), session.store.get(number)
-    if cell is None or cell.image is None or cell.image.text is None or record is None:
-        return []
-    try:
-        return _rows(session, cell.image, _request(record), record)
-    except JitError:
-        return []
-
-
-def _request(record: Record) -> Request:
-    return Request(
-        record.module, stored_options(record), f"cell {record.number}",
-        frozenset(record.nobuiltin), record.first_line,
-    )  # fmt: skip
-
-
-def _rows(session: Core, image: Image, request: Request, record: Record) -> list[tuple[int, int]]:
-    table = _table(session, request, record.object)
-    obj = read_object(record.object)
-    starts: dict[str, int] = {}
-    text = present(image.text, f"the code of {image}")
-    for index, place in enumerate(arrange(obj).places):
-        if place is not None and place[0] == "text":
-            starts[obj.section_name(index)] = text.start + place[1]
-    told = _cell_lines(record)
-    return sorted(
-        (starts[section] + offset, told(line))
-        for section, offset, line in table
-        if section in starts
-    )
-
-
-def _table(session: Core, request: Request, code: bytes) -> LineTable:
-    """Which line each stretch of an object's code comes from, the object being what the request
-    has become."""
-    tables = session.line_tables
-    key = request._replace(label="", context="throwaway", cell=0)
-    table = tables.get(key)
-    if table is None:
-        table = session.engine.pool.lines(request, code)
-        rows = sum(map(len, tables.values())) + len(table)
-        while tables and (len(tables) >= _KEPT or rows > _ROWS_KEPT):
-            rows -= len(tables.pop(next(iter(tables))))
-        tables[key] = table
-    return table
+    def _table(self, request: Request, code: bytes) -> LineTable:
+        """Which line each stretch of an object's code comes from, the object being what the request
+        has become."""
+        tables = self.tables
+        key = request._replace(label="", context="throwaway", cell=0)
+        table = tables.get(key)
+        if table is None:
+            table = self._pool.lines(request, code)
+            rows = sum(map(len, tables.values())) + len(table)
+            while tables and (len(tables) >= _KEPT or rows > _ROWS_KEPT):
+                rows -= len(tables.pop(next(iter(tables))))
+            tables[key] = table
+        return table
 
 
 def _cell_lines(record: Record) -> Callable[[int], int]:
@@ -145,13 +134,3 @@ def _cell_lines(record: Record) -> Callable[[int], int]:
 def _holds(image: Image, address: int) -> bool:
     text = image.text
     return text is not None and text.start <= address < text.start + text.size
-
-
-def stored_request(session: Core, number: int) -> Request:
-    """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
-    record = session.store.get(number)
-    if record is None or not record.module.strip():
-        raise UsageError(f"cell {number} has no IR of its own")
-    if record.source.startswith("; %link "):
-        raise UsageError(f"cell {number} is an object of another compiler: it has no IR")
-    return _request(record)

@@ -1,4 +1,4 @@
-"""Globals that somebody looks at while code runs, read from the slab.  Start from `Watches`.
+"""Globals that are watched while code runs, read from the slab.  Start from `Watches`.
 
 The program does nothing for it and is not slowed down: the kernel process, which waits for the
 executor anyway, reads the bytes.  What it sees is what is in memory: LLVM may keep a global in a
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm.values import TypedValue
-from jitkernel.session.report.memory import MemoryLog, Sample
-from jitkernel.session.run.host import host_of
+from jitkernel.session.report.memory import MemoryLog
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
+    from jitkernel.session.engine import Engine
     from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.report.places import Places
     from jitkernel.session.run.host import SessionHost
 
 __all__ = ["Observers", "Watched", "Watches"]
@@ -87,7 +87,7 @@ class _Series:
 
 
 class Watches:
-    """The globals that are watched in one session, and who is told.
+    """The globals that are watched in one session, and their observer.
 
     `host` gives access to variables.  `observer` is called with all of them, from the thread that
     runs the cell: while code runs, at most once every `every` seconds and only when a value
@@ -100,7 +100,7 @@ class Watches:
         self.observer: Observer | None = None
         self.every = 0.5
         self._due = 0.0
-        self._told: list[TypedValue | None] = []
+        self._shown: list[TypedValue | None] = []
         self._live = False  # the observer was called during this run
 
     def __len__(self) -> int:
@@ -123,7 +123,7 @@ class Watches:
         values = self._values()
         for series, (typed, _) in zip(self._series.values(), values, strict=True):
             _sample(series, typed)
-        self._told = [typed for typed, _ in values]
+        self._shown = [typed for typed, _ in values]
 
     def remove(self, names: Sequence[str]) -> None:
         """Watch these no more.  Raises UsageError, with nothing removed, where one is not."""
@@ -133,14 +133,14 @@ class Watches:
                 raise UsageError(f"@{quote_name(name)} is not watched; what is: {known}")
         for name in names:
             self._series.pop(name, None)
-        self._told = []
+        self._shown = []
 
     def look(self, seconds: float) -> None:
         """Code has run for so long: called every now and then by who waits for it."""
         now = time.monotonic()
         if now >= self._due:
             self._due = now + self.every
-            self._tell(seconds)
+            self._show(seconds)
             return
         host = self._host()
         for name, series in self._series.items():
@@ -150,23 +150,23 @@ class Watches:
 
     def ended(self) -> None:
         """A cell has ended, however it did."""
-        self._tell(None)
+        self._show(None)
         self._due, self._live = 0.0, False
 
     def now(self) -> list[Watched]:
         """All of them as they are."""
         return self._watched(self._values(), None)
 
-    def _tell(self, seconds: float | None) -> None:
+    def _show(self, seconds: float | None) -> None:
         values = self._values()
         for series, (typed, _) in zip(self._series.values(), values, strict=True):
             _sample(series, typed)
         present = [typed for typed, _ in values]
-        same = present == self._told
+        same = present == self._shown
         # What was shown while it ran is shown once more: it is final now.
         if self.observer is None or (same and not (seconds is None and self._live)):
             return
-        self._told, self._live = present, seconds is not None
+        self._shown, self._live = present, seconds is not None
         self.observer(self._watched(values, seconds))
 
     def _values(self) -> list[tuple[TypedValue | None, str]]:
@@ -231,19 +231,22 @@ def _why_not(host: SessionHost, name: str) -> str:
 class Observers:
     """Who looks at a session's program, during a run and after it; its lock is held.
 
-    While nobody wants to, the executor is not told to look, and waits undisturbed.
+    While nobody wants to, the executor does not call back, and waits undisturbed.  `host` gives
+    access to variables, `note` shows a line beside the program's output.
     """
 
-    def __init__(self, session: Core):
-        self._session = session
-        self._log = MemoryLog(session.engine.arena)
-        self.watches = Watches(
-            lambda: host_of(session, lambda block: None, lambda outcome: JitError(""))
-        )
+    def __init__(
+        self,
+        engine: Engine,
+        places: Places,
+        host: Callable[[], SessionHost],
+        note: Callable[[str], None],
+    ):
+        self._engine, self._places, self._note = engine, places, note
+        self.log = MemoryLog(engine.arena)
+        self.watches = Watches(host)
         self._wanted: tuple[float, Callable[[Stopped], object]] | None = None
         self.stopped: Stopped | None = None  # where a cell was last stopped or looked at
-
-    # -- watches ---------------------------------------------------------------------------------
 
     def watch(
         self, names: Sequence[str], call: Observer | None, every: float | None
@@ -262,12 +265,6 @@ class Observers:
         self.watches.remove([n.removeprefix("@") for n in names] or self.watches.names)
         self._wire()
 
-    def watched(self) -> list[Watched]:
-        """What is watched, as it is now."""
-        return self.watches.now()
-
-    # -- looking ---------------------------------------------------------------------------------
-
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """See `Session.look_after`."""
         self._wanted = (seconds, call)
@@ -275,45 +272,34 @@ class Observers:
 
     def _wire(self) -> None:
         """Let the executor call `_look` while code runs, where anybody wants to look."""
-        engine = self._session.engine
         anybody = self.watches or self._wanted is not None
-        if engine.started or anybody:
-            engine.executor.on_wait = self._look if anybody else None
+        self._engine.executor.on_wait = self._look if anybody else None
 
     def _look(self, seconds: float) -> None:
         if self.watches:
             self.watches.look(seconds)
         if self._wanted is not None and seconds >= self._wanted[0]:
             (_, call), self._wanted = self._wanted, None
-            session = self._session
-            executor = session.engine.executor
+            executor = self._engine.executor
             self._wire()
             try:
                 record = executor.peek()
             except UsageError as error:  # not the program's fault: it goes on
-                session.sink.note(f"%stack: {error}")
+                self._note(f"%stack: {error}")
                 return
             from jitkernel.session.report.faults import running  # not needed until somebody looks
 
-            linker = session.program.linker
-            self.stopped = running(record, seconds, executor.pid, session.places, linker)
+            self.stopped = running(record, seconds, executor.pid, self._places)
             call(self.stopped)
 
-    # -- what runs have left ---------------------------------------------------------------------
-
-    def ended(self) -> None:
-        """A cell or a call has ended: those who look on are told."""
+    def ended(self, cell: int) -> None:
+        """A cell or a call has ended, the latest cell being this: observers are called."""
         if self.watches:
             self.watches.ended()
-        self._note_memory()
+        self.note_memory(cell)
 
-    def memory_samples(self) -> Sequence[Sample]:
-        """See `Session.memory_samples`."""
-        self._note_memory(now=True)
-        return self._log.samples
-
-    def _note_memory(self, now: bool = False) -> None:
-        engine = self._session.engine
-        if engine.started and not engine.closed:
-            workers = [pid for pid, _, _ in engine.pool.processes()]
-            self._log.note(self._session.number, engine.executor.pid, workers, now)
+    def note_memory(self, cell: int, now: bool = False) -> None:
+        """Sample what is held, this being the latest cell: see `MemoryLog.note`."""
+        if not self._engine.closed:
+            workers = [pid for pid, _, _ in self._engine.pool.processes()]
+            self.log.note(cell, self._engine.executor.pid, workers, now)

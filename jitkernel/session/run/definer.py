@@ -1,7 +1,6 @@
 """A cell's definitions: read, compiled, agreed on, placed.
 
-Start from `Definer`; where no statement runs, from `compile_only` and `place_only`; `run_many` does
-both for many cells at once.
+Start from `Definer`; `run_many` compiles and places many cells at once.
 """
 
 from __future__ import annotations
@@ -12,14 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request, Summary
-from jitkernel.errors import (
-    ArenaFull,
-    CompileError,
-    Diagnostic,
-    LinkError,
-    WorkerDied,
-    present,
-)
+from jitkernel.errors import CompileError, Diagnostic, LinkError, WorkerDied, present
 from jitkernel.files import read_bytes
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name
@@ -27,6 +19,7 @@ from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, parse_cell
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.editing import drop_initialisers, unname
+from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
 from jitkernel.session.program.relinking import replace as replace_object
@@ -38,25 +31,15 @@ from jitkernel.session.program.signatures import (
     too_long,
 )
 from jitkernel.session.program.status import status_lines, type_line
-from jitkernel.session.report.memory import explain_full
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
-from jitkernel.session.settings import CellOptions, options_for, row, stored_options
+from jitkernel.session.settings import CellOptions, options_for, row, stored_request
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = [
-    "CellOptions",
-    "Definer",
-    "compile_only",
-    "place_file",
-    "place_object",
-    "place_only",
-    "row",
-    "run_many",
-]
+__all__ = ["Definer", "run_many"]
 
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
@@ -68,19 +51,10 @@ class Definer:
         core = execution.core
         self.execution, self.core, self.relay = execution, core, execution.relay
         self.engine, self.program = core.engine, core.program
+        self.cell, self.options = execution.cell, execution.options
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
-
-    @property
-    def cell(self) -> Cell:
-        """Whose definitions they are."""
-        return self.execution.cell
-
-    @property
-    def options(self) -> CellOptions:
-        """How they are compiled."""
-        return self.execution.options
 
     @property
     def change(self) -> Change:
@@ -209,12 +183,8 @@ class Definer:
             if record is None or new <= set(record.nobuiltin):
                 continue
             nobuiltin = frozenset(record.nobuiltin) | new
-            request = Request(
-                record.module, stored_options(record), f"cell {number}", nobuiltin,
-                record.first_line,
-            )  # fmt: skip
-            object = pool.compile(request).object
-            record = record._replace(object=object, nobuiltin=tuple(sorted(nobuiltin)))
+            record = record._replace(nobuiltin=tuple(sorted(nobuiltin)))
+            record = record._replace(object=pool.compile(stored_request(record)).object)
             made.append((program.cells[number], record))
             shown = ", ".join("@" + quote_name(n) for n in sorted(new))
             self.change.notes.append(
@@ -236,13 +206,6 @@ class Definer:
                 f"{error}\nThis was in a constructor of the cell, so nothing of it stayed.",
             )
             raise error
-
-    def leave_unconstructed(self) -> None:
-        """Its constructors do not run, now or later, nor what would take them back."""
-        image = self.cell.image
-        if image is not None and image.init:
-            drop_initialisers(image)
-            self.unconstructed = True
 
     def _hide_block(self, image: Image) -> None:
         """The function of the cell's instructions is reached by its address, not by name."""
@@ -277,6 +240,53 @@ class Definer:
             for note in self.change.notes:
                 self.relay.note(note)
 
+    # -- where no statement runs -----------------------------------------------------------------
+
+    def compile_only(self, source: str) -> CompiledCell:
+        """Compile definitions; see `Session.compile`."""
+        plan = _definitions(source)
+        _, request = self.request(plan, "entities")
+        compiled = self.compile(request, plan.source)
+        sizes = self.program.linker.sizes(compiled.object)
+        return CompiledCell(source, request, compiled, sizes, self.options)
+
+    def place_only(
+        self, source: str, request: Request, compiled: Compiled, construct: bool = True
+    ) -> Result:
+        """Place what was compiled before, as a cell.
+
+        Without `construct` its constructors do not run, now or later, nor what would take them
+        back.
+        """
+        core, cell = self.core, self.cell
+        with core.heard_by(self.relay):
+            core.number = cell.number
+            with self.execution.changing(title(cell.number, source)):
+                self.place(request, compiled, source)
+                if construct:
+                    self.construct()
+                elif cell.image is not None and cell.image.init:
+                    drop_initialisers(cell.image)
+                    self.unconstructed = True
+                core.history.keep(self.change)
+            self.say_status()
+            self.relay.result.cell = cell
+            return self.relay.result
+
+    def place_file(self, path: str) -> Result:
+        """Place the object that is in a file; see `Session.link`."""
+        data = read_bytes(path)
+        if data.startswith(b"!<arch>\n"):
+            raise LinkError(
+                f"{path} is an archive, and archives are not supported yet; extract its "
+                "members (ar x) and %link those, or load a shared library with %lib"
+            )
+        if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
+            raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+        times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
+        compiled = Compiled(data, Summary((), (), {}, ()), times)
+        return self.place_only(f"; %link {path}", Request(f"; {path}", label=path), compiled)
+
 
 def _alignments(source: str) -> dict[str, int]:
     """The alignments that a module's variables ask for, by name."""
@@ -284,60 +294,6 @@ def _alignments(source: str) -> dict[str, int]:
         return {}
     found = ((value.name, _ALIGNMENT.search(value.rest)) for value in global_values(source))
     return {name: int(align[1]) for name, align in found if align}
-
-
-def compile_only(
-    definer: Definer, source: str
-) -> tuple[Request, Compiled, dict[str, int], CellOptions]:
-    """Compile definitions; the request, the result, sizes per zone, the options."""
-    plan = _definitions(source)
-    _, request = definer.request(plan, "entities")
-    compiled = definer.compile(request, plan.source)
-    return request, compiled, definer.program.linker.sizes(compiled.object), definer.options
-
-
-def place_only(
-    definer: Definer, source: str, request: Request, compiled: Compiled, construct: bool = True
-) -> Result:
-    """Place what was compiled before, as a cell; without `construct` its constructors never run."""
-    core, result = definer.core, definer.relay.result
-    try:
-        with core.heard_by(definer.relay):
-            core.number = definer.cell.number
-            with definer.execution.changing(title(definer.cell.number, source)):
-                definer.place(request, compiled, source)
-                if construct:
-                    definer.construct()
-                else:
-                    definer.leave_unconstructed()
-                core.history.keep(definer.change)
-            definer.say_status()
-            result.cell = definer.cell
-            return result
-    except ArenaFull as error:
-        raise explain_full(core, error) from None
-
-
-def place_object(definer: Definer, path: str, data: bytes) -> Result:
-    """Place an object that another compiler made."""
-    request = Request(f"; {path}", label=path)
-    times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
-    return place_only(
-        definer, f"; %link {path}", request, Compiled(data, Summary((), (), {}, ()), times)
-    )
-
-
-def place_file(definer: Definer, path: str) -> Result:
-    """Place the object that is in a file; see `Session.link`."""
-    data = read_bytes(path)
-    if data.startswith(b"!<arch>\n"):
-        raise LinkError(
-            f"{path} is an archive, and archives are not supported yet; extract its "
-            "members (ar x) and %link those, or load a shared library with %lib"
-        )
-    if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
-        raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    return place_object(definer, path, data)
 
 
 def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[Result]:
@@ -363,7 +319,7 @@ def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[R
             compiled = definer.compile(request, source)
         elif isinstance(compiled, CompileError):
             raise first.explained(compiled, source)
-        results.append(place_only(definer, source, request, compiled))
+        results.append(definer.place_only(source, request, compiled))
         done |= plan.defines
     return results
 

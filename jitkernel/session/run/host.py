@@ -5,16 +5,17 @@ loads, strings.  Start from `Execution` and `SessionHost`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import Fault, UndefinedSymbol, UsageError
+from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.languages.llvm.values import TypedValue
-from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
+from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change
@@ -23,40 +24,31 @@ from jitkernel.session.run.results import Collector, Relay, Sink
 from jitkernel.session.settings import CellOptions
 
 if TYPE_CHECKING:
-    from jitkernel.compiler import Request
     from jitkernel.rollback import Atomic
     from jitkernel.session.core import Core
-    from jitkernel.session.engine import CallTarget, Engine
-    from jitkernel.session.program.program import Program
-    from jitkernel.session.saved.store import Record
+    from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "SessionHost", "host_of"]
+__all__ = ["Execution", "SessionHost"]
 
 
 class SessionHost:
     """Expressions of one cell; `own` is called with each block of data that the cell comes to own.
 
-    `fail` turns an outcome that is not "ok" into the error to raise; `use` is told whose code is
-    about to be called.
+    `fail` turns an outcome that is not "ok" into the error to raise.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        program: Program,
-        results: Callable[[int | None], TypedValue | None],
-        own: Callable[[Block], None],
-        fail: Callable[[Outcome], Exception],
-        use_prelude: bool,
-        use: Callable[[Image | None], None] = lambda image: None,
+        core: Core,
+        own: Callable[[Block], None] = lambda block: None,
+        fail: Callable[[Outcome], Exception] = lambda outcome: JitError(outcome.kind),
     ):
-        self._engine, self._program = engine, program
-        self._results, self._own, self._fail = results, own, fail
-        self.layout = program.layouts  # all that its values keep
-        self._prelude = use_prelude
+        self._engine, self._program, self._residency = core.engine, core.program, core.residency
+        self.result, self._prelude = core.results.find, core.settings.prelude
+        self._own, self._fail = own, fail
+        self.layout = self._program.layouts  # all that its values keep
         # Where a language that runs a cell by itself puts what the cell prints.
         self.output: Callable[[str, bytes], None] = lambda name, data: None
-        self._use = use
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -82,10 +74,7 @@ class SessionHost:
         symbol = self._program.symbol(name)
         declared = self._program.declared.get(name)
         if symbol is None and isinstance(declared, Variable):
-            with self._engine.arena.rollback.atomic():
-                symbol = self._engine.linker.known(name, SymbolKind.DATA)
-                if symbol is not None:
-                    describe(self._engine.linker, symbol, declared)
+            symbol = self._look_up(name, SymbolKind.DATA, declared)
         if symbol is None or not isinstance(symbol.info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
@@ -101,10 +90,15 @@ class SessionHost:
         """The symbol, looked up in the executor's process where the session lacks it."""
         symbol = self._program.symbol(name)
         if symbol is None and (signature := self.full_signature(name)) is not None:
-            with self._engine.arena.rollback.atomic():
-                symbol = self._engine.linker.known(name, SymbolKind.FUNCTION)
-                if symbol is not None:
-                    describe(self._engine.linker, symbol, signature)
+            symbol = self._look_up(name, SymbolKind.FUNCTION, signature)
+        return symbol
+
+    def _look_up(self, name: str, kind: SymbolKind, info: Signature | Variable) -> Symbol | None:
+        linker = self._engine.linker
+        with linker.arena.rollback.atomic():
+            symbol = linker.known(name, kind)
+            if symbol is not None:
+                describe(linker, symbol, info)
         return symbol
 
     def nearest(self, name: str) -> str | None:
@@ -122,12 +116,9 @@ class SessionHost:
             raise UndefinedSymbol(f"call of {written(name)}, which nobody defines", symbol=name)
         entry = self.entry(symbol)
         types = tuple([self.layout.text(a.type) for a in arguments])
-        target = self._engine.target(signature, types)
-        outcome, data = self.run(target, entry, arguments)
-        if outcome.kind != "ok":
-            raise self._fail(outcome)
-        result = signature.function.result
-        return TypedValue(result, data, self.layout)
+        target = self._engine.thunks.target(signature, types)
+        data = self.run(target, entry, arguments)
+        return TypedValue(signature.function.result, data, self.layout)
 
     def intrinsic(
         self,
@@ -148,40 +139,38 @@ class SessionHost:
     ) -> TypedValue:
         """Call an intrinsic; an argument that is text is a constant."""
         kinds = zip(type.parameters, arguments, strict=True)
-        target = self._engine.intrinsic(
+        target = self._engine.thunks.intrinsic(
             name,
             str(type.result),
             tuple((str(t), a if isinstance(a, str) else "") for t, a in kinds),
         )
-        outcome, data = self.run(target, 0, [a for a in arguments if not isinstance(a, str)])
-        if outcome.kind != "ok":
-            raise self._fail(outcome)
+        data = self.run(target, 0, [a for a in arguments if not isinstance(a, str)])
         return TypedValue(type.result, data, self.layout)
 
     def entry(self, symbol: Symbol) -> int:
         """Where a function's code begins, in memory from now on."""
-        self._use(symbol.image)
+        self._residency.use(symbol.image)
         return self._engine.linker.entry(symbol)
 
-    def run(
-        self, target: CallTarget, entry: int, arguments: Sequence[TypedValue], before: bytes = b""
-    ) -> tuple[Outcome, bytes]:
-        """Call `entry` through a thunk; the outcome and the bytes of its result."""
+    def run(self, target: Thunk, entry: int, arguments: Sequence[TypedValue]) -> bytes:
+        """Call `entry` through a thunk; the bytes of its result.  Raises what stopped it."""
+        outcome = self.attempt(target, entry, arguments)
+        if outcome.kind != "ok":
+            raise self._fail(outcome)
+        return outcome.result
+
+    def attempt(self, target: Thunk, entry: int, arguments: Sequence[TypedValue]) -> Outcome:
+        """The same, however the call ends."""
         packed = b""
         layout = target.arguments
         if layout is not None:
             buffer = bytearray(layout.size)
-            offsets = layout.offsets
-            if before:
-                buffer[: len(before)] = before
-                offsets = offsets[1:]
-            for offset, argument in zip(offsets, arguments, strict=True):
+            for offset, argument in zip(layout.offsets, arguments, strict=True):
                 data = argument.data
                 buffer[offset : offset + len(data)] = data
             packed = bytes(buffer)
         size = target.result.size if target.result is not None else 0
-        outcome = self._engine.call(target.address, entry, packed, 8 if before else size)
-        return outcome, outcome.result
+        return self._engine.call(target.address, entry, packed, size)
 
     def load(self, type: Type, address: int) -> TypedValue:
         """The value at an address of the arena."""
@@ -207,26 +196,13 @@ class SessionHost:
             self._own(Block(extent))
         return extent.start
 
-    def result(self, number: int | None) -> TypedValue | None:
-        """The last result, or that of a cell."""
-        return self._results(number)
-
-
-def host_of(
-    session: Core, own: Callable[[Block], None], fail: Callable[[Outcome], Exception]
-) -> SessionHost:
-    """What expressions of a session are evaluated with; see `SessionHost`."""
-    return SessionHost(
-        session.engine, session.program, session.results.find, own, fail,
-        session.settings.prelude, session.residency.use,
-    )  # fmt: skip
-
 
 class Execution:
     """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
 
-    `cell` owns the data that this needs; `relay` is told what the program prints, and what stopped
-    it is told as an error.  Cells are numbered from the latest on; `number` asks for a later one.
+    `cell` owns the data that this needs; `relay` gets what the program prints, and `error` is the
+    exception for what stopped it.  Cells are numbered from the latest on; `number` asks for a later
+    one.
     """
 
     def __init__(
@@ -242,20 +218,11 @@ class Execution:
         wanted = core.number + 1
         number = number if number is not None and number >= wanted else wanted
         self.cell = Cell(number, cell_id, self.options.words)
-        self._change: Change | None = None
-        # Instructions that run once: their code, what it was made from.
-        self.running: tuple[Image, Request, Record] | None = None
 
-    @property
+    @cached_property
     def change(self) -> Change:
         """What this does to the program; not kept where it is no run."""
-        if self._change is None:
-            self._change = Change("")
-        return self._change
-
-    @change.setter
-    def change(self, change: Change) -> None:
-        self._change = change
+        return Change("")
 
     def changing(self, title: str) -> Atomic:
         """A block in which what happens to the program is one change (`self.change`), or nothing
@@ -265,7 +232,7 @@ class Execution:
 
     def host(self) -> SessionHost:
         """What its expressions are evaluated with."""
-        return host_of(self.core, self.own, self.error)
+        return SessionHost(self.core, self.own, self.error)
 
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""
@@ -288,27 +255,20 @@ class Execution:
             outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         # Only where code was stopped.
         from jitkernel.session.report.faults import error_of, stopped
-        from jitkernel.session.report.source_lines import line_finder
 
-        find: Callable[[int], tuple[int, str]] = line_finder(self.core, self.running)
-        fault = error_of(outcome, self.core.places, self.core.program.linker, find, kept)
-        self.core.observers.stopped = stopped(
-            outcome, fault, self.core.places, self.core.program.linker
-        )
+        places = self.core.places
+        fault = error_of(outcome, places, kept)
+        self.core.observers.stopped = stopped(outcome, fault, places)
         return fault
 
     def _kept(self) -> str:
-        functions = variables = 0
-        for symbol in self.core.program.linker.symbols.values():
-            if (
-                symbol.state == SymbolState.DEFINED
-                and symbol.image is not None
-                and symbol.image.cell
-            ):
-                if symbol.is_function:
-                    functions += 1
-                else:
-                    variables += 1
+        symbols = self.core.program.linker.symbols.values()
+        own = [
+            s for s in symbols
+            if s.state == SymbolState.DEFINED and s.image is not None and s.image.cell
+        ]  # fmt: skip
+        functions = sum(s.is_function for s in own)
+        variables = len(own) - functions
         return (
             f"{functions} function{'s' * (functions != 1)}, "
             f"{variables} global{'s' * (variables != 1)}"

@@ -172,13 +172,14 @@ class Collector:
         )
 
 
-class Relay:
-    """The session's sink while one cell runs."""
+class Relay(Collector):
+    """The session's sink while one cell runs: what the program prints and notes go on to `sink` and
+    into the result.  What a statement shows or asks for goes to `sink` itself."""
 
     def __init__(self, sink: Sink):
+        super().__init__()
         self.sink = sink
         self.result = Result()
-        self.out, self.err = bytearray(), bytearray()
 
     def output(self, name: str, data: bytes) -> None:
         """Bytes from the program: kept for the result (the last megabyte) and passed on."""
@@ -194,26 +195,8 @@ class Relay:
         self.result.stderr = self.err.decode("utf-8", "replace")
 
     def input(self, prompt: str) -> str | None:
-        """The sink's input."""
         return self.sink.input(prompt)
 
-    def shown(self, label: str, text: str, markup: str) -> None:
-        """A value between."""
-        self.sink.shown(label, text, markup)
-
     def note(self, text: str) -> None:
-        """A status line."""
         self.result.notes.append(text)
         self.sink.note(text)
-
-    def magic(self, action: Any, run: Any = None) -> None:
-        """Passed on."""
-        self.sink.magic(action, run)
-
-    def shell(self, action: Any) -> None:
-        """Passed on."""
-        self.sink.shell(action)
-
-    def inspect(self, action: Any) -> None:
-        """Passed on."""
-        self.sink.inspect(action)

@@ -10,13 +10,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler import Compiled, Request
-from jitkernel.errors import (
-    ArenaFull,
-    CompileError,
-    Fault,
-    JitError,
-    UsageError,
-)
+from jitkernel.errors import CompileError, Fault, JitError, UsageError
 from jitkernel.ir.names import NAME, quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
@@ -44,7 +38,6 @@ from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
-from jitkernel.session.report.memory import explain_full
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
@@ -52,10 +45,7 @@ from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
 
 if TYPE_CHECKING:
-    from jitkernel.session.core import Core
     from jitkernel.session.run.host import SessionHost
-    from jitkernel.session.run.results import Sink
-    from jitkernel.session.settings import CellOptions
 
 __all__ = ["Runner"]
 
@@ -73,19 +63,12 @@ Block: TypeAlias = Assembled | PreparedBlock
 
 
 class Runner:
-    """One run of one cell, in a core whose lock is held."""
+    """One run of one cell."""
 
-    def __init__(
-        self,
-        core: Core,
-        sink: Sink | None = None,
-        options: CellOptions | None = None,
-        cell_id: str | None = None,
-        number: int | None = None,
-    ):
-        self._execution = Execution(core, sink, options, cell_id, number)
-        self._definer = Definer(self._execution)
-        self._core, self._relay, self._cell = core, self._execution.relay, self._execution.cell
+    def __init__(self, execution: Execution):
+        core = execution.core
+        self._execution = execution
+        self._core, self._relay, self._cell = core, execution.relay, execution.cell
         self._engine, self._program = core.engine, core.program
 
     # -- whole cells -----------------------------------------------------------------------------
@@ -96,8 +79,6 @@ class Runner:
         try:
             with self._core.heard_by(relay):
                 return self._run(self._read(source))
-        except ArenaFull as error:
-            raise explain_full(self._core, error) from None
         finally:
             relay.finish()
             self._execution.change.effects.printed += len(relay.out) + len(relay.err)
@@ -119,6 +100,7 @@ class Runner:
                 f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
             )
         self._early(plan)
+        self._definer = Definer(self._execution)
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
@@ -246,13 +228,12 @@ class Runner:
                 return
             plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
             silent = Execution(self._core, options=self._execution.options)
-            fresh = Definer(silent)
             if self._cell.image is None:
                 silent.cell, silent.change = self._cell, self._execution.change
             else:
                 silent.change = self._core.history.begin(f"{written(name)} = ...")
-            self._core.number = fresh.cell.number
-            fresh.define(plan, "entities")
+            self._core.number = silent.cell.number
+            Definer(silent).define(plan, "entities")
             if silent.change is not self._execution.change:
                 self._core.history.keep(silent.change)
             symbol = self._program.linker.symbols[name]
@@ -302,7 +283,7 @@ class Runner:
                     if symbol is not None and symbol.info is None:
                         self._program.learn(symbol, info, compiled.summary.types)
                 self._program.running = image
-            self._execution.running = (image, request, record)
+            self._core.places.lines.running = (image, request, record)
             self._core.residency.mark(symbol.image for symbol in image.refs)
             return self._call_block(block.type, entry, host)
         finally:
@@ -312,23 +293,20 @@ class Runner:
         """The instructions have run: their code goes, their constants are the cell's."""
         image = self._program.running
         if image is not None:
-            self._core.freed_code.add(image)
+            self._core.places.freed.add(image)
             with self._engine.arena.rollback.atomic():
                 for held in image.blocks:  # the program may have pointers to them
                     self._program.linker.retain_block(held)
                     self._execution.own(held)
                 self._program.linker.unlink(image)
                 self._program.running = None
-        self._execution.running = None
+        self._core.places.lines.running = None
 
     def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)
         signature = Signature(f"{host.layout.text(type)} ()", "", "", "", f"{shown} ()")
-        target = self._engine.target(signature, ())
-        outcome, data = host.run(target, entry, ())
-        if outcome.kind != "ok":
-            raise self._execution.error(outcome)
-        value = TypedValue(type, data, host.layout)
+        target = self._engine.thunks.target(signature, ())
+        value = TypedValue(type, host.run(target, entry, ()), host.layout)
         return None if value.is_void else value
 
     def _shown(self, name: str, host: SessionHost) -> TypedValue | None:
@@ -352,20 +330,20 @@ class Runner:
         )
         if symbol is not None and symbol.state == SymbolState.MISSING:
             where = "nobody defines it yet"
-        self._relay.shown("", f"@{quote_name(name)} {signature}, {where}", "")
+        self._relay.sink.shown("", f"@{quote_name(name)} {signature}, {where}", "")
         return None
 
     def _magic(self, action: Any) -> None:
         match action:
             case MagicAction():
-                self._relay.magic(action)
+                self._relay.sink.magic(action)
             case ShellAction():
-                self._relay.shell(action)
+                self._relay.sink.shell(action)
             case InspectAction():
-                self._relay.inspect(action)
+                self._relay.sink.inspect(action)
 
     def _show(self, label: str, value: TypedValue) -> None:
-        self._relay.shown(label, *self._written(value))
+        self._relay.sink.shown(label, *self._written(value))
 
     def _written(self, value: TypedValue) -> tuple[str, str]:
         """The value as text, and in HTML where that says more, else nothing."""

@@ -1,89 +1,174 @@
 """Thunks: `void (fn, args, ret)`, compiled once per signature, that call any function of it.
 
 A thunk loads each argument from a struct at `args`, calls `fn` with the callee's whole signature
-and stores the result at `ret`.  Start from `thunk_source`.
+and stores the result at `ret`.  Start from `Thunks.target`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from jitkernel.compiler import Layout, Options, Request
+from jitkernel.errors import TypeMismatch, UsageError
+from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.types import function_type
+from jitkernel.linker import Image, Linker
+from jitkernel.printable import shortened
+from jitkernel.rollback import note
 from jitkernel.session.program.signatures import Signature, attributes_of
 
-__all__ = [
-    "MAX_SCALARS",
-    "arguments_type",
-    "intrinsic_source",
-    "thunk_source",
-    "timer_source",
-]
+if TYPE_CHECKING:
+    from jitkernel.compiler import CompilerPool
 
+__all__ = ["Thunk", "Thunks"]
+
+#: How many thunks stay linked; the least recently used one makes room.
+_KEPT = 512
 #: By-value aggregates of more scalars take LLVM seconds to compile.
-MAX_SCALARS = 64
+_MAX_SCALARS = 64
+_OPTIONS = Options(opt_level=1, internal=True)
 
 
-def arguments_type(types: tuple[str, ...]) -> str:
-    """The struct a thunk reads its arguments from."""
+@dataclass(slots=True, eq=False)
+class Thunk:
+    """A thunk that is linked, with the layouts of its arguments (None: it takes none) and of its
+    result (None: void)."""
+
+    address: int
+    image: Image
+    arguments: Layout | None
+    result: Layout | None
+
+
+class Thunks:
+    """The thunks of a session; `layout` gives sizes and offsets of a type without names."""
+
+    def __init__(self, pool: CompilerPool, linker: Linker, layout: Callable[[str], Layout]):
+        self._pool, self._linker, self._layout = pool, linker, layout
+        self._thunks: OrderedDict[tuple[object, ...], Thunk] = OrderedDict()
+
+    @property
+    def images(self) -> list[Image]:
+        """What the thunks occupy."""
+        return [thunk.image for thunk in self._thunks.values()]
+
+    def __contains__(self, address: int) -> bool:
+        """Whether an address of text is in a thunk."""
+        texts = (image.text for image in self.images)
+        return any(text.start <= address < text.start + text.size for text in texts if text)
+
+    def target(self, signature: Signature, types: tuple[str, ...], timer: bool = False) -> Thunk:
+        """The thunk for calls of a signature with arguments of `types` (more than parameters where
+        it is variadic; without names).  A `timer` takes a count before them, and gives the
+        nanoseconds that so many calls took."""
+        key = (*signature[:4], types, timer)
+        found = self._thunks.get(key)
+        if found is not None:
+            self._thunks.move_to_end(key)
+            return found
+        if is_digest(signature.type) or is_digest(signature.attributes):
+            raise UsageError(
+                "a function with values of so many parts cannot be called: "
+                f"{shortened(signature.shown)}"
+            )
+        result = str(function_type(signature.type).result)
+        for type in (*types, result):
+            layout = self._layout(type) if type != "void" else None
+            if (
+                layout is not None
+                and layout.kind in ("array", "struct")
+                and len(layout.scalars) > _MAX_SCALARS
+            ):
+                raise TypeMismatch(
+                    f"{layout.type} has {len(layout.scalars)} scalars; passing more than "
+                    f"{_MAX_SCALARS} by value takes the compiler seconds. "
+                    "Pass a pointer: `ptr`, or `ptr byval(T)`"
+                )
+        if timer:
+            source = _timer_source(_call(signature, types), result, types)
+            return self._make(key, source, ("i64", *types), "i64")
+        return self._make(key, _source(_call(signature, types), result, types), types, result)
+
+    def intrinsic(self, name: str, result: str, arguments: tuple[tuple[str, str], ...]) -> Thunk:
+        """The thunk that calls an intrinsic, which has no address, with `arguments`: types, each
+        with its constant or "" where the value comes from `args`."""
+        key = ("intrinsic", name, result, arguments)
+        if found := self._thunks.get(key):
+            self._thunks.move_to_end(key)
+            return found
+        types = tuple(type for type, constant in arguments if not constant)
+        values = iter(range(len(types)))
+        given = [f"{type} {constant or f'%a{next(values)}'}" for type, constant in arguments]
+        call = f"call {result} @{name}({', '.join(given)})"
+        return self._make(key, _source(call, result, types), types, result)
+
+    def _make(
+        self, key: tuple[object, ...], source: str, types: tuple[str, ...], result: str
+    ) -> Thunk:
+        """Compile and place a thunk that takes arguments of `types`; the oldest makes room."""
+        arguments = self._layout(_struct(types)) if types else None
+        layout = self._layout(result) if result != "void" else None
+        compiled = self._pool.compile(Request(source, _OPTIONS, label="a thunk"))
+        thunks, linker = self._thunks, self._linker
+        with linker.arena.rollback.atomic():
+            image, address = linker.place_unnamed(
+                compiled.object, "jk_thunk", kinds={"clock_gettime": "function"}
+            )
+            found = Thunk(address, image, arguments, layout)
+            note(thunks.pop, key, None)
+            thunks[key] = found
+            if len(thunks) > _KEPT:
+                first, oldest = next(iter(thunks.items()))
+                note(thunks.setdefault, first, oldest)
+                del thunks[first]
+                linker.unlink(oldest.image)
+        return found
+
+
+def _struct(types: Sequence[str]) -> str:
+    """What a thunk reads its arguments from."""
     return "{ " + ", ".join(types) + " }" if types else "{}"
 
 
-def thunk_source(name: str, signature: Signature, types: tuple[str, ...]) -> str:
-    """IR of the thunk for a call of `signature` with arguments of `types` (more than parameters
-    where it is variadic); all types without names."""
-    call, loads = _call(signature, types)
-    lines = [f"define void @{name}(ptr %fn, ptr %args, ptr %ret) {{", *loads]
-    result = function_type(signature.type)
-    if str(result.result) == "void":
-        lines.append(f"  {call}")
-    else:
-        lines += [f"  %r = {call}", f"  store {result.result} %r, ptr %ret"]
-    return "\n".join([*lines, "  ret void", "}", ""])
-
-
-def intrinsic_source(name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
-    """IR of a thunk that calls an intrinsic, which has no address, with `arguments`: types, each
-    with its constant or "" where the value comes from `args`."""
-    types = [type for type, constant in arguments if not constant]
-    struct = arguments_type(tuple(types))
+def _loads(types: Sequence[str], struct: str, first: int = 0) -> str:
+    """Load the arguments `%a0` and so on, from the field `first` on."""
     lines: list[str] = []
-    given: list[str] = []
-    for type, constant in arguments:
-        if constant:
-            given.append(f"{type} {constant}")
-            continue
-        at = len(lines) // 2
-        lines.append(f"  %p{at} = getelementptr {struct}, ptr %args, i32 0, i32 {at}")
-        lines.append(f"  %a{at} = load {type}, ptr %p{at}")
-        given.append(f"{type} %a{at}")
-    call = f"call {result} @{name}({', '.join(given)})"
-    if result == "void":
-        lines.append(f"  {call}")
-    else:
-        lines += [f"  %r = {call}", f"  store {result} %r, ptr %ret"]
-    head = "define void @jk_thunk(ptr %fn, ptr %args, ptr %ret) {"
-    return "\n".join([head, *lines, "  ret void", "}", ""])
+    for i, type in enumerate(types):
+        lines.append(f"  %p{i + 10} = getelementptr {struct}, ptr %args, i32 0, i32 {i + first}\n")
+        lines.append(f"  %a{i} = load {type}, ptr %p{i + 10}\n")
+    return "".join(lines)
 
 
-def timer_source(name: str, signature: Signature, types: tuple[str, ...]) -> str:
-    """IR of a thunk that calls `fn` as often as the `i64` before the arguments says and stores the
-    nanoseconds that took (CLOCK_MONOTONIC) at `ret`."""
-    call, loads = _call(signature, types, first=1, before="i64, ")
-    result = function_type(signature.type)
-    keep = ""
-    if str(result.result) != "void":
+def _source(call: str, result: str, types: Sequence[str]) -> str:
+    """IR of a thunk that makes a call and stores its result."""
+    if result != "void":
+        call = f"%r = {call}\n  store {result} %r, ptr %ret"
+    return f"""define void @jk_thunk(ptr %fn, ptr %args, ptr %ret) {{
+{_loads(types, _struct(types))}  {call}
+  ret void
+}}
+"""
+
+
+def _timer_source(call: str, result: str, types: Sequence[str]) -> str:
+    """IR of a thunk that makes a call as often as the `i64` before the arguments says and stores
+    the nanoseconds that took (CLOCK_MONOTONIC) at `ret`."""
+    keep = room = ""
+    if result != "void":
         call = f"%r = {call}"
         # The result must look used, or the optimiser could drop a call it knows to be pure.
-        keep = f"  store volatile {result.result} %r, ptr %keep\n"
-    room = f"  %keep = alloca {result.result}\n" if keep else ""
+        keep = f"  store volatile {result} %r, ptr %keep\n"
+        room = f"  %keep = alloca {result}\n"
     return f"""declare i32 @clock_gettime(i32, ptr)
-define void @{name}(ptr %fn, ptr %args, ptr %ret) {{
+define void @jk_thunk(ptr %fn, ptr %args, ptr %ret) {{
 entry:
   %t0 = alloca [2 x i64]
   %t1 = alloca [2 x i64]
 {room}  %n = load i64, ptr %args
-{chr(10).join(loads)}
-  %c0 = call i32 @clock_gettime(i32 1, ptr %t0)
+{_loads(types, _struct(("i64", *types)), first=1)}  %c0 = call i32 @clock_gettime(i32 1, ptr %t0)
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %j, %loop ]
@@ -109,25 +194,16 @@ done:
 """
 
 
-def _call(
-    signature: Signature, types: tuple[str, ...], first: int = 0, before: str = ""
-) -> tuple[str, list[str]]:
-    """The call instruction's text and the lines that load its arguments."""
+def _call(signature: Signature, types: Sequence[str]) -> str:
+    """The call instruction of `%fn` with the arguments that were loaded."""
     function = function_type(signature.type)
     on_result, on_parameter = attributes_of(signature.attributes)
-    struct = "{ " + before + ", ".join(types) + " }" if types else "{}"
-    loads: list[str] = []
-    arguments: list[str] = []
-    for i, type in enumerate(types):
-        loads.append(f"  %p{i + 10} = getelementptr {struct}, ptr %args, i32 0, i32 {i + first}")
-        loads.append(f"  %a{i} = load {type}, ptr %p{i + 10}")
-        attributes = on_parameter.get(i, "")
-        arguments.append(f"{type} {attributes + ' ' if attributes else ''}%a{i}")
-    words = ["call", signature.convention, on_result]
+    arguments = [
+        " ".join(filter(None, (type, on_parameter.get(i, ""), f"%a{i}")))
+        for i, type in enumerate(types)
+    ]
+    called = str(function.result)
     if function.variadic:
-        fixed = ", ".join([*map(str, function.parameters), "..."])
-        words.append(f"{function.result} ({fixed})")
-    else:
-        words.append(str(function.result))
-    words.append(f"%fn({', '.join(arguments)})")
-    return " ".join(w for w in words if w), loads
+        called += f" ({', '.join([*map(str, function.parameters), '...'])})"
+    words = ("call", signature.convention, on_result, called, f"%fn({', '.join(arguments)})")
+    return " ".join(filter(None, words))

@@ -21,18 +21,18 @@ from collections.abc import Iterator, Mapping
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import CompilerPool, Options, Request
+from jitkernel.compiler import CompilerPool, Request
 from jitkernel.compiler.records import Identity
 from jitkernel.errors import CompileError, JitError, UsageError
 from jitkernel.languages.llvm.plan import ENTRY
 from jitkernel.linker.editing import unname
 from jitkernel.session.program.relinking import replace
-from jitkernel.session.run.definer import Definer, place_only
+from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
 from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, named_libraries
 from jitkernel.session.saved.store import Record, read_record
 from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
-from jitkernel.session.settings import stored_options
+from jitkernel.session.settings import stored_request
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -162,13 +162,14 @@ def recompile(
         record = program.store.get(number) if cell.image is not None else None
         if record is None:
             continue
-        options = stored_options(record)
+        request = stored_request(record)
+        cpu = request.options.cpu
         if record.source.startswith("; %link "):
             kept.append(number)  # its source is not known; it was no part of this LLVM either
-        elif (then.llvm, then.triple, then.resolve(options.cpu)) != (
-            now.llvm, now.triple, now.resolve(options.cpu),
+        elif (then.llvm, then.triple, then.resolve(cpu)) != (
+            now.llvm, now.triple, now.resolve(cpu),
         ):  # fmt: skip
-            stale.append((record, _request(record, options)))
+            stale.append((record, request))
     answers = pool.compile_many([request for _, request in stale])
     for (record, request), answer in zip(stale, answers, strict=True):
         if isinstance(answer, CompileError):
@@ -193,13 +194,6 @@ def _hide_block(program: Program, number: int) -> None:
         unname(program.linker, image, ENTRY)
 
 
-def _request(record: Record, options: Options) -> Request:
-    return Request(
-        record.module, options, f"cell {record.number}", frozenset(record.nobuiltin),
-        record.first_line,
-    )  # fmt: skip
-
-
 def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap) -> Restored:
     """Define in a new session what can be read of a file, in the cells' order; `data` is the file.
 
@@ -215,13 +209,13 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
     session.withheld = [] if trust else named
     made, failed, idle = 0, [], []
     for record in records:
-        request = _request(record, stored_options(record))
+        request = stored_request(record)
         definer = Definer(Execution(session, number=record.number))
         try:
             if record.source.startswith("; %link "):
                 raise UsageError("its source is not known")
             answer = session.engine.pool.compile(request)
-            place_only(definer, record.source, request, answer, trust)
+            definer.place_only(record.source, request, answer, trust)
             _hide_block(session.program, record.number)
             made += 1
             if definer.unconstructed:
