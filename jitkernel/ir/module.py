@@ -158,12 +158,10 @@ class Names:
 
     def add(self, statement: str) -> None:
         """Add those of one statement: a function, or variables."""
-        if statement.startswith("define"):
-            for function in islice(functions(statement), 1):
-                self._add(function, False)
-        elif statement.startswith("declare"):
-            for function in functions(statement):
-                self._add(function, True)
+        if statement.startswith(("define", "declare")):
+            most = 1 if statement.startswith("define") else None  # a body is not looked into
+            for function in islice(functions(statement), most):
+                self._add(function, function.keyword == "declare")
         elif statement.startswith("@"):
             for value in global_values(statement):
                 self._add(value, _DECLARED.search(value.words) is not None)

@@ -156,19 +156,14 @@ def stands_alone(plan: Plan) -> bool:
 
 def _defining_nothing(plan: Plan) -> tuple[Statement, ...]:
     """Types and declarations, which a block may use and two modules may both have."""
-
-    def declares(statement: Statement) -> bool:
+    kept = []
+    for statement in plan.entities:
         names = Names()
         names.add(statement.text)
-        return bool(names.declares) and not names.defines
-
-    return tuple(
-        [
-            s
-            for s in plan.entities
-            if s.kind is Kind.TYPE or s.text.startswith("attributes") or declares(s)
-        ]
-    )
+        declares = names.declares and not names.defines
+        if declares or statement.kind is Kind.TYPE or statement.text.startswith("attributes"):
+            kept.append(statement)
+    return tuple(kept)
 
 
 def _place(entities: tuple[Statement, ...], wrapper: _Wrapper | None) -> str:

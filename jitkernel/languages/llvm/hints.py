@@ -19,7 +19,7 @@ from jitkernel.languages.llvm.keywords import KEYWORDS, OPCODES, nearest
 from jitkernel.languages.llvm.miswritten import repaired
 from jitkernel.languages.llvm.prelude import PRELUDE
 
-__all__ = ["Context", "explain", "hint"]
+__all__ = ["Context", "explain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ def explain(diagnostic: Diagnostic, source: str, context: Context | None = None)
         found = replace(diagnostic, line=line, column=min(column, len(text) + 1), source=text)
     if found.hint:
         return found
-    return replace(found, hint=hint(found, source, context or Context()))
+    return replace(found, hint=_hint(found, source, context or Context()))
 
 
-def hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
+def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:
     """What to try; empty where nothing is known.  `source` is the cell."""
     text = diagnostic.source
     at = max(diagnostic.column - 1, 0)

@@ -14,7 +14,7 @@ from jitkernel.ir.text import without_comments
 from jitkernel.languages.language import Completeness, Known, Language
 from jitkernel.languages.llvm.keywords import KEYWORDS
 from jitkernel.languages.llvm.plan import Plan, parse_cell
-from jitkernel.languages.llvm.statements import Kind, normalise, scan
+from jitkernel.languages.llvm.statements import Kind, Problem, normalise, scan
 
 __all__ = ["LANGUAGE", "Token", "is_complete", "token_at"]
 
@@ -31,12 +31,10 @@ def is_complete(source: str) -> Completeness:
     if len(source) > _LARGE:
         return Completeness("complete")
     source = normalise(source)
-    if not source.strip():
-        return Completeness("complete")
     statements, problems = scan(source)
+    if _is_open(problems):
+        return Completeness("incomplete", _indent(source))
     if problems:
-        if all(p.incomplete for p in problems):
-            return Completeness("incomplete", _indent(source))
         return Completeness("invalid")
     if not statements:
         return Completeness("complete")
@@ -45,12 +43,13 @@ def is_complete(source: str) -> Completeness:
         # As in IPython: a blank line ends the cell that a cell magic begins.
         ended = "\n" in statements[0].text and source.endswith("\n\n")
         body = statements[0].text.partition("\n")[2]
-        return Completeness("complete") if ended else Completeness("incomplete", _inside(body))
+        indent = _indent(body) if _is_open(scan(body)[1]) else ""
+        return Completeness("complete") if ended else Completeness("incomplete", indent)
     if last.kind is Kind.LABEL:
         return Completeness("incomplete", "  ")
-    if last.kind is Kind.SHELL and source.rstrip(" \t").endswith("\\"):
-        return Completeness("incomplete")
-    if last.text.startswith("define") and not last.text.endswith("}"):
+    if (last.kind is Kind.SHELL and source.rstrip(" \t").endswith("\\")) or (
+        last.text.startswith("define") and not last.text.endswith("}")
+    ):
         return Completeness("incomplete")
     try:
         parse_cell(source)
@@ -59,10 +58,9 @@ def is_complete(source: str) -> Completeness:
     return Completeness("complete")
 
 
-def _inside(source: str) -> str:
-    """The indent of the next line of a body: nothing where no bracket is open."""
-    _, problems = scan(source)
-    return _indent(source) if problems and all(p.incomplete for p in problems) else ""
+def _is_open(problems: tuple[Problem, ...]) -> bool:
+    """Whether there are problems, and more text could settle them all."""
+    return bool(problems) and all(p.incomplete for p in problems)
 
 
 def _indent(source: str) -> str:

@@ -176,19 +176,6 @@ def _python(type: Type, data: memoryview, layouts: Layouts) -> Any:
     )
 
 
-def _format(type: Type) -> literals.Format:
-    found = literals.FORMATS.get(str(type))
-    if found is None:
-        raise ValueError(f"{type} values cannot be shown")
-    return found
-
-
-def _float_text(bits: int, form: literals.Format) -> str:
-    """As IR has it; what is not finite has only a hex form there, with what it means behind it."""
-    meant = literals.remark(bits, form)
-    return literals.shortest(bits, form) + (f" ({meant})" if meant else "")
-
-
 class _Writer:
     """Writes the parts of a value; `wide` adds the unsigned hex of negative integers."""
 
@@ -204,7 +191,9 @@ class _Writer:
                 bits = read_int(data, layout.bits)
                 if str(type) == "ppc_fp128":
                     return f"0xM{bits:032X}"
-                return _float_text(bits, _format(type))
+                form = literals.FORMATS[str(type)]
+                meant = literals.remark(bits, form)  # what is not finite has only a hex form
+                return literals.shortest(bits, form) + (f" ({meant})" if meant else "")
             case "pointer":
                 return self.pointer(read_int(data, layout.size * 8))
             case "struct":
