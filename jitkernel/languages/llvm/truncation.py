@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.names import NAME, SKIP
@@ -34,26 +35,19 @@ _MOST = 20
 
 def check(statements: Iterable[Statement]) -> list[Diagnostic]:
     """One warning per constant that does not fit its type, at most 20."""
-    found: list[Diagnostic] = []
+    return [*islice(filter(None, _warnings(statements)), _MOST)]
+
+
+def _warnings(statements: Iterable[Statement]) -> Iterator[Diagnostic | None]:
     for statement in statements:
-        text = statement.text
-        if not _SUSPECT.search(text):
+        if not _SUSPECT.search(statement.text):
             continue
-        for match in _CONSTANT.finditer(text):
-            if match[6]:
-                pairs = [(match[6], match[7], match.start(7))]
-            elif match[3]:
-                pairs = [(match[3], match[4], match.start(4)), (match[3], match[5], match.start(5))]
-            else:
-                continue
-            for width, digits, at in pairs:
+        for match in _CONSTANT.finditer(statement.text):
+            width = match[3] or match[6] or ""
+            for group in (4, 5, 7):
+                digits = match[group] or ""
                 if digits.lstrip("-").isdigit():
-                    warning = _warning(statement, int(width[:8]), digits, at)
-                    if warning:
-                        found.append(warning)
-                        if len(found) == _MOST:
-                            return found
-    return found
+                    yield _warning(statement, int(width[:8]), digits, match.start(group))
 
 
 def _warning(statement: Statement, bits: int, digits: str, at: int) -> Diagnostic | None:
