@@ -184,6 +184,8 @@ def _place(entities: tuple[Statement, ...], wrapper: _Wrapper | None) -> str:
 def _type_definitions(text: str, named_types: Mapping[str, str], own: Mapping[str, str]) -> str:
     """One line that defines the session's types which a text mentions, and what those mention:
     those first, as LLVM wants it of names for what is no struct."""
+    if not named_types:
+        return ""
     others = named_types.keys() - own.keys()
 
     def mentions(text: str) -> list[str]:
