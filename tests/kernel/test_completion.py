@@ -97,7 +97,7 @@ def exercise(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> None:
     kernel.ok("%%exercise clz\ndefine i32 @clz(i32 %x) {\n  ret i32 %x\n}")
 
 
-@pytest.mark.parametrize("magic", MAGICS, ids=lambda magic: magic.name)
+@pytest.mark.parametrize("magic", list(MAGICS), ids=lambda magic: magic.name)
 @pytest.mark.parametrize("below", ["", "\n@number_of(null)", "\ndef f(x) x;"])
 def test_each_magic_offers_its_flags_and_its_values(
     kernel: Kernel, exercise: None, magic: Magic, below: str
@@ -290,7 +290,7 @@ def inspect(kernel: Kernel, code: str, position: int | None = None, level: int =
     return reply
 
 
-@pytest.mark.parametrize("magic", MAGICS, ids=lambda magic: magic.name)
+@pytest.mark.parametrize("magic", list(MAGICS), ids=lambda magic: magic.name)
 def test_each_magic_and_each_of_its_flags_is_explained(kernel: Kernel, magic: Magic) -> None:
     head = ("%%" if magic.form == "cell" else "%") + magic.name
     for code in (head, head + " "):

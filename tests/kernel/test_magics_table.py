@@ -25,7 +25,7 @@ def test_cell_magics_of_day_one(name: str) -> None:
     assert MAGICS.find(name, "cell")
 
 
-@pytest.mark.parametrize("magic", magics.MAGICS, ids=lambda m: m.name)
+@pytest.mark.parametrize("magic", list(magics.MAGICS), ids=lambda m: m.name)
 def test_every_magic_says_what_it_is(magic) -> None:
     text = help_text(magic)
     assert text.startswith("usage: %")

@@ -323,6 +323,6 @@ def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
     assert s.call("t", 1) == 2 and s.core.program.running is None
     s.check()
     held = {c.image.text.start for c in s.cells if c.image is not None and c.image.text}
-    known = held | {i.text.start for i in s.core.engine.thunk_images() if i.text}
+    known = held | {i.text.start for i in s.core.engine.thunks.images if i.text}
     stubs = {symbol.stub for symbol in s.core.program.linker.symbols.values() if symbol.stub}
     assert s.core.arena.zones["text"].list.live.keys() <= known | stubs
