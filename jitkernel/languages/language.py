@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FunctionType, Type
-from jitkernel.languages.llvm.plan import ENTRY, Plan, RunAction, parse_cell
+from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, RunAction, parse_cell
 from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 __all__ = [
@@ -31,14 +31,16 @@ __all__ = [
     "Host",
     "Known",
     "Language",
+    "Names",
     "Once",
+    "Remake",
     "plan",
     "split_commands",
 ]
 
 
-class Known(Protocol):
-    """What a language may ask of the session while it reads a cell.  Names are without `@`."""
+class Names(Protocol):
+    """What is known of the session's symbols.  Names are without `@`."""
 
     def signature(self, name: str) -> FunctionType | None:
         """The type of a function, the C library's common ones too; None for what is none."""
@@ -52,11 +54,51 @@ class Known(Protocol):
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
 
+
+class Known(Names, Protocol):
+    """What a language may ask of the session while it reads a cell."""
+
+    @property
+    def number(self) -> int:
+        """The cell's number."""
+
+    @property
+    def replaces(self) -> int:
+        """The number of the cell whose place in the notebook it takes; 0 where it takes none."""
+
+    @property
+    def opt_level(self) -> int | None:
+        """The level that the cell asks for; None for the session's."""
+
+    @property
+    def sanitize(self) -> bool:
+        """Whether undefined behaviour is to be checked for."""
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """Texts by keys, as cells of any language have left them (`Plan.notes`): a language begins
+        its keys with its name."""
+
+    def cell_of(self, name: str) -> int:
+        """The number of the cell that defines a name; 0 where none does."""
+
+    def is_defined(self, name: str) -> bool:
+        """Whether a cell or a library has the name."""
+
+    def describe(self, address: int) -> str:
+        """What an address is called: `@table+8`, or what it lies in."""
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory; fewer, or none, where there is no more."""
+
+    def setting(self, name: str) -> str:
+        """A setting of the session, as text."""
+
     def output(self, name: str, data: bytes) -> None:
         """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
 
 
-class Host(Known, Protocol):
+class Host(Names, Protocol):
     """What an expression of a call line or an assignment may ask besides."""
 
     def address(self, name: str) -> int | None:
@@ -139,13 +181,15 @@ class Language:
 @dataclass(frozen=True, slots=True)
 class Once:
     """A module that is run once and freed: its text, the function to call (without parameters),
-    the text that labels its value, and its lines in the cell."""
+    the text that labels its value, and its lines in the cell.  `present` makes the cell's value of
+    what the function gives, while the module is still there."""
 
     ir: str
     entry: str
     text: str
     line: int = 1
     last_line: int = 1
+    present: Callable[[TypedValue], TypedValue | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +229,9 @@ def plan(
     """
     before = parse_cell(commands.before if commands else "")
     after = parse_cell(commands.after if commands else "")
-    runs = tuple([RunAction(o.line, _label(o.text), _module(o), o.last_line) for o in once])
+    runs = tuple(
+        [RunAction(o.line, _label(o.text), _module(o), o.last_line, o.present) for o in once]
+    )
     return replace(
         parse_cell(ir),
         source=source,

@@ -65,6 +65,8 @@ class SessionSettings:
     workers: int = 1
     spare: bool = True
     prelude: bool = True
+    clang: str = ""
+    clang_flags: str = ""
     interrupt_grace: float = 2.0
     cell_timeout: float = 0.0
     executor_memory_limit: int = 0
@@ -102,6 +104,7 @@ class CellOptions:
     type to change under its users; `keep_data` keeps the values of globals that are redefined.
     `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
     also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
+    `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any.
     """
 
     opt_level: int | None = None
@@ -113,6 +116,7 @@ class CellOptions:
     passes: str = ""
     fresh: bool = False
     keep_cpu: bool = False
+    sanitize: bool = False
 
     @property
     def words(self) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from jitkernel.errors import CompileError, Diagnostic, present
 from jitkernel.ir.module import Names, type_definitions
@@ -19,6 +19,9 @@ from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm import truncation
 from jitkernel.languages.llvm.expressions import Expr, parse_expression
 from jitkernel.languages.llvm.statements import Kind, Statement, diagnostic, normalise, split
+
+if TYPE_CHECKING:
+    from jitkernel.languages.llvm.values import TypedValue
 
 __all__ = [
     "Action",
@@ -30,6 +33,8 @@ __all__ = [
     "InspectAction",
     "MagicAction",
     "Plan",
+    "PlanNote",
+    "Remake",
     "RunAction",
     "ShellAction",
     "ShowAction",
@@ -87,11 +92,30 @@ class RunAction(_Step):
     """A module that runs once, as another language than IR makes it of an expression.
 
     `module` defines the function `ENTRY`, without parameters, and no other that can be seen from
-    outside.  It is compiled before any action, called when its turn comes, and freed.
+    outside.  It is compiled before any action, called when its turn comes, and freed; `present`
+    makes the value to show of its own, where there is one.
     """
 
     module: Plan
     last_line: int
+    present: Callable[[TypedValue], TypedValue | None] | None = None
+
+
+class PlanNote(NamedTuple):
+    """What a cell's language leaves for later cells: a text, and the keys of the notes that it
+    needs."""
+
+    text: str
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Remake:
+    """Another cell's module, made again because of what this cell changes; `told` says why."""
+
+    cell: int
+    ir: str
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +172,11 @@ class Plan:
     names; `uses` are those mentioned in entities and instructions; `local_names` those defined with
     private or internal linkage, which no other module can see; `types` the named types that the
     cell defines, with their bodies' text.
+
+    `notes` are what the cell's language leaves for later cells, by key; `keep` are variables that
+    it defines again and whose values stay, `unchanged` those whose types do; `remakes` the modules
+    of other cells that its changes reach; `spelled` what the language has for the symbols that the
+    cell defines.
     """
 
     source: str
@@ -161,6 +190,11 @@ class Plan:
     local_names: frozenset[str] = frozenset()
     types: dict[str, str] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
+    notes: Mapping[str, PlanNote] = field(default_factory=dict)
+    keep: frozenset[str] = frozenset()
+    unchanged: frozenset[str] = frozenset()
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    remakes: tuple[Remake, ...] = ()
 
     @property
     def block(self) -> BlockAction | None:
@@ -169,7 +203,7 @@ class Plan:
     @property
     def has_code(self) -> bool:
         """Whether there is more than magics, so that the cell is one of the session's."""
-        return bool(self.entities) or any(
+        return bool(self.entities or self.notes) or any(
             not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
         )
 

@@ -122,11 +122,27 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
     for cell in other.arrived if first.types else ():
         for name in sorted(first.types.keys() & cell.types):
             return f"uses %{name}"
+    for key in first.noted:
+        if key in other.noted:
+            return f"declares {key.rpartition(':')[2]} again"
+    if first.noted and (why := _needs_notes(program, first, other)):
+        return why
+    if {r.cell for r in first.remade} & {r.cell for r in other.remade}:
+        return "compiled the same cells again"
     new = _introduced(program, first)
     for cell in other.arrived if new else ():
         for name in sorted(_uses(program, cell) & new):
             return f"uses @{quote_name(name)}"
     return _disagrees(program, first, other, types)
+
+
+def _needs_notes(program: Program, first: Change, other: Change) -> str:
+    """Which declaration of `first` one of `other` needs."""
+    for key in other.noted:
+        note = program.notes.found.get(key)
+        for needed in sorted(note.needs & first.noted.keys()) if note is not None else ():
+            return f"uses {needed.rpartition(':')[2]}"
+    return ""
 
 
 def _disagrees(program: Program, first: Change, other: Change, types: _Types) -> str:

@@ -17,6 +17,7 @@ from jitkernel.linker.retargeting import Retargeting, keep_stale
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Removed, names_of
 from jitkernel.session.program.relinking import place_again
+from jitkernel.session.program.remaking import restore
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -37,6 +38,9 @@ def revert(program: Program, change: Change) -> Change:
     with program.writing():
         _bring_back(program, change.removed)
         inverse.back = [r.cell for r in change.removed]
+        for remade in reversed(change.remade):
+            if remade.cell in program.cells:
+                inverse.remade.append(restore(program, remade))
         _move_back(program, change, inverse)
         for cell in change.arrived:
             if cell.number in program.cells:
@@ -139,6 +143,7 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
             program.types.pop(name, None)
         else:
             program.types[name] = body
+    program.notes.revert(change.noted, inverse)
     for name, (before, after) in change.owners.items():
         if program.type_uses.owners.get(name, 0) == after:  # else a later one defines it
             program.type_uses.move(name, before, inverse.owners)

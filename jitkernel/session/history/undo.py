@@ -125,6 +125,7 @@ class UndoHistory(Recorded):
         self.clear()
         self._results.forget()
         program.types.clear()
+        program.notes.clear()
         program.type_uses.owners.clear()
         program.declared.clear()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm.values import TypedValue
@@ -22,8 +22,20 @@ from jitkernel.session.run.results import Values
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
     from jitkernel.session.program.signatures import Signature
+    from jitkernel.session.saved.store import Record
 
-__all__ = ["Cell", "CellState", "Change", "Effects", "Removed", "cells_words", "names_of", "title"]
+__all__ = [
+    "Cell",
+    "CellState",
+    "Change",
+    "Effects",
+    "LanguageNote",
+    "Remade",
+    "Removed",
+    "cells_words",
+    "names_of",
+    "title",
+]
 
 
 class CellState(Enum):
@@ -157,6 +169,27 @@ class Removed(Recorded):
     infos: dict[str, Any]
 
 
+class LanguageNote(NamedTuple):
+    """What a cell of a language has left for later ones: its number, the text, and the keys of the
+    notes that this one needs."""
+
+    cell: int
+    text: str
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Remade(Recorded):
+    """A cell as it was before its object was made anew: the object, the names that were its own,
+    where its variables stood and their sizes, and the types of what it defined."""
+
+    cell: int
+    record: Record
+    owned: frozenset[str]
+    places: dict[str, tuple[int, int]]
+    infos: dict[str, Any]
+
+
 @dataclass(slots=True)
 class Effects(Recorded):
     """What a run did that taking it back leaves: bytes it printed, the names that its statements
@@ -187,6 +220,7 @@ class Change(Recorded):
     the last result before, `values` are those of cells that left.  `effects` say what the run did
     that is no part of the program.
 
+    `noted` are notes of languages before, by key; `remade` cells whose objects were made anew.
     `stale` are versions of symbols that were split off (see `linker.retargeting`); `restored` those
     whose users, the cells of these numbers, and perhaps canonical entry went back to the symbol.
     """
@@ -204,6 +238,8 @@ class Change(Recorded):
     ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
     owners: dict[str, tuple[int, int]] = field(default_factory=dict)
+    noted: dict[str, LanguageNote | None] = field(default_factory=dict)
+    remade: RecordedList[Remade] = field(default_factory=RecordedList)
     results: Callable[[], TypedValue | None] | None = None
     values: Values = field(default_factory=Values)
     pages: RecordedDict[int, bytes] = field(default_factory=RecordedDict)
@@ -226,6 +262,8 @@ class Change(Recorded):
             or self.removed
             or self.moved
             or self.types
+            or self.noted
+            or self.remade
             or self.owners
             or self.pages
             or self.lost

@@ -22,6 +22,7 @@ from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words
 from jitkernel.session.program.names import LibraryNames, TypeUses
+from jitkernel.session.program.notes import LanguageNotes
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,
@@ -35,6 +36,7 @@ from jitkernel.session.program.signatures import (
 from jitkernel.session.saved.store import Store
 
 if TYPE_CHECKING:
+    from jitkernel.languages.llvm.plan import PlanNote
     from jitkernel.session.engine import Engine
 
 __all__ = ["Program"]
@@ -62,6 +64,7 @@ class Program(Recorded):
         self.data_cells = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()
+        self.notes = LanguageNotes()
         # By cell: what `__dso_handle` was in it before its object was linked again.
         self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
         # What cells declared and did not use: the object does not mention it.
@@ -94,10 +97,15 @@ class Program(Recorded):
         retype: Sequence[str] = (),
         aligned: Mapping[str, int] | None = None,
         types: frozenset[str] = frozenset(),
+        noted: bool = False,
+        kept: frozenset[str] = frozenset(),
+        unchanged: frozenset[str] = frozenset(),
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed.
 
-        `types` are the named types that the cell's own text defines.
+        `types` are the named types that the cell's own text defines; `noted`: it leaves notes, too.
+        `kept` are variables that it defines again without a value of its own, `unchanged` those
+        that have the type that they had, however LLVM writes that.
         """
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
@@ -105,7 +113,7 @@ class Program(Recorded):
             kinds, weak, known = _read(summary)
             if old is not None:
                 weak = weak.difference(old.names)
-            pins = self._pins(summary, aligned or {})
+            pins = self._pins(summary, aligned or {}, unchanged)
             before = {
                 n: (s.image.cell if s.image is not None else 0, s.info)
                 for n in (name for name, _ in known or _unknown(compiled.object))
@@ -117,7 +125,10 @@ class Program(Recorded):
             if old is not None:
                 owned[old.number] = frozenset(old.names)
             arena = linker.arena
-            values = [(a, arena.read(a, symbols[n].size)) for n, a in pins.items() if keep_data]
+            values = [
+                (at, arena.read(at, symbols[n].size))
+                for n, at in pins.items() if keep_data or n in kept
+            ]  # fmt: skip
             image = linker.place(
                 compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
@@ -139,7 +150,7 @@ class Program(Recorded):
                     if name in before:
                         split_off(retargeting, symbols[name], image, before[name][1], change)
             self._learn(image, known, kinds, before, change)
-            self._learn_types(summary.types, cell, change)
+            self._learn_types(summary.types, cell, change, tell=not noted)
             numbers = {n for n, _ in change.moved.values()} | {n for n, _ in change.owners.values()}
             for number in numbers | ({old.number} if old else set()):
                 other = self.cells.get(number)
@@ -150,14 +161,16 @@ class Program(Recorded):
                 linker.unlink(image)
                 self.libraries.drop(cell)
                 cell.image, cell.libraries = None, ()
-                if not types:
+                if not (types or noted):
                     del self.cells[cell.number]
                     self.type_uses.drop(cell)
             if cell.cell_id and cell.number in self.cells:
                 self.name(cell.cell_id, cell.number)
             return image
 
-    def _pins(self, summary: Summary, aligned: Mapping[str, int]) -> dict[str, int]:
+    def _pins(
+        self, summary: Summary, aligned: Mapping[str, int], unchanged: frozenset[str]
+    ) -> dict[str, int]:
         """Where variables are that a module defines again with the same type: they stay there."""
         pins: dict[str, int] = {}
         for v in summary.variables:
@@ -165,7 +178,9 @@ class Program(Recorded):
             if symbol is None or symbol.state != SymbolState.DEFINED:
                 continue
             info, was = variable_of(v, summary.types), symbol.info
-            if isinstance(was, Variable) and was.same(info) and not (was.constant or info.constant):
+            if not isinstance(was, Variable) or was.constant or info.constant:
+                continue
+            if was.same(info) or v.name in unchanged:
                 # New users may rely on an alignment that the old place does not have.
                 if not symbol.address % (aligned.get(v.name) or 1):
                     pins[v.name] = symbol.address
@@ -217,6 +232,29 @@ class Program(Recorded):
         with self.writing():
             self._arrives(cell, change)
             self._retire(old, cell, old, frozenset(old.names), change)
+
+    def learn_notes(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
+        """Keep what a cell's language leaves for later ones; a cell may have nothing else."""
+        if not notes:
+            return
+        self.notes.learn(cell, notes, change)
+        if cell.number not in self.cells:
+            self.note(cell)
+            self.cells[cell.number] = cell
+            if change.added is None:
+                self._arrives(cell, change)
+            if cell.cell_id:
+                self.name(cell.cell_id, cell.number)
+
+    def retype_cell(self, cell: Cell, summary: Summary, change: Change) -> None:
+        """A live cell has been made anew: what it takes from libraries, and its types."""
+        self.libraries.drop(cell)
+        cell.libraries = self._taken_from_libraries(summary)
+        self.libraries.add(cell)
+        self.type_uses.drop(cell)
+        cell.types = tuple(map(intern, summary.types))
+        self.type_uses.add(cell)
+        self._learn_types(summary.types, cell, change, tell=False)
 
     def adopt(self, cell: Cell, change: Change) -> None:
         """Keep a cell that has data but no code."""
@@ -295,14 +333,17 @@ class Program(Recorded):
             # stands in the notebook with its types.
             self.forget_types([c for c, _ in leaving if c.number == change.replaced], change)
 
-    def _learn_types(self, types: Mapping[str, str], cell: Cell, change: Change) -> None:
+    def _learn_types(
+        self, types: Mapping[str, str], cell: Cell, change: Change, tell: bool
+    ) -> None:
+        """Take a module's named types in; `tell` who uses one that is another type now."""
         known = {n: b for n, b in types.items() if b != "opaque" or n not in self.types}
         new = {n: body for n, body in known.items() if self.types.get(n) != body}
         for name in cell.defines:
             if name in known:
                 self.type_uses.move(name, cell.number, change.owners)
         users: dict[str, list[int]] = {}
-        if new.keys() & self.types.keys():
+        if tell and new.keys() & self.types.keys():
             for other in self.cells.values():
                 if other is not cell and other.image is not None:
                     for name in new.keys() & other.types:
@@ -318,7 +359,10 @@ class Program(Recorded):
                 )
 
     def forget_types(self, gone: Iterable[Cell], change: Change) -> None:
-        """Forget the named types of cells that left, those that no cell mentions any more."""
+        """Forget the named types of cells that left, those that no cell mentions any more, and
+        their notes."""
+        gone = list(gone)
+        self.notes.forget(gone, change)
         for name in self.type_uses.unused(gone):
             if name in self.types:
                 change.types.setdefault(name, self.types.pop(name))

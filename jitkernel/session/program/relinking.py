@@ -25,7 +25,7 @@ from jitkernel.session.saved.store import Record
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["extend", "place_again", "relink", "replace", "retype"]
+__all__ = ["extend", "link_again", "place_again", "relink", "replace", "retype", "variables"]
 
 
 def relink(
@@ -39,42 +39,57 @@ def relink(
     if record is None:
         raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
     zones = frozenset(("data", "rodata") if whole else ("data",))
-    _link_again(program, cell, record.object, zones, takeover)
+    link_again(program, cell, record.object, zones, takeover)
 
 
 def replace(program: Program, cell: Cell, record: Record) -> None:
     """Give a live cell another object made from the same source; its variables stay."""
     was = program.store.get(cell.number)
     same = same_places(was.object, record.object) if was is not None else frozenset()
-    _link_again(program, cell, record.object, same)
+    link_again(program, cell, record.object, same)
     cell.pin_reason = None
     program.store.put(record)
 
 
-def _link_again(
+def variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
+    """Where the variables stand that an image defines now, and their sizes."""
+    data = program.linker.arena.zones["data"]
+    return {
+        symbol.name: (address, size)
+        for symbol, address, size in image.exports
+        if symbol.image is image and data.start <= address < data.stop
+    }
+
+
+def link_again(
     program: Program,
     cell: Cell,
     object: bytes,
     zones: frozenset[str],
     takeover: frozenset[str] = frozenset(),
+    places: Mapping[str, tuple[int, int]] | None = None,
+    owned: frozenset[str] | None = None,
 ) -> None:
-    """Link an object in place of a live cell's image; `zones` are laid out as they were."""
+    """Link an object in place of a live cell's image; `zones` are laid out as they were.
+
+    Where the data zone is not, variables stay at `places` with their values: all, unless said.
+    `owned` are the names that are its own then: those that are now, unless said.
+    """
     image = cell.image
     if image is None:
         return
     arena = program.linker.arena
-    owned = frozenset(cell.names)
+    owned = frozenset(cell.names) if owned is None else owned
     blocks = {"data": image.data, "rodata": image.rodata}
     at = {z: b for z, b in blocks.items() if b is not None and z in zones}
     pins = dict(image.pins)
-    kept: list[tuple[int, bytes]] = []
     anew = image.data is not None and "data" not in zones
-    if anew:
-        data = arena.zones["data"]
-        for symbol, address, size in image.exports:
-            if symbol.image is image and data.start <= address < data.stop:
-                pins[symbol.name] = address
-                kept.append((address, arena.read(address, size)))
+    if places is None:
+        places = variables(program, image) if anew else {}
+    else:
+        anew, pins = True, {}
+    pins |= {name: address for name, (address, _) in places.items()}
+    kept = [(address, arena.read(address, size)) for address, size in places.values()]
     fresh = place_again(
         program, cell, object, names_of(image), owned, pins.items(), at,
         takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,

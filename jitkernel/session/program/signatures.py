@@ -241,22 +241,31 @@ def _parts(info: Signature | Variable) -> tuple[str, str]:
     return " ".join(words) + " ", f"({', '.join(parameters)})"
 
 
-def check_types(program: Program, summary: Summary, cell: Cell, old: Cell | None) -> list[str]:
+def check_types(
+    program: Program,
+    summary: Summary,
+    cell: Cell,
+    old: Cell | None,
+    remade: Sequence[Cell] = (),
+    unchanged: frozenset[str] = frozenset(),
+) -> list[str]:
     """Refuse a module that disagrees with the session on a type.
 
     The names whose definition changes its type although others use the old one: the caller
-    refuses those too, or retypes them.  Raises TypeMismatch for everything else.
+    refuses those too, or retypes them.  `remade` cells follow, whatever they use; `unchanged`
+    variables have the type that they had.  Raises TypeMismatch for everything else.
     """
     symbols = program.linker.symbols
     changed: dict[str, None] = {}
 
     @cache
     def apart() -> list[Cell]:
-        return [cell, *_leaving(program, summary, old)]
+        return [cell, *remade, *_leaving(program, summary, old)]
 
     for name, info, defined in described(summary):
         symbol = symbols.get(name)
-        if symbol is not None and symbol.info is not None:
+        same = defined and name in unchanged
+        if symbol is not None and symbol.info is not None and not same:
             _compare(program, symbol, info, defined, apart, changed)
         if defined and isinstance(info, Signature) and name not in changed:
             if not all(info.same(s) for _, s in program.libraries.users(name, (old, cell))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jitkernel.ir.names import quote_name
@@ -20,10 +20,18 @@ __all__ = ["status_lines", "type_line"]
 _MANY = 3  # symbols from one cell in one line
 
 
-def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
-    """`cell 2: @sq i32 (i32), 6 bytes, compiled in 1.4 ms, ...`, then what moved."""
+def status_lines(
+    program: Program, cell: Cell, image: Image, change: Change, spelled: Mapping[str, str]
+) -> Iterator[str]:
+    """`cell 2: @sq i32 (i32), 6 bytes, compiled in 1.4 ms, ...`, then what moved.
+
+    `spelled` says what the cell's language has for symbols.
+    """
     words = []
     for symbol, _, size in image.exports:
+        if symbol.name in spelled:
+            words.append(f"{spelled[symbol.name]}, {size} bytes")
+            continue
         if symbol.info is None:
             continue
         shown = symbol.info.shown if isinstance(symbol.info, Signature) else str(symbol.info)
@@ -38,7 +46,7 @@ def status_lines(program: Program, cell: Cell, image: Image, change: Change) -> 
             f"cell {cell.number}: {'; '.join(words[:4])}{more}, {compiled}, "
             f"linked in {_duration(cell.times[-1], 2)}"
         )
-    yield from _moves(program, cell, image, change)
+    yield from _moves(program, cell, image, change, spelled)
 
 
 class _Moved(NamedTuple):
@@ -70,7 +78,9 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
     return what
 
 
-def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterator[str]:
+def _moves(
+    program: Program, cell: Cell, image: Image, change: Change, spelled: Mapping[str, str]
+) -> Iterator[str]:
     """What other cells defined before: a line each, or one for all where they are many."""
     found: dict[int, list[_Moved]] = {}
     for name, (owner, info) in change.moved.items():
@@ -79,7 +89,8 @@ def _moves(program: Program, cell: Cell, image: Image, change: Change) -> Iterat
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
         uses = sum(1 for packed in users.values() for _ in sites(packed))
-        one = _Moved(f"@{quote_name(name)}", isinstance(info, Signature), set(map(id, users)), uses)
+        shown = name if name in spelled else f"@{quote_name(name)}"
+        one = _Moved(shown, isinstance(info, Signature), set(map(id, users)), uses)
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
         moves = f"moved from cell {owner} to cell {cell.number}"

@@ -23,6 +23,7 @@ from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
 from jitkernel.procfs import Region, regions
 from jitkernel.session.report.places import Places
+from jitkernel.session.report.sanitizer import undefined_behaviour
 
 __all__ = ["NamedFrame", "Stopped", "error_of", "in_file", "running", "stopped"]
 
@@ -170,6 +171,8 @@ def _fault(record: FaultRecord, places: Places) -> str:
         former = places.former(record.pc) or places.former(record.pc - 1)
         if former:
             return f"a stale pointer led into {former}"
+        if name == "SIGILL" and (check := undefined_behaviour(places.linker.arena, record.pc)):
+            return f"undefined behaviour: {check}"
         return (
             "an illegal instruction (llvm.trap or unreachable code?)"
             if name == "SIGILL"

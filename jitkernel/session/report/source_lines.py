@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler import CompilerPool
     from jitkernel.session.program.program import Program
 
-__all__ = ["LineTables"]
+__all__ = ["LineTables", "cell_lines"]
 
 # What is remembered: tables, and rows of all of them together, about 100 bytes each.
 _KEPT, _ROWS_KEPT = 256, 20_000
@@ -93,7 +93,7 @@ class LineTables:
         for index, place in enumerate(arrange(obj).places):
             if place is not None and place[0] == "text":
                 starts[obj.section_name(index)] = text.start + place[1]
-        line_of = _cell_lines(record)
+        line_of = cell_lines(record.module, record.first_line, record.source)
         return sorted(
             (starts[section] + offset, line_of(line))
             for section, offset, line in table
@@ -115,19 +115,20 @@ class LineTables:
         return table
 
 
-def _cell_lines(record: Record) -> Callable[[int], int]:
+def cell_lines(text: str, first_line: int, source: str) -> Callable[[int], int]:
     """From lines of a cell's module to lines of its source, 0 where unknown.
 
-    A language other than IR marks in the module which line of the cell instructions come from.
+    `text` is what was compiled, the cell's part of it from `first_line` on.  A language other than
+    IR marks in the module which line of the cell instructions come from.
     """
-    module = record.module.split("\n")[record.first_line - 1 :]
-    if not any(_MARK.match(text) for text in module) or _MARK.search(record.source):
-        own = all(t.strip() in record.source for t in module if _DEFINE.match(t))
+    module = text.split("\n")[first_line - 1 :]
+    if not any(_MARK.match(t) for t in module) or _MARK.search(source):
+        own = all(t.strip() in source for t in module if _DEFINE.match(t))
         return lambda line: line if own else 0
     lines = [0]
-    for text in module:
-        mark = _MARK.match(text)
-        lines.append(int(mark[1]) if mark else 0 if text.startswith("define ") else lines[-1])
+    for one in module:
+        mark = _MARK.match(one)
+        lines.append(int(mark[1]) if mark else 0 if one.startswith("define ") else lines[-1])
     return lambda line: lines[line] if line < len(lines) else 0
 
 

@@ -14,15 +14,16 @@ from jitkernel.compiler import Compiled, Options, Request, Summary
 from jitkernel.errors import CompileError, Diagnostic, LinkError, WorkerDied, present
 from jitkernel.files import read_bytes
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import quote_name, written
 from jitkernel.languages.llvm.assemble import Assembled, assemble
-from jitkernel.languages.llvm.plan import ENTRY, Plan, parse_cell
+from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
 from jitkernel.session.program.relinking import replace as replace_object
+from jitkernel.session.program.remaking import check, remake
 from jitkernel.session.program.signatures import (
     Variable,
     check_types,
@@ -31,16 +32,18 @@ from jitkernel.session.program.signatures import (
     too_long,
 )
 from jitkernel.session.program.status import status_lines, type_line
+from jitkernel.session.report.source_lines import cell_lines
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
-from jitkernel.session.settings import CellOptions, options_for, row, stored_request
+from jitkernel.session.settings import CellOptions, options_for, row, stored_options, stored_request
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
 __all__ = ["Definer", "run_many"]
 
+_TOLD = 4  # lines on cells that were compiled again
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
@@ -52,6 +55,7 @@ class Definer:
         self.execution, self.core, self.relay = execution, core, execution.relay
         self.engine, self.program = core.engine, core.program
         self.cell, self.options = execution.cell, execution.options
+        self.plan: Plan | None = None  # of the cell, where one was read
         self.unconstructed = False  # it has constructors, which did not run
         # The instruction block's offset in the cell's code, where it is part of its module.
         self._block_at = 0
@@ -63,6 +67,7 @@ class Definer:
 
     def define(self, plan: Plan, part: Any) -> Assembled:
         """Compile and place the cell's module; nothing changes where that fails."""
+        self.plan = plan
         assembled, request = self.request(plan, part)
         compiled = self.compile(request, plan.source)
         self.place(request, compiled, plan.source)
@@ -120,13 +125,15 @@ class Definer:
         try:
             compiled = self.engine.pool.compile(request, self.options.fresh)
         except CompileError as error:
-            raise self.explained(error, source) from None
+            raise self.explained(error, request, source) from None
         for warning in compiled.warnings:
             self.relay.note(f"{warning.severity}: {warning.render()}")
         return compiled
 
-    def explained(self, error: CompileError, source: str) -> CompileError:
-        """LLVM's complaints with what to try."""
+    def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
+        """LLVM's complaints with what to try, or at the lines of a cell that is no IR."""
+        if self.plan is not None and self.plan.notes:
+            return self._in_lines(error, request, self.plan.source)
         from jitkernel.languages.llvm.hints import Context, explain  # only where one is wrong
 
         hidden = self.core.hidden
@@ -142,10 +149,30 @@ class Definer:
             return error
         return CompileError(found)
 
+    @staticmethod
+    def _in_lines(error: CompileError, request: Request, source: str) -> CompileError:
+        """LLVM's complaints at lines of the source that the module was made of."""
+        marked = "; line " in request.source  # the text of `asm` outside functions has no lines
+        line_of = cell_lines(request.source, request.first_line, source)
+        lines = ["", *source.split("\n")]
+        found = []
+        for told in error.diagnostics:
+            number = line_of(told.line) if marked else 0
+            first, _, more = told.message.partition("\n")
+            at = Diagnostic(first, number, 0, lines[number] if number < len(lines) else "")
+            found.append(Diagnostic(f"{at.render()}\n{more}" if more else at.render()))
+        made = CompileError(found)
+        if isinstance(error, WorkerDied):
+            made = WorkerDied(str(made), error.words)
+            made.diagnostics = tuple(found)
+        return made
+
     def place(self, request: Request, compiled: Compiled, source: str) -> None:
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
-        changed = check_types(program, compiled.summary, cell, old)
+        remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]
+        unchanged = self.plan.unchanged if self.plan else frozenset()
+        changed = check_types(program, compiled.summary, cell, old, remade, unchanged)
         if changed and not self.options.retype:
             refuse_change(program, changed, compiled.summary, old)
         again = self._compile_again(compiled, old)
@@ -153,6 +180,8 @@ class Definer:
         image = program.place(
             cell, compiled, change, keep_data=self.options.keep_data, retype=changed,
             aligned=_alignments(request.source), types=defined_types(request.source),
+            noted=bool(self.plan and self.plan.notes),
+            kept=self.plan.keep if self.plan else frozenset(), unchanged=unchanged,
         )  # fmt: skip
         linked = time.perf_counter_ns() - began
         program.let_go(change, self.core.finish)
@@ -223,12 +252,49 @@ class Definer:
         """Tell what the cell has defined."""
         image = self.cell.image
         if image is not None:
-            for text in status_lines(self.program, self.cell, image, self.change):
+            spelled = self.plan.spelled if self.plan else {}
+            for text in status_lines(self.program, self.cell, image, self.change, spelled):
                 self.relay.note(text)
-        elif self.change.types:
+        elif self.change.types and not (self.plan and self.plan.notes):
             self.relay.note(type_line(self.program, self.cell, self.change))
         for note in self.change.notes:
             self.relay.note(note)
+
+    def remake(self, remakes: Sequence[Remake]) -> None:
+        """Compile cells anew that this cell's changes reach, and link them where they are."""
+        program, core = self.program, self.core
+        leaving = self.plan.defines if self.plan else frozenset()
+        made: list[tuple[Cell, Record, Request]] = []
+        for remade in remakes:
+            cell, record = program.cells.get(remade.cell), core.store.get(remade.cell)
+            if cell is not None and record is not None and cell.image is not None:
+                _, request = self.request(parse_cell(remade.ir), "entities", stored_options(record))
+                request = request._replace(label=f"cell {cell.number}", cell=cell.number)
+                made.append((cell, record, request))
+        self.engine.pool.timeout = core.settings.timeout
+        compiles: list[Compiled] = []
+        for found in self.engine.pool.compile_many([request for _, _, request in made]):
+            if isinstance(found, CompileError):
+                raise found
+            compiles.append(found)
+        for (cell, _, _), compiled in zip(made, compiles, strict=True):
+            check(cell, compiled.summary, leaving)
+        for (cell, record, request), compiled in zip(made, compiles, strict=True):
+            new = record._replace(
+                module=request.source, first_line=request.first_line, object=compiled.object,
+                nobuiltin=tuple(request.nobuiltin),
+            )  # fmt: skip
+            anew = remake(program, cell, new, compiled.summary, leaving, self.change)
+            if anew:
+                names = ", ".join(map(written, anew))
+                self.change.notes.append(
+                    f"{names} (cell {cell.number}) has another type now and its first value again"
+                )
+            core.residency.arrived(cell)
+        told = [remade.told for remade in remakes if remade.told]
+        if len(told) > _TOLD:
+            told[_TOLD - 1 :] = [f"and so were {len(told) - _TOLD + 1} more cells"]
+        self.change.notes += told
 
     def replace_undefined(self) -> None:
         """A notebook cell that defined something and has no definitions any more."""
@@ -237,8 +303,6 @@ class Definer:
         if old is not None:
             program.retire(old, cell, self.change)
             program.let_go(self.change, self.core.finish)
-            for note in self.change.notes:
-                self.relay.note(note)
 
     # -- where no statement runs -----------------------------------------------------------------
 
@@ -318,7 +382,7 @@ def run_many(core: Core, sources: Sequence[str], options: CellOptions) -> list[R
             _, request = definer.request(plan, "entities")
             compiled = definer.compile(request, source)
         elif isinstance(compiled, CompileError):
-            raise first.explained(compiled, source)
+            raise first.explained(compiled, requests[len(results)], source)
         results.append(definer.place_only(source, request, compiled))
         done |= plan.defines
     return results

@@ -4,8 +4,9 @@ loads, strings.  Start from `Execution` and `SessionHost`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
@@ -17,6 +18,7 @@ from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
+from jitkernel.procfs import memory
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "SessionHost"]
+__all__ = ["Execution", "LanguageHost", "SessionHost"]
 
 
 class SessionHost:
@@ -195,6 +197,49 @@ class SessionHost:
             arena.write(extent.start, data)
             self._own(Block(extent))
         return extent.start
+
+
+class LanguageHost(SessionHost):
+    """What a language may ask while it reads a cell, besides: see `Known`."""
+
+    def __init__(self, execution: Execution):
+        super().__init__(execution.core, execution.own, execution.error)
+        self._core = execution.core
+        self.output = execution.relay.output
+        self.number, self.opt_level = execution.cell.number, execution.options.opt_level
+        self.sanitize = execution.options.sanitize
+        self.replaces = self._program.by_id.get(execution.cell.cell_id or "", 0)
+
+    @cached_property
+    def notes(self) -> Mapping[str, str]:
+        """Texts that cells of languages have left, by key."""
+        return self._program.notes.texts
+
+    def cell_of(self, name: str) -> int:
+        """The number of the cell that defines a name; 0 where none does."""
+        symbol = self._program.symbol(name)
+        return symbol.image.cell if symbol is not None and symbol.image is not None else 0
+
+    def is_defined(self, name: str) -> bool:
+        """Whether a cell or a library has the name."""
+        symbol = self._program.symbol(name)
+        if symbol is not None and symbol.state is not SymbolState.MISSING:
+            return True
+        return self._engine.linker.known(name, SymbolKind.DATA) is not None
+
+    def describe(self, address: int) -> str:
+        """What an address is called."""
+        return self._core.places.describe(address)
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory; fewer, or none, where there is no more."""
+        pid = self._engine.executor.pid
+        whole = memory(pid, address, size)
+        return whole or memory(pid, address, min(size, -address % PAGESIZE))
+
+    def setting(self, name: str) -> str:
+        """A setting of the session, as text."""
+        return str(getattr(self._core.settings, name))
 
 
 class Execution:

@@ -5,6 +5,7 @@ Start from `Runner.run`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -39,7 +40,7 @@ from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
 from jitkernel.session.program.signatures import Signature, Variable, check_types, expand
 from jitkernel.session.run.definer import Definer
-from jitkernel.session.run.host import Execution
+from jitkernel.session.run.host import Execution, LanguageHost
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record
 from jitkernel.session.settings import options_for, row
@@ -84,8 +85,7 @@ class Runner:
             self._execution.change.effects.printed += len(relay.out) + len(relay.err)
 
     def _read(self, source: str) -> Plan:
-        known = self._execution.host()
-        known.output = self._relay.output
+        known = LanguageHost(self._execution)
         try:
             return self._core.foreign.run(self._language.read, source, known)
         except (JitError, MemoryError):
@@ -125,7 +125,7 @@ class Runner:
             raise
         self._core.hidden.add(plan, self._cell.number)
         self._relay.result.cell = self._cell
-        if change.moved or change.notes or change.types:
+        if change.moved or change.notes or change.types or change.remade:
             self._definer.say_status()
         began = perf_counter_ns()
         try:
@@ -136,6 +136,8 @@ class Runner:
 
     def _define(self, plan: Plan, blocks: dict[int, Block]) -> None:
         """All that can be refused is done before the first statement runs."""
+        self._definer.plan = plan
+        self._definer.remake(plan.remakes)
         together = bool(plan.entities) and plan.block is not None and not stands_alone(plan)
         if plan.entities:
             assembled = self._definer.define(plan, "all" if together else "entities")
@@ -148,6 +150,7 @@ class Runner:
                 blocks[id(action)] = self._prepare(action.module, "entities")
             elif isinstance(action, BlockAction) and not together:
                 blocks[id(action)] = self._prepare(plan, "block")
+        self._program.learn_notes(self._cell, plan.notes, self._execution.change)
         self._definer.construct()
 
     def _early(self, plan: Plan) -> None:
@@ -200,7 +203,9 @@ class Runner:
             case CallAction(expr=expr):
                 value = evaluate(expr, None, host, plan.source)
                 return None if value.is_void else value
-            case BlockAction() | RunAction():
+            case RunAction():
+                return self._block(plan, blocks[id(action)], host, action.present)
+            case BlockAction():
                 return self._block(plan, blocks[id(action)], host)
             case AssignAction(name=name, expr=expr):
                 found = assign(name, expr, host, plan.source)
@@ -256,8 +261,12 @@ class Runner:
             raise CompileError(f"what runs once takes no arguments, and this is {entry}")
         return PreparedBlock(entry.result, request, compiled)
 
-    def _block(self, plan: Plan, block: Block, host: SessionHost) -> TypedValue | None:
-        """Run the instruction block: a function of its own that is called once."""
+    def _block(
+        self, plan: Plan, block: Block, host: SessionHost,
+        present: Callable[[TypedValue], TypedValue | None] | None = None,
+    ) -> TypedValue | None:  # fmt: skip
+        """Run the instruction block: a function of its own that is called once; `present` makes the
+        cell's value of what it gives."""
         linker = self._program.linker
         if isinstance(block, Assembled):
             if block.block_type is None:
@@ -285,7 +294,8 @@ class Runner:
                 self._program.running = image
             self._core.places.lines.running = (image, request, record)
             self._core.residency.mark(symbol.image for symbol in image.refs)
-            return self._call_block(block.type, entry, host)
+            value = self._call_block(block.type, entry, host)
+            return present(value) if present is not None and value is not None else value
         finally:
             self._core.cleanups.done(self._drop_block)
 

@@ -24,6 +24,7 @@ from jitkernel.linker import Symbol
 from jitkernel.linker.editing import file, rebind_all, set_image
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.operation import without_collections
+from jitkernel.session.program.cell import LanguageNote
 from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
@@ -121,6 +122,10 @@ def restore(
             kind, _, name = str(key).partition(" ")
             if kind == "type":
                 program.types[_loads(name)] = _loads(body)
+            elif kind == "note":
+                cell, text, needs = _loads(body)
+                note = LanguageNote(int(cell), str(text), frozenset(needs))
+                program.notes.found[name] = note
             elif kind == "declared" and (info := info_of(_loads(body))) is not None:
                 program.declared[_loads(name)] = info
             elif kind == "unwind":

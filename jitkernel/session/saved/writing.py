@@ -21,6 +21,7 @@ from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.linker.records import Journal
 from jitkernel.publishing import publish
+from jitkernel.session.program.cell import LanguageNote
 from jitkernel.session.saved.rows import Info, SymbolNumbers, cell_row, info_row, symbol_body
 from jitkernel.session.saved.tables import (
     BESIDE,
@@ -154,7 +155,10 @@ class Writer:
         program = self._session.program
         now = {"session": self._head()}
         # Dictionaries are compared, not written out: few cells change them.
-        names = (dict(program.types), dict(program.declared), program.linker.unwind.shared)
+        names = (
+            dict(program.types), dict(program.declared), program.linker.unwind.shared,
+            dict(program.notes.found),
+        )  # fmt: skip
         if names == self._names:
             now |= {k: v for k, v in self.facts.items() if k != "session"}
         else:
@@ -196,12 +200,17 @@ def _lasts(symbol: Symbol, stale: bool) -> bool:
 
 
 def _names(
-    types: Mapping[str, str], declared: Mapping[str, Info], shared: Mapping[bytes, int]
+    types: Mapping[str, str],
+    declared: Mapping[str, Info],
+    shared: Mapping[bytes, int],
+    notes: Mapping[str, LanguageNote],
 ) -> Iterator[tuple[str, str]]:
     """Named types, what cells declared and did not use, and the unwind records all share."""
     yield "unwind", json.dumps([[content.hex(), at] for content, at in shared.items()])
     for name, body in types.items():
         yield f"type {json.dumps(name)}", json.dumps(body)
+    for key, note in notes.items():
+        yield f"note {key}", json.dumps([note.cell, note.text, sorted(note.needs)])
     for name, info in declared.items():
         yield f"declared {json.dumps(name)}", json.dumps(info_row(info))
 
