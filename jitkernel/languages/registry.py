@@ -26,6 +26,7 @@ __all__ = ["GROUP", "add", "find", "installed", "load_file", "names", "of_file"]
 GROUP = "jitkernel.languages"
 OWN = {
     "llvm": "jitkernel.languages.llvm.language",
+    "c": "jitkernel.languages.c.language",
     "kaleidoscope": "jitkernel.languages.kaleidoscope",
 }
 _loaded: dict[str, Language] = {}
@@ -55,7 +56,7 @@ def find(name: str) -> Language:
 def of_file(path: str) -> str:
     """The name of the language that a file's ending says, "" where it says none."""
     suffix = os.path.splitext(path)[1]
-    known = {".ll": "llvm", ".ks": "kaleidoscope"}
+    known = {".ll": "llvm", ".ks": "kaleidoscope", ".c": "c"}
     if not suffix or suffix in known:
         return known.get(suffix, "")
     return next((n for n in names() if find(n).file_extension == suffix), "")

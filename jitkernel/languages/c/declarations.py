@@ -1,0 +1,248 @@
+"""What a declaration declares: its specifiers and its declarators.  C11 6.7.
+
+Start from `specifiers` and `declarators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jitkernel.languages.c.pieces import Piece
+from jitkernel.languages.c.tokens import Token, closing
+from jitkernel.languages.c.words import (
+    ASSEMBLY,
+    ASSERTIONS,
+    BASIC_TYPES,
+    QUALIFIERS,
+    STORAGE,
+    TAGS,
+    THREAD_LOCAL,
+    TYPE_OPERATORS,
+    WITH_ARGUMENTS,
+)
+
+__all__ = ["Declarator", "Specifiers", "Tag", "declarators", "enumerators", "specifiers", "tags"]
+
+_ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
+#: What the pieces of a notebook do without: everything can be seen by later cells.
+_LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """`struct`, `union` or `enum`, its name ("" without), and the indices of its body's brackets:
+    the first, and behind the last (-1 for both without a body)."""
+
+    word: str
+    name: str
+    brace: int = -1
+    behind: int = -1
+
+
+@dataclass(slots=True)
+class Specifiers:
+    """What stands before the declarators: `end` is the index behind it.
+
+    `local` are indices of `static` and `inline`, `deduced` that of the `auto` (or `__auto_type`)
+    that stands for a type, -1 without.
+    """
+
+    end: int = 0
+    typedef: bool = False
+    extern: bool = False
+    thread: bool = False
+    inline: bool = False
+    tag: Tag | None = None
+    local: tuple[int, ...] = ()
+    deduced: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Declarator:
+    """One declared name, by indices of the piece's tokens.
+
+    It stands from `first` to `last`, its name at `name_at`; `init` is the index of `=` (-1
+    without), and the initialiser ends before `end`.
+    """
+
+    name: str
+    first: int
+    last: int
+    init: int
+    end: int
+    name_at: int
+    function: bool
+    typedef: bool
+
+
+def specifiers(tokens: list[Token]) -> Specifiers:
+    """The specifiers that a declaration begins with."""
+    found, typed, at = Specifiers(), False, 0
+    local: list[int] = []
+    automatic = -1
+
+    def text(index: int) -> str:
+        return tokens[index].text if index < len(tokens) else ""
+
+    while at < len(tokens):
+        word = tokens[at].text
+        if word == "[" and text(at + 1) == "[":
+            at = closing([*tokens, tokens[-1]], at)
+            continue
+        if tokens[at].kind != "name":
+            break
+        if word in STORAGE:
+            found.typedef |= word == "typedef"
+            found.extern |= word == "extern"
+            found.thread |= word in THREAD_LOCAL
+            found.inline |= "inline" in word or word == "static"
+            if word in _LOCAL:
+                local.append(at)
+            if word == "auto":
+                automatic = at
+            at += 1
+        elif word in QUALIFIERS:
+            at += 1
+        elif word in TAGS:
+            typed = True
+            found.tag = _tag(tokens, at)
+            at = found.tag.behind if found.tag.behind >= 0 else _behind_tag_name(tokens, at)
+        elif word in WITH_ARGUMENTS:
+            typed |= word in TYPE_OPERATORS and text(at + 1) == "("
+            at = closing([*tokens, tokens[-1]], at + 1) if text(at + 1) == "(" else at + 1
+        elif word in BASIC_TYPES:
+            typed = True
+            if word == "__auto_type":
+                found.deduced = at
+            at += 1
+        elif typed or (automatic >= 0 and text(at + 1) == "="):
+            break
+        elif text(at + 1) == "(" and tokens[-1].text == "}":
+            break  # `main() {`: the type is implied
+        else:  # a typedef's name
+            typed = True
+            at += 1
+    if automatic >= 0 and not typed:
+        found.deduced = automatic
+    found.end, found.local = at, tuple(local)
+    return found
+
+
+def _behind_tag_name(tokens: list[Token], at: int) -> int:
+    at += 1
+    while at < len(tokens) and tokens[at].text in _ATTRIBUTES:
+        at = closing([*tokens, tokens[-1]], at + 1)
+    return at + 1 if at < len(tokens) and tokens[at].kind == "name" else at
+
+
+def _tag(tokens: list[Token], at: int) -> Tag:
+    word, behind = tokens[at].text, _behind_tag_name(tokens, at)
+    before = tokens[behind - 1]
+    name = before.text if before.kind == "name" and before is not tokens[at] else ""
+    if behind < len(tokens) and tokens[behind].text == ":":  # an enum's type
+        while behind < len(tokens) and tokens[behind].text not in ("{", ";"):
+            behind += 1
+    if behind < len(tokens) and tokens[behind].text == "{":
+        return Tag(word, name, behind, closing([*tokens, tokens[-1]], behind))
+    return Tag(word, name)
+
+
+def tags(tokens: list[Token]) -> list[Tag]:
+    """All struct, union and enum types that are defined in a declaration, nested ones too."""
+    found = [_tag(tokens, at) for at, t in enumerate(tokens) if t.kind == "name" and t.text in TAGS]
+    return [tag for tag in found if tag.brace >= 0]
+
+
+def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
+    """The constants of an enum that is defined in a declaration."""
+    found: list[str] = []
+    at, expected = tag.brace + 1, True
+    while at < tag.behind - 1:
+        token = tokens[at]
+        if expected and token.kind == "name":
+            found.append(token.text)
+            expected = False
+        if token.kind == "operator" and token.text in ("(", "[", "{"):
+            at = closing([*tokens, tokens[-1]], at)
+            continue
+        expected |= token.text == ","
+        at += 1
+    return found
+
+
+def declarators(
+    piece: Piece, is_macro: Callable[[str], bool] = lambda name: False
+) -> list[Declarator]:
+    """What a declaration or a function's definition declares, from left to right."""
+    tokens = piece.tokens
+    if tokens[0].text in ASSERTIONS | ASSEMBLY:
+        return []
+    leading = specifiers(tokens)
+    stop = piece.body if piece.body >= 0 else len(tokens)
+    found: list[Declarator] = []
+    at = leading.end
+    while at < stop and tokens[at].text != ";":
+        one = _declarator(tokens, at, stop, piece.body >= 0, leading.typedef, is_macro)
+        if one.name:
+            found.append(one)
+        at = one.end + 1
+    return found
+
+
+def _declarator(
+    tokens: list[Token], first: int, stop: int, has_body: bool, typedef: bool,
+    is_macro: Callable[[str], bool],
+) -> Declarator:  # fmt: skip
+    name_at, function = _name(tokens, first, stop, is_macro)
+    init, at = -1, first
+    while at < stop:
+        token = tokens[at]
+        if token.kind == "operator":
+            if token.text in ("(", "[", "{"):
+                at = closing([*tokens, tokens[-1]], at)
+                # Behind `)` a name: the parameters of an old-style function.
+                old = has_body and function and at < stop and at > name_at >= 0
+                if old and tokens[at].kind == "name" and tokens[at].text not in WITH_ARGUMENTS:
+                    at = stop
+                continue
+            if token.text == "=" and init < 0:
+                init = at
+            if token.text in (",", ";"):
+                break
+        at += 1
+    last = init if init >= 0 else at
+    name = tokens[name_at].text if name_at >= 0 else ""
+    return Declarator(name, first, last, init, at, name_at, function, typedef)
+
+
+def _name(
+    tokens: list[Token], at: int, stop: int, is_macro: Callable[[str], bool]
+) -> tuple[int, bool]:
+    """The index of the declared name, -1 without one, and whether it is a function's."""
+    groups: list[bool] = []  # of open parentheses: whether a pointer is in it
+    while at < stop:
+        token = tokens[at]
+        behind = tokens[at + 1] if at + 1 < stop else None
+        if token.text in ("*", "^") or token.text in QUALIFIERS or token.text == "_Atomic":
+            if groups and token.text in ("*", "^"):
+                groups[-1] = True
+        elif token.text in _ATTRIBUTES:
+            at = closing([*tokens, tokens[-1]], at + 1)
+            continue
+        elif token.text == "(":
+            groups.append(False)
+        elif token.kind != "name":
+            return -1, False
+        elif not (
+            is_macro(token.text) and behind and (behind.kind == "name" or behind.text == "*")
+        ):
+            break
+        at += 1
+    if at >= stop:
+        return -1, False
+    behind_name = at + 1
+    while groups and behind_name < stop and tokens[behind_name].text == ")" and not groups[-1]:
+        groups.pop()
+        behind_name += 1
+    return at, behind_name < stop and tokens[behind_name].text == "("

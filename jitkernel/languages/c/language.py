@@ -1,0 +1,65 @@
+"""C, as the session knows a language.  Start from `LANGUAGE`."""
+
+from __future__ import annotations
+
+import re
+
+from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
+from jitkernel.languages.c.reader import CValue, read
+from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.languages.language import Completeness, Language, split_commands
+from jitkernel.languages.llvm.values import TypedValue
+
+__all__ = ["LANGUAGE"]
+
+_INDENT = "    "
+_CONDITION = re.compile(r"#\s*(if|endif)")
+
+
+def is_complete(source: str) -> Completeness:
+    """Whether a console may run the cell: nothing is open, and the last declaration has its `;`."""
+    code = split_commands(source).code
+    try:
+        pieces = cut(code)
+    except Unfinished:
+        return Completeness("incomplete", _INDENT * _depth(code))
+    except Mismatch:
+        return Completeness("invalid")
+    depth = 0
+    for piece in pieces:
+        if piece.kind is PieceKind.DIRECTIVE and (match := _CONDITION.match(piece.text)):
+            depth += 1 if match[1] == "if" else -1
+    last = pieces[-1] if pieces else None
+    open_ = last is not None and (
+        (last.kind is PieceKind.DECLARATION and last.tokens[-1].text != ";")
+        or last.text.endswith("\\")
+        or (last.kind is PieceKind.STATEMENT and last.tokens[-1].text == ")")
+    )
+    return Completeness("incomplete" if depth > 0 or open_ else "complete")
+
+
+def _depth(code: str) -> int:
+    try:
+        texts = [t.text for t in tokens(code) if t.kind == "operator"]
+    except Unfinished:
+        return 0
+    return max(texts.count("{") - texts.count("}"), 0)
+
+
+def show(value: TypedValue) -> str:
+    """A value as C writes it, "" for one of another language."""
+    return value.shown if isinstance(value, CValue) else ""
+
+
+LANGUAGE = Language(
+    name="c",
+    read=read,
+    display_name="C",
+    version="17",
+    file_extension=".c",
+    mimetype="text/x-csrc",
+    lexer="c",
+    help_url="https://en.cppreference.com/w/c",
+    is_complete=is_complete,
+    show=show,
+)

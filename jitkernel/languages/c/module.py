@@ -1,0 +1,304 @@
+"""The module that clang prints, taken apart: what goes into a cell's module, and what runs once.
+
+clang's text is regular: a definition a line, functions from `define` to a line `}`.  Its debug
+information becomes `; line 3` comments, which the session reads.  Start from `parse`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from jitkernel.ir.names import NAME
+from jitkernel.ir.text import type_at
+
+__all__ = ["Entity", "Module", "parse"]
+
+EntityKind: TypeAlias = Literal["variable", "function", "declaration", "alias"]
+
+_VARIABLE = re.compile(rf"@({NAME}) = (.*?)\b(global|constant|alias|ifunc)\b")
+_FUNCTION = re.compile(rf"(define|declare)\b(.*?)@({NAME})\(")
+_SYMBOL = re.compile(rf"@({NAME})")
+_TYPE = re.compile(rf"%({NAME})")
+_STRING = re.compile(r'([@%$]"[^"]*")|c?"[^"]*"')  # a name first
+_LOCAL = re.compile(r"\b(?:internal|private)\b")
+_METADATA = re.compile(r"!(\d+)")
+_AT = re.compile(r",? !dbg !(\d+)")
+_LOCATION = re.compile(r"\bline: (\d+).*?\bscope: !(\d+)")
+_ANONYMOUS = re.compile(r"%((?:struct|union)\.anon(?:\.\d+)?)\b(?!\.cell)")
+_DEFINING = re.compile(
+    r"\b(?:dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|weak_odr) "
+    r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))'
+)
+# What names a processor that nobody has chosen.
+_CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
+
+
+@dataclass(slots=True)
+class Entity:
+    """A definition or a declaration: its text, and the symbols in it."""
+
+    kind: EntityKind
+    name: str
+    text: str
+    local: bool = False
+    external: bool = False  # a variable of somebody else's
+    symbols: frozenset[str] = frozenset()
+
+    @property
+    def is_declaration(self) -> bool:
+        """Whether somebody else defines it."""
+        return self.kind == "declaration" or self.external
+
+
+@dataclass(slots=True)
+class Module:
+    """A module's parts by name; names are spelled as they stand in the text."""
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+    comdats: dict[str, str] = field(default_factory=dict)
+    assembly: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def reach(self, roots: Iterable[str], apart: Collection[str] = ()) -> list[str]:
+        """These names, what is local behind them, and what they use of others', in the text's
+        order.  `apart`: names that are left out."""
+        found: set[str] = set()
+        todo = list(roots)
+        while todo:
+            name = todo.pop()
+            entity = self.entities.get(name)
+            if entity is None or name in found or name in apart:
+                continue
+            found.add(name)
+            for other in entity.symbols:
+                used = self.entities.get(other)
+                if used is not None and (used.local or used.is_declaration):
+                    todo.append(other)
+        return [name for name in self.entities if name in found]
+
+    def declaration(self, name: str) -> str:
+        """The text that declares what the module defines; "" of an alias."""
+        entity = self.entities[name]
+        if entity.kind == "function":
+            head = entity.text.partition("\n")[0]
+            head = _DEFINING.sub("", head.replace("define ", "declare ", 1))
+            return re.sub(r"\s*(?:!\w+ !\d+ )*\{$", "", head)
+        match = _VARIABLE.match(entity.text)
+        if match is None or entity.kind == "alias":
+            return ""
+        space = "addrspace" in match[2] and re.search(r"addrspace\(\d+\) ", match[2])
+        type = type_at(entity.text[match.end() :].strip())
+        return f"@{name} = external {space[0] if space else ''}{match[3]} {type}"
+
+    def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
+        """The text of a module of these entities, with the types and so on that they need; of
+        those `declared` only what they are."""
+        chosen = [self.entities[name] for name in names]
+        body = "\n".join(
+            [*filter(None, map(self.declaration, declared)), *(e.text for e in chosen)]
+        )
+        plain = _without_strings(body)
+        types = self._types(plain)
+        parts = [f"%{name} = type {self.types[name]}" for name in self.types if name in types]
+        comdats = set(re.findall(rf"comdat\(\$({NAME})\)", plain))
+        comdats |= {e.name for e in chosen if re.search(r"\bcomdat\b(?!\()", e.text)}
+        parts += [text for name, text in self.comdats.items() if name in comdats]
+        parts.append(body)
+        groups = set(re.findall(r"#\d+", plain))
+        parts += [text for name, text in self.attributes.items() if name in groups]
+        parts += self._metadata_of(plain)
+        return "\n".join(parts) + "\n"
+
+    def _types(self, text: str) -> set[str]:
+        found: set[str] = set()
+        todo = [name for name in _TYPE.findall(text) if name in self.types]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += [n for n in _TYPE.findall(self.types[name]) if n in self.types]
+        return found
+
+    def _metadata_of(self, text: str) -> list[str]:
+        found: dict[str, str] = {}
+        todo = _METADATA.findall(text)
+        while todo:
+            number = todo.pop()
+            node = self.metadata.get(number, "")
+            if number in found or not node or _is_debug(node):
+                continue
+            found[number] = node = self._without_places(node)
+            todo += _METADATA.findall(_without_strings(node))
+        return [f"!{number} = {found[number]}" for number in sorted(found, key=int)]
+
+    def _without_places(self, node: str) -> str:
+        """Loops name the lines they are on, which are gone."""
+        distinct, brace, items = node.partition("!{")
+        if not brace or not items.endswith("}"):
+            return node
+        kept = [
+            item for item in items[:-1].split(", ")
+            if not (_METADATA.fullmatch(item) and _is_debug(self.metadata.get(item[1:], "")))
+        ]  # fmt: skip
+        return f"{distinct}!{{{', '.join(kept)}}}"
+
+    def borrowed(self, names: Collection[str]) -> list[str]:
+        """What these entities use of the others that the module defines for all to see."""
+        used = frozenset().union(*(self.entities[name].symbols for name in names))
+        return [
+            name for name in self.entities
+            if name in used and name not in names and not self.entities[name].is_declaration
+        ]  # fmt: skip
+
+    # -- what a session needs otherwise ----------------------------------------------------------
+
+    def keep_lines(self, prefix: str, file_name: str) -> None:
+        """Debug information goes, but for comments that say the lines of a function in its file;
+        of functions whose names have the prefix, those in the file of that name."""
+        named = {
+            number for number, node in self.metadata.items()
+            if node.startswith("!DIFile(") and f'filename: "{file_name}"' in node
+        }  # fmt: skip
+        scopes: dict[str, str] = {}
+
+        def file(scope: str) -> str:
+            if scope not in scopes:
+                found = re.search(r"\bfile: !(\d+)", self.metadata.get(scope, ""))
+                scopes[scope] = found[1] if found else ""
+            return scopes[scope]
+
+        for entity in self.entities.values():
+            if entity.kind != "function":
+                entity.text = _AT.sub("", entity.text)
+                continue
+            head, *body = entity.text.split("\n")
+            found = _AT.search(head)
+            own = named if entity.name.startswith(prefix) else {file(found[1])} if found else set()
+            lines = [_AT.sub("", head)]
+            now = "0"
+            for text in body:
+                if text.startswith("    #dbg_"):
+                    continue
+                if at := _AT.search(text):
+                    text = text[: at.start()] + text[at.end() :]
+                    node = self.metadata.get(at[1], "")
+                    place = _LOCATION.search(node)
+                    if place and place[1] not in ("0", now) and file(place[2]) in own:
+                        lines.append(f"  ; line {place[1]}")
+                        now = place[1]
+                lines.append(text)
+            entity.text = "\n".join(lines)
+
+    def inline(self, functions: Collection[str], copied: Iterable[str]) -> None:
+        """Give these functions copies of their own of those `copied`, which can be replaced later:
+        so LLVM may make functions part of their callers, and look into constants."""
+        copies: dict[str, str] = {}
+        for name in copied:
+            entity = self.entities.get(name)
+            if entity is not None and (text := _copy(entity, f'"{name}.inline"')):
+                copies[name] = copy = f'"{name}.inline"'
+                kind = entity.kind
+                self.entities[copy] = Entity(kind, copy, text, True, False, entity.symbols)
+        if not copies:
+            return
+        used = re.compile(rf"@({'|'.join(map(re.escape, copies))})(?![-\w$.])(\(?)")
+
+        def own(match: re.Match[str]) -> str:
+            called = bool(match[2]) or self.entities[match[1]].kind != "function"
+            return f"@{copies[match[1]]}{match[2]}" if called else match[0]
+
+        for name in (*functions, *copies.values()):
+            found = self.entities.get(name)
+            if found is not None and found.kind == "function":
+                head, newline, body = found.text.partition("\n")
+                found.text = head + newline + used.sub(own, body)
+                found.symbols = _symbols(found.text) - {found.name}
+
+    def name_anonymous(self, cell: int) -> None:
+        """Types without a tag get names that those of no other cell have."""
+
+        def named(text: str) -> str:
+            return _ANONYMOUS.sub(rf"%\1.cell{cell}", text) if ".anon" in text else text
+
+        for entity in self.entities.values():
+            entity.text = named(entity.text)
+        self.types = {named("%" + n)[1:]: named(body) for n, body in self.types.items()}
+
+
+def _copy(entity: Entity, name: str) -> str:
+    """The text of a copy that nobody else sees; "" of what has none: a variable can be written."""
+    if entity.kind == "function":
+        head, brace, body = entity.text.partition("{")
+        head = _DEFINING.sub("", head).replace("define ", "define internal ", 1)
+        return head.replace(f"@{entity.name}(", f"@{name}(", 1) + brace + body
+    match = _VARIABLE.match(entity.text)
+    if match is None or match[3] != "constant" or "thread_local" in match[2]:
+        return ""
+    return f"@{name} = internal constant{entity.text[match.end() :]}"
+
+
+def _is_debug(node: str) -> bool:
+    return node.startswith(("!DI", "distinct !DI"))
+
+
+def parse(text: str) -> Module:
+    """Take apart what clang has printed."""
+    module = Module()
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        head = line[:1]
+        if head == "@":
+            match = _VARIABLE.match(line)
+            if match is not None:
+                name, before, kind = match.groups()
+                alias = kind in ("alias", "ifunc")
+                module.entities[name] = Entity(
+                    "alias" if alias else "variable", name, line, bool(_LOCAL.search(before)),
+                    "external " in before or "extern_weak " in before, _symbols(line) - {name},
+                )  # fmt: skip
+        elif line.startswith("define"):
+            end = lines.index("}", at)
+            match = _FUNCTION.match(line)
+            if match is not None:
+                body = "\n".join(lines[at - 1 : end + 1])
+                module.entities[match[3]] = Entity(
+                    "function", match[3], body, bool(_LOCAL.search(match[2])), False,
+                    _symbols(body) - {match[3]},
+                )  # fmt: skip
+            at = end + 1
+        elif line.startswith("declare"):
+            match = _FUNCTION.match(line)
+            if match is not None:
+                module.entities[match[3]] = Entity("declaration", match[3], line)
+        elif head == "%":
+            name, _, body = line[1:].partition(" = type ")
+            module.types[name] = body
+        elif head == "!":
+            number, _, body = line[1:].partition(" = ")
+            if number.isdigit():
+                module.metadata[number] = body
+        elif head == "$":
+            module.comdats[line[1:].partition(" =")[0]] = line
+        elif line.startswith("attributes"):
+            module.attributes[line.split()[1]] = _CPU.sub("", line)
+        elif line.startswith("module asm"):
+            module.assembly.append(line)
+    return module
+
+
+def _without_strings(text: str) -> str:
+    """A text whose strings are empty; names in quotes stay."""
+    return _STRING.sub(lambda match: match[1] or '""', text) if '"' in text else text
+
+
+def _symbols(text: str) -> frozenset[str]:
+    """The symbols in a text, spelled as there."""
+    return frozenset(_SYMBOL.findall(_without_strings(text)))

@@ -1,0 +1,226 @@
+"""What earlier cells have declared: a note for each name of C, with text that declares it again.
+
+The session keeps notes as text, by key, and carries them through undo, eviction and saving; see
+`Known.notes`.  Keys: `c:i:` and an identifier, `c:t:` and a tag, `c:m:` and a macro, `c:d:` and a
+directive's cell and place in it.  An enumerator's note names the one of its enum.  Start from
+`Notes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from jitkernel.languages.c.tokens import all_words, tokens, words
+from jitkernel.languages.llvm.plan import PlanNote
+
+__all__ = [
+    "DIRECTIVE",
+    "IDENTIFIER",
+    "MACRO",
+    "TAG",
+    "Note",
+    "NoteKind",
+    "Notes",
+    "decode",
+    "encoded",
+    "key_name",
+    "mentioned",
+]
+
+NoteKind: TypeAlias = Literal[
+    "include", "header", "define", "undef", "pragma", "tag", "typedef", "variable", "function"
+]
+IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
+_SAME = "="  # before the key of the note that stands for a name
+_DIRECTIVES = frozenset(("include", "header", "pragma"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Note:
+    """A name, as later cells need it.
+
+    `text` declares it again; it stood in line `line` of cell `cell`, as note `order` of that cell.
+    `also` are other keys that it gives.  `definition` is the text of a function or a variable, from
+    line `definition_line` on, empty where it is declared alone.  `needs` are the keys of what
+    `text` mentions, `uses` of what the definition does, of those that were known when it was
+    compiled.  An `inline` function may be part of those that its own cell calls it from.
+    """
+
+    key: str
+    kind: NoteKind
+    text: str
+    cell: int
+    order: int
+    line: int = 1
+    also: tuple[str, ...] = ()
+    definition: str = ""
+    definition_line: int = 1
+    needs: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
+    inline: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name without the kind of its key."""
+        return key_name(self.key)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """By which notes are ordered as they were written."""
+        return self.cell, self.order
+
+    def encode(self) -> str:
+        """The text that the session keeps."""
+        return json.dumps([
+            self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
+            self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
+            self.inline,
+        ])  # fmt: skip
+
+    def same(self, other: Note) -> bool:
+        """Whether both declare the same, however it is spaced."""
+        return _spelling(self.text) == _spelling(other.text)
+
+    def known_with(self, known: Collection[str]) -> Note:
+        """The note with what it needs and uses of these keys."""
+        needs = _mentioned(self.text, known) - {self.key, *self.also}
+        uses = _mentioned(self.definition, known) - {self.key, *self.also}
+        return replace(self, needs=needs, uses=uses)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spelling(text: str) -> str:
+    return " ".join(t.text for t in tokens(text))
+
+
+def _mentioned(text: str, known: Collection[str]) -> frozenset[str]:
+    return frozenset(key for key in mentioned(text) if key in known)
+
+
+def mentioned(text: str) -> Iterator[str]:
+    """The keys that a text may mean by its words."""
+    for word in words(text):
+        yield IDENTIFIER + word
+        yield TAG + word
+    for word in all_words(text):
+        yield MACRO + word
+
+
+def key_name(key: str) -> str:
+    """The name in a key."""
+    return key[len(IDENTIFIER) :]
+
+
+@lru_cache(maxsize=1 << 15)
+def decode(text: str) -> Note:
+    """The note that a text is."""
+    key, kind, text, cell, order, line, also, definition, at, needs, uses, inline = json.loads(text)
+    return Note(
+        key, kind, text, cell, order, line, tuple(also), definition, at,
+        frozenset(needs), frozenset(uses), inline,
+    )  # fmt: skip
+
+
+class Notes:
+    """The notes of a session, read when they are asked for."""
+
+    def __init__(self, kept: Mapping[str, str]):
+        self._kept = kept
+        self._needs: dict[Note, frozenset[str]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._kept
+
+    def get(self, key: str) -> Note | None:
+        """The note of a key; an enumerator's is that of its enum."""
+        text = self._kept.get(key)
+        if text is None:
+            return None
+        return self.get(text[1:]) if text.startswith(_SAME) else decode(text)
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is anything."""
+        return any(prefix + name in self._kept for prefix in (IDENTIFIER, TAG, MACRO))
+
+    def identifier(self, name: str) -> Note | None:
+        """What a name is that is neither tag nor macro."""
+        return self.get(IDENTIFIER + name)
+
+    def __iter__(self) -> Iterator[Note]:
+        return (decode(t) for k, t in self._kept.items() if t[:1] != _SAME and k.startswith("c:"))
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names with a kind of key."""
+        return (key_name(key) for key in self._kept if key.startswith(prefix))
+
+    def directives(self) -> list[Note]:
+        """Headers and pragmas, in the order in which they were written."""
+        kept = self._kept
+        found = [decode(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
+        return sorted(found, key=lambda note: note.place)
+
+    def needs(self, note: Note) -> frozenset[str]:
+        """The keys of what a note's text mentions: of what is there now, for a type may be named
+        before it is defined, and so may anything in a macro."""
+        found = self._needs.get(note)
+        if found is None:
+            found = self._needs[note] = _mentioned(note.text, self._kept) - {note.key, *note.also}
+        return found
+
+    def closure(self, keys: Iterable[str], without: Collection[str] = ()) -> dict[str, Note]:
+        """The notes of these keys and of all that those need."""
+        found: dict[str, Note] = {}
+        todo = list(keys)
+        while todo:
+            key = todo.pop()
+            if key in without or key in found or (note := self.get(key)) is None:
+                continue
+            if note.key not in found and note.key not in without:
+                found[note.key] = note
+                todo += self.needs(note)
+        return found
+
+    def inlined(self, function: Note) -> dict[str, list[str]]:
+        """The definitions of its own cell that may have an inline function in them."""
+        return {
+            note.key: [function.name]
+            for note in self
+            if note.cell == function.cell and function.key in note.uses
+        }
+
+    def affected(self, changed: Collection[str]) -> tuple[set[str], dict[str, list[str]]]:
+        """What a change of these keys reaches: keys of what they are part of, the changed ones
+        too, and for each definition that must be compiled again the names that made it so."""
+        reached = set(changed)
+        every = list(self)
+        grown = bool(changed)
+        while grown:
+            grown = False
+            for note in every:
+                if note.key not in reached and not reached.isdisjoint(self.needs(note)):
+                    reached.update((note.key, *note.also))
+                    grown = True
+        stale: dict[str, list[str]] = {}
+        roots = sorted({n.name for key in changed if (n := self.get(key)) is not None})
+        for note in every:
+            if not note.definition:
+                continue
+            # A variable keeps its value, whatever that was computed from, unless it is constant.
+            uses = note.uses if note.kind == "function" or "const" in words(note.text) else ()
+            if why := self.needs(note).union(uses) & reached:
+                stale[note.key] = sorted(map(key_name, why & set(changed))) or roots
+        return reached, stale
+
+
+def encoded(notes: Iterable[Note]) -> dict[str, PlanNote]:
+    """What the session is to keep of these notes."""
+    found: dict[str, PlanNote] = {}
+    for note in notes:
+        found[note.key] = PlanNote(note.encode(), note.needs | note.uses)
+        same = PlanNote(_SAME + note.key, frozenset((note.key,)))
+        found |= dict.fromkeys(note.also, same)
+    return found

@@ -1,0 +1,256 @@
+"""Types of C, as clang's debug information describes them.  Start from `Types`.
+
+The nodes: llvm.org/docs/LangRef.html#specialized-metadata-nodes; DWARF 4, chapter 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+__all__ = ["VOID", "CType", "Member", "Types"]
+
+TypeKind: TypeAlias = Literal[
+    "void", "base", "pointer", "array", "vector", "struct", "union", "enum", "typedef", "function",
+    "const", "volatile", "restrict", "atomic",
+]  # fmt: skip
+_QUALIFIED = ("typedef", "const", "volatile", "restrict", "atomic")
+_FIELD = re.compile(
+    r'(\w+): (?:"((?:[^"\\]|\\.)*)"|(!\{[^}]*\}|!?\w*\((?:[^()]|\([^()]*\))*\)|[^,()]*))(?:, |\)?$)'
+)
+_REFERENCE = re.compile(r"!(\d+)|(null)")
+_KINDS: dict[str, TypeKind] = {
+    "DW_TAG_pointer_type": "pointer",
+    "DW_TAG_typedef": "typedef",
+    "DW_TAG_const_type": "const",
+    "DW_TAG_volatile_type": "volatile",
+    "DW_TAG_restrict_type": "restrict",
+    "DW_TAG_atomic_type": "atomic",
+    "DW_TAG_structure_type": "struct",
+    "DW_TAG_union_type": "union",
+    "DW_TAG_enumeration_type": "enum",
+    "DW_TAG_array_type": "array",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member: `offset` in bits; `bits` are those of a bit-field, 0 for all others."""
+
+    name: str
+    type: CType
+    offset: int
+    bits: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class CType:
+    """A type.  `size` in bytes; `counts` are an array's, -1 where unknown; `constants` an enum's.
+
+    `encoding` is DWARF's, of a basic type (`signed`, `float`, `boolean`, ...).
+    """
+
+    kind: TypeKind = "void"
+    name: str = ""
+    size: int = 0
+    encoding: str = ""
+    of: CType | None = None
+    members: tuple[Member, ...] = ()
+    counts: tuple[int, ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[CType, ...] = ()
+    variadic: bool = False
+    unsigned: bool = False
+    complete: bool = True
+
+    @property
+    def bare(self) -> CType:
+        """The type without names and qualifiers around it."""
+        found = self
+        while found.kind in _QUALIFIED and found.of is not None:
+            found = found.of
+        return found
+
+    @property
+    def unqualified(self) -> CType:
+        """The type without qualifiers around it."""
+        found = self
+        while found.kind in _QUALIFIED[1:] and found.of is not None:
+            found = found.of
+        return found
+
+    @property
+    def promoted(self) -> CType:
+        """A function's type as its callers see it where its definition is an old-style one.
+
+        C11 6.5.2.2: default argument promotions.
+        """
+        return replace(self, parameters=tuple(map(_promoted, self.parameters)))
+
+    def declare(self, inner: str = "") -> str:
+        """The type in C, around a declarator: `int (*p)[3]` for `p`.  C11 6.7.6, 6.7.7."""
+        gap = " " if inner and not inner.startswith("[") else ""
+        of = self.of or VOID
+        match self.kind:
+            case "struct" | "union" | "enum":
+                return f"{self.kind} {self.name or '{...}'}{gap}{inner}"
+            case "const" | "volatile" | "restrict":
+                if of.kind == "pointer":
+                    return of.declare(self.kind + (f" {inner}" if inner else ""))
+                return f"{self.kind} {of.declare(inner)}"
+            case "atomic":
+                return f"_Atomic({of.declare()}){gap}{inner}"
+            case "pointer":
+                return of.declare(
+                    f"(*{inner})" if of.kind in ("array", "function") else f"*{inner}"
+                )
+            case "array":
+                return of.declare(inner + "".join(f"[{c if c >= 0 else ''}]" for c in self.counts))
+            case "vector":
+                return f"{of.declare()} __attribute__((vector_size({self.size}))){gap}{inner}"
+            case "function":
+                every = [p.declare() for p in self.parameters] + ["..."] * self.variadic
+                return of.declare(f"{inner}({', '.join(every) or 'void'})")
+            case _:
+                return f"{self.name or 'void'}{gap}{inner}"
+
+    def __str__(self) -> str:
+        return self.declare()
+
+
+VOID = CType()
+_INT = CType("base", "int", 4, "signed")
+_DOUBLE = CType("base", "double", 8, "float")
+
+
+def _promoted(type: CType) -> CType:
+    bare = type.bare
+    if bare.kind == "base" and bare.encoding == "float" and bare.size == 4:
+        return _DOUBLE
+    return _INT if bare.kind == "base" and bare.size < 4 and bare.encoding != "float" else type
+
+
+class Types:
+    """The types that a module's metadata describes; `metadata` has nodes by their numbers."""
+
+    def __init__(self, metadata: Mapping[str, str]):
+        self._metadata = metadata
+        self._made: dict[str, CType] = {}
+        self._functions: dict[str, str] | None = None
+        self._variables: dict[str, str] = {}
+
+    def function(self, name: str) -> CType | None:
+        """The type of a function that the module defines."""
+        number = self._index().get(name)
+        return self._typed(number)
+
+    def variable(self, name: str) -> CType | None:
+        """The type of a global variable that the module defines."""
+        self._index()
+        return self._typed(self._variables.get(name))
+
+    def file(self, name: str) -> str:
+        """The file in which a function or a global variable is defined."""
+        number = self._index().get(name) or self._variables.get(name)
+        file = self._fields(number)[1].get("file", "") if number else ""
+        return self._fields(file.lstrip("!"))[1].get("filename", "")
+
+    def local(self, name: str) -> CType | None:
+        """The type of a local variable, of the first that is called so."""
+        wanted = f'name: "{name}"'
+        for number, node in self._metadata.items():
+            if node.startswith("!DILocalVariable(") and wanted in node:
+                return self._typed(number)
+        return None
+
+    def _typed(self, number: str | None) -> CType | None:
+        return self._type(self._fields(number)[1].get("type")) if number is not None else None
+
+    def _index(self) -> dict[str, str]:
+        if self._functions is None:
+            self._functions = {}
+            for number, node in self._metadata.items():
+                function = "!DISubprogram(" in node[:24]
+                if function or "!DIGlobalVariable(" in node[:28]:
+                    fields = self._fields(number)[1]
+                    name = fields.get("linkageName") or fields.get("name", "")
+                    (self._functions if function else self._variables)[name] = number
+        return self._functions
+
+    def _fields(self, number: str) -> tuple[str, dict[str, str]]:
+        """The kind of a node, and its fields."""
+        kind, _, rest = self._metadata.get(number, "").removeprefix("distinct ").partition("(")
+        found = {m[1]: m[2] if m[2] is not None else m[3].strip() for m in _FIELD.finditer(rest)}
+        return kind[1:], found
+
+    def _list(self, reference: str) -> list[str]:
+        """The nodes of a list, "" for `null`."""
+        node = self._metadata.get(reference.lstrip("!"), "")
+        return [m[1] or "" for m in _REFERENCE.finditer(node)]
+
+    def _type(self, reference: str | None) -> CType:
+        if not reference or reference == "null":
+            return VOID
+        number = reference.lstrip("!")
+        if number not in self._made:
+            made = self._made[number] = CType()  # first: a struct may point to itself
+            self._fill(made, *self._fields(number))
+        return self._made[number]
+
+    def _fill(self, made: CType, node: str, fields: dict[str, str]) -> None:
+        made.name = fields.get("name", "")
+        made.size = int(fields.get("size") or 0) // 8
+        made.kind = _KINDS.get(fields.get("tag", ""), "void")
+        made.complete = "DIFlagFwdDecl" not in fields.get("flags", "")
+        if node == "DIBasicType":
+            self._basic(made, fields)
+        elif node == "DISubroutineType":
+            made.kind = "function"
+            result, *rest = self._list(fields.get("types", "")) or [""]
+            made.of = self._type(result)
+            made.variadic = bool(rest) and not rest[-1]
+            made.parameters = tuple(self._type(r) for r in rest if r)
+        elif made.kind == "array":
+            self._array(made, fields)
+        elif made.kind == "enum":
+            base = self._type(fields.get("baseType"))
+            made.unsigned = "unsigned" in base.bare.encoding
+            nodes = [self._fields(e)[1] for e in self._list(fields.get("elements", "")) if e]
+            made.constants = tuple((n["name"], int(n["value"])) for n in nodes)
+        elif made.kind in ("struct", "union"):
+            made.members = tuple(
+                self._member(e) for e in self._list(fields.get("elements", "")) if e
+            )
+        elif node == "DIDerivedType":
+            made.of = self._type(fields.get("baseType"))
+            made.size = 8 if made.kind == "pointer" else made.of.size
+
+    def _basic(self, made: CType, fields: dict[str, str]) -> None:
+        if fields.get("tag") == "DW_TAG_unspecified_type":
+            return
+        made.kind, made.encoding = "base", fields.get("encoding", "").removeprefix("DW_ATE_")
+        if made.encoding == "complex_float":
+            part = {8: "float", 16: "double", 32: "long double"}.get(made.size, "")
+            made.name = f"{part} _Complex"
+
+    def _array(self, made: CType, fields: dict[str, str]) -> None:
+        made.of = self._type(fields.get("baseType"))
+        counts = []
+        for element in self._list(fields.get("elements", "")):
+            count = self._fields(element)[1].get("count", "-1")
+            counts.append(int(count) if count.lstrip("-").isdigit() else -1)
+        made.counts = tuple(counts)
+        if "DIFlagVector" in fields.get("flags", ""):
+            made.kind = "vector"
+        elif not made.size and -1 not in counts:
+            made.size = made.of.size
+            for number in counts:
+                made.size *= number
+
+    def _member(self, number: str) -> Member:
+        fields = self._fields(number)[1]
+        bits = int(fields.get("size") or 0) if "BitField" in fields.get("flags", "") else 0
+        offset = int(fields.get("offset") or 0)
+        return Member(fields.get("name", ""), self._type(fields.get("baseType")), offset, bits)

@@ -1,0 +1,435 @@
+"""A cell of C as one text for clang: what earlier cells have declared, as far as the cell's words
+reach it, then the cell, then its statements as functions.  Start from `Unit`.
+
+`# line` directives say of every piece where it stands, so that complaints and debug information are
+in lines of cells.  What a change of the cell's reaches in other cells is compiled in the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from jitkernel.languages.c.declarations import (
+    Declarator,
+    declarators,
+    specifiers,
+)
+from jitkernel.languages.c.declared import Declared, is_unbounded
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, mentioned
+from jitkernel.languages.c.pieces import Piece, PieceKind
+from jitkernel.languages.c.tokens import all_words, closing, words
+
+__all__ = ["OWN", "VALUE", "Guesses", "Run", "Unit", "file_name"]
+
+#: What names begin with that are no program's.
+OWN = "__jk_"
+VALUE, TYPE = "__jk_value", "__jk_type"
+_DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
+_ALIAS = re.compile(
+    r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref)(?:__)?\s*\([^)]*\)\s*\)\)"
+)
+_WIDE = 1000  # columns that are filled with blanks so that clang counts as the cell does
+_NEAR = 8  # lines that are
+
+
+def file_name(cell: int) -> str:
+    """What clang is told that a cell's file is called."""
+    return f"cell {cell}"
+
+
+@dataclass(slots=True)
+class Guesses:
+    """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
+    or an array that is no variable's, pieces whose initialisers are computed when they run, and
+    names of earlier cells that macros put together."""
+
+    bit_field: bool = False
+    temporary: bool = False
+    computed: set[int] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A function that runs statements once, and where they stand."""
+
+    entry: str
+    text: str
+    line: int
+    last_line: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """A piece of a function that runs once: text, and its place in the cell where it has one."""
+
+    text: str
+    line: int = 0
+    column: int = 1
+    last_line: int = 0
+    label: str = ""
+
+
+class Unit:
+    """The text for one cell.
+
+    After `build`: `text` is what clang is given behind `header`; `own` are the notes that the cell
+    makes, `owned` their keys, `kept` variables whose values stay, `unchanged` those whose types do,
+    `stale` the definitions of other cells that must follow, each with the names that changed;
+    `remade` are all definitions of those cells; `runs` what is called once, `value` the last
+    expression.  `foreign` declares a name that a cell of another language has, `replaces` is the
+    cell whose place this one takes.
+    """
+
+    def __init__(
+        self, number: int, source: str, pieces: list[Piece], notes: Notes, guesses: Guesses,
+        foreign: Callable[[str], str], defines: Callable[[str], bool], replaces: int = 0,
+    ):  # fmt: skip
+        self._number, self._source, self._lines = number, source, source.split("\n")
+        self.pieces, self._notes, self._guesses = pieces, notes, guesses
+        self._foreign, self._replaces = foreign, replaces
+        self._declared = Declared(number, source, pieces, notes, guesses.computed, defines)
+        self.own = list(self._declared.notes.values())
+        self.owned = self._declared.keys.keys()
+        self._out: list[str] = []
+        self._pending: list[_Part] = []
+        self._at = (0, 0)  # the cell's line and column that clang counts now; 0: another file's
+        self.runs: list[Run] = []
+        self.value: Piece | None = None
+        self.kept: set[str] = set()
+        self.unchanged: set[str] = set()
+        self.stale: dict[str, list[str]] = {}
+        self.remade: dict[int, list[Note]] = {}
+        self.text = ""
+
+    # -- the whole -------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Make the text."""
+        self._find_stale()
+        wanted = self._wanted()
+        early, late = self._placed(wanted)
+        names = words(self._source)
+        for note in wanted.values():
+            if note.kind in ("define", "undef", "pragma", "include"):
+                self._put(note)
+        for note in self.own:  # a tag that is defined again: what stands before means the new one
+            if note.kind == "tag" and note.key in self._notes and note.text[:4] != "enum":
+                self._put_other(f"\n{note.text.split()[0]} {note.name};\n")
+        self._put_all(early)
+        for name in sorted(names | self._guesses.names):
+            if not self._is_known(name) and (text := self._foreign(name)):
+                self._put_other(f'\n# 1 "session"\n{text}\n')
+        for index, piece in enumerate(self.pieces):
+            self._write(index, piece)
+            self._put_all(late.get(index, []))
+        for cell in sorted(self.remade):
+            for note in sorted(self.remade[cell], key=lambda n: n.place):
+                self._put_definition(note)
+        self._flush()
+        if self.value is not None:
+            self._write_value(self.value)
+        self.text = "".join(self._out)
+
+    @property
+    def header(self) -> str:
+        """The directives that bring the headers of earlier cells."""
+        found = [n for n in self._notes.directives() if n.kind == "header"]
+        return "".join(f"{note.text}\n" for note in found)
+
+    def _is_known(self, name: str) -> bool:
+        keys = (IDENTIFIER + name, MACRO + name)
+        return any(key in self._notes or key in self.owned for key in keys)
+
+    def _find_stale(self) -> None:
+        """What other cells define and the cell changes under them."""
+        changed = set()
+        for note in self.own:
+            for key in (note.key, *note.also):
+                known = self._notes.get(key)
+                if known is not None and note.text and not known.same(note):
+                    changed.add(key)
+        self.unchanged = self._same_types(changed)
+        stale = self._notes.affected(changed)[1] if changed else {}
+        for note in self.own:
+            was = self._notes.get(note.key)
+            if was is not None and was.inline and was.cell != self._number:
+                stale |= self._notes.inlined(was)
+        self.stale = {key: why for key, why in stale.items() if key not in self.owned}
+        cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
+        for note in self._notes:
+            follows = note.cell in cells and note.cell != self._replaces
+            if follows and note.definition and note.key not in self.owned:
+                self.remade.setdefault(note.cell, []).append(note)
+
+    def _same_types(self, changed: set[str]) -> set[str]:
+        """Variables of the cell that have the types that they had."""
+        reached = self._notes.affected(changed)[0] if changed else set()
+        return {
+            note.name for note in self.own
+            if note.kind == "variable" and note.key in self._notes and note.key not in reached
+        }  # fmt: skip
+
+    def _wanted(self) -> dict[str, Note]:
+        """The notes that the text needs, apart from its own, in the order of their cells."""
+        found = self._notes.closure(mentioned(self._source), self.owned)
+        for name in self._guesses.names:
+            found |= self._notes.closure((IDENTIFIER + name, TAG + name, MACRO + name), self.owned)
+        for notes in self.remade.values():
+            for note in notes:
+                found |= self._notes.closure(note.uses | {note.key}, self.owned)
+        for note in self._notes.directives():
+            if note.kind != "header":
+                found[note.key] = note
+        kept = [n for n in found.values() if self.owned.isdisjoint((n.key, *n.also))]
+        return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
+
+    def _placed(self, wanted: dict[str, Note]) -> tuple[list[Note], dict[int, list[Note]]]:
+        """Which notes stand before the cell, and which behind a piece of it that they need."""
+        early: list[Note] = []
+        late: dict[int, list[Note]] = {}
+        for note in wanted.values():
+            if note.kind in ("define", "undef", "pragma", "include", "header"):
+                continue
+            every = set(self._notes.needs(note))
+            for other in self._notes.closure(every).values():
+                every |= self._notes.needs(other)
+            behind = [self._declared.keys[key] for key in every if key in self.owned]
+            if behind:
+                late.setdefault(max(behind), []).append(note)
+            else:
+                early.append(note)
+        return early, late
+
+    # -- notes in the text -----------------------------------------------------------------------
+
+    def _put_all(self, notes: list[Note]) -> None:
+        """Notes, each behind those that it needs; tags are declared before all."""
+        by_key = {key: note for note in notes for key in (note.key, *note.also)}
+        for note in notes:
+            if note.key.startswith(TAG) and note.text.split()[0] != "enum":
+                self._put_other(f"\n{note.text.split()[0]} {note.name};\n")
+        done: set[str] = set()
+        for first in notes:
+            todo = [first]
+            while todo:
+                note = todo[-1]
+                before = [] if note.key in done else [
+                    by_key[key] for key in sorted(self._notes.needs(note))
+                    if key in by_key and by_key[key].key not in done and by_key[key] not in todo
+                ]  # fmt: skip
+                if before:
+                    todo += before
+                    continue
+                todo.pop()
+                if note.key not in done:
+                    done.add(note.key)
+                    self._put(note)
+
+    def _put(self, note: Note) -> None:
+        text = note.text
+        if note.kind == "define":
+            text = f"#undef {note.name}\n{text}"
+        elif note.key.startswith(IDENTIFIER) and MACRO + note.name in self._notes:
+            text = self._without_macros(text, [note.name])
+        self._put_other(f'\n# {note.line} "{file_name(note.cell)}"\n{text}\n')
+
+    @staticmethod
+    def _without_macros(text: str, names: Iterable[str]) -> str:
+        """A text in which these macros are none."""
+        before = "".join(f'#pragma push_macro("{n}")\n#undef {n}\n' for n in names)
+        after = "".join(f'\n#pragma pop_macro("{n}")' for n in names)
+        return f"{before}{text}{after}" if before else text
+
+    def _put_definition(self, note: Note) -> None:
+        """Another cell's definition; macros that are younger than it are none in it."""
+        younger = [
+            word for word in sorted(all_words(note.definition))
+            if MACRO + word in self._notes and MACRO + word not in note.uses
+        ]  # fmt: skip
+        head = "".join(f'#pragma push_macro("{n}")\n#undef {n}\n' for n in younger)
+        tail = "".join(f'#pragma pop_macro("{n}")\n' for n in younger)
+        place = f'# {note.definition_line} "{file_name(note.cell)}"'
+        self._put_other(f"\n{head}{place}\n{note.definition}\n{tail}")
+
+    # -- the cell in the text --------------------------------------------------------------------
+
+    def _marker(self, line: int, column: int = 1) -> str:
+        """What tells clang the place of what follows; it counts columns in bytes."""
+        before = self._lines[line - 1][: column - 1] if 0 < line <= len(self._lines) else ""
+        blanks = min(len(before.encode("utf-8", "surrogateescape")), _WIDE)
+        return f'\n# {max(line, 1)} "{file_name(self._number)}"\n' + " " * blanks
+
+    def _write(self, index: int, piece: Piece) -> None:
+        match piece.kind:
+            case PieceKind.DIRECTIVE:
+                self._flush()
+                self._put_own(piece.line, piece.column, f"{piece.text}\n")
+            case PieceKind.EXPRESSION if index == len(self.pieces) - 1:
+                self.value = piece
+            case PieceKind.STATEMENT | PieceKind.EXPRESSION:
+                self._pending.append(
+                    _Part(piece.text, piece.line, piece.column, piece.last_line, piece.text)
+                )
+            case _:
+                self._write_declaration(index, piece)
+
+    def _write_declaration(self, index: int, piece: Piece) -> None:
+        found = specifiers(piece.tokens)
+        skipped = {*found.local}
+        text = self._declared.text_of(piece, 0, len(piece.tokens), skipped)
+        base = piece.start
+        edits: list[tuple[int, int, str]] = []
+        if piece.kind is PieceKind.DECLARATION and not found.typedef:
+            names = declarators(piece, self._declared.is_macro)
+            storage = [self._declared.makes_storage(piece, d) for d in names]
+            if found.extern and names and all(storage):
+                token = next(t for t in piece.tokens if t.text == "extern")
+                edits.append((token.start - base, token.stop - base, " " * 6))
+            for declared in names:
+                if declared.init < 0 and not declared.function and self._same(piece, declared):
+                    self.kept.add(declared.name)
+                elif declared.init >= 0 and self._declared.is_computed(index, declared):
+                    edits += self._compute(piece, declared, base)
+        for start, stop, new in sorted(edits, reverse=True):
+            text = text[:start] + new + text[stop:]
+        self._put_own(piece.line, piece.column, text)
+        if edits:  # columns may be others
+            self._at = (0, 0)
+        if piece.kind is PieceKind.DECLARATION and piece.tokens[-1].text != ";":
+            self._put_own(piece.last_line, piece.end_column, "\n;")
+
+    def _put_own(self, line: int, column: int, text: str) -> None:
+        """Text of the cell, where it stands there."""
+        at, behind = self._at
+        if at and at < line <= at + _NEAR:
+            blanks = min(column - 1, _WIDE)
+            self._out.append("\n" * (line - at) + " " * blanks)
+        elif at == line and behind <= column:
+            self._out.append(" " * (column - behind))
+        else:
+            self._out.append(self._marker(line, column))
+        self._out.append(text)
+        last = text.rpartition("\n")
+        down = text.count("\n")
+        plain = column <= _WIDE and text.isascii() and self._lines[line - 1].isascii()
+        self._at = (line + down, (1 if down else column) + len(last[2])) if plain else (0, 0)
+
+    def _put_other(self, text: str) -> None:
+        """Text that is not the cell's."""
+        self._out.append(text)
+        self._at = (0, 0)
+
+    def _compute(self, piece: Piece, declared: Declarator, base: int) -> list[tuple[int, int, str]]:
+        """Give a variable its value when the cell runs; what changes in its declaration."""
+        tokens, found = piece.tokens, specifiers(piece.tokens)
+        name = tokens[declared.name_at]
+        equals, first, last = (
+            tokens[declared.init],
+            tokens[declared.init + 1],
+            tokens[declared.end - 1],
+        )
+        value = self._source[first.start : last.stop]
+        edits = [
+            (
+                equals.start - base,
+                last.stop - base,
+                re.sub(r"[^\n]", " ", self._source[equals.start : last.stop]),
+            )
+        ]
+        if found.deduced >= 0:
+            word = tokens[found.deduced]
+            edits.append((word.start - base, word.stop - base, f"__typeof__({value})"))
+        elif first.text == "{" and is_unbounded(piece, declared):
+            head = self._declared.text_of(piece, 0, found.end, {*found.local})
+            inner = (
+                self._source[tokens[declared.first].start : name.start]
+                + self._source[name.stop : equals.start]
+            )
+            edits = [(0, len(piece.text), f"__typeof__(({head} {inner}){value}) {declared.name};")]
+        name_ = declared.name
+        label = self._source[tokens[declared.first].start : last.stop]
+        self._pending += [
+            _Part(f"{{ __typeof__({name_})"),
+            _Part(f"{OWN}i =", name.line, name.column, piece.last_line),
+            _Part(value, first.line, first.column, piece.last_line, label),
+            _Part(f"; __builtin_memcpy((void *)&{name_}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
+        ]
+        return edits
+
+    def _flush(self) -> None:
+        """Write the statements so far as a function."""
+        parts, self._pending = self._pending, []
+        if not parts:
+            return
+        entry = f"{OWN}run{len(self.runs)}"
+        self._put_other(f'\n# 1 "session"\nvoid {entry}(void) {{\n')
+        for part in parts:
+            marker = self._marker(part.line, part.column) if part.line else '\n# 1 "session"\n'
+            self._put_other(marker + part.text)
+        self._put_other('\n# 1 "session"\n}\n')
+        placed = [part for part in parts if part.line]
+        self.runs.append(
+            Run(
+                entry, " ".join(p.label for p in placed if p.label), placed[0].line,
+                max(p.last_line for p in placed),
+            )
+        )  # fmt: skip
+
+    def _write_value(self, piece: Piece) -> None:
+        """A function that gives the address of the last expression's value.
+
+        What a statement expression gives decays as an operand does; so a value has the type of an
+        operand or, where that is an array or a function, an address.
+        """
+        value = f"({self._marker(piece.line, piece.column)}{self._as_typed(piece)}\n)"
+        type = f"__typeof_unqual__(({{ {value}; }}))" if self._guesses.bit_field else (
+            f"__typeof_unqual__({value})"
+        )  # fmt: skip
+        head = f"\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{TYPE};\n"
+        if self._guesses.temporary:
+            self._put_other(
+                f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"
+                f"__builtin_memcpy({OWN}out, {value}, sizeof {OWN}out);\nreturn {OWN}out;\n}}\n"
+            )
+            return
+        void = f"__builtin_types_compatible_p({OWN}T, void)"
+        chosen = f"__builtin_choose_expr({void}, ({value}, 0), {value})"
+        self._put_other(
+            f"{head}__typeof_unqual__(((void)0, {chosen})) {OWN}v = {chosen};\n"
+            f"static __typeof__({OWN}v) {OWN}out;\n"
+            f"__builtin_memcpy(&{OWN}out, &{OWN}v, sizeof {OWN}out);\n"
+            f"return __builtin_choose_expr(__builtin_types_compatible_p({OWN}T, "
+            f"__typeof__({OWN}v)), (void *)&{OWN}out, *(void **)(void *)&{OWN}out);\n}}\n"
+        )
+
+    def _as_typed(self, piece: Piece) -> str:
+        """An expression, or what stands for one that is written as values are shown: an array's
+        text behind its type, an enum's flags behind theirs."""
+        tokens = piece.tokens
+        at = closing([*tokens, tokens[-1]], 0) if tokens[0].text == "(" else len(tokens)
+        head, tail = tokens[1 : at - 1], tokens[at:]
+        if not head or not tail:
+            return piece.text
+        before = self._source[piece.start : tail[0].start]
+        behind = self._source[tail[0].start : tail[-1].stop]
+        if head[-1].text == "]" and all(t.kind == "string" for t in tail):
+            return f"{before}{{{behind}}}"
+        flags = len(tail) > 1 and all(t.kind == "name" or t.text == "|" for t in tail)
+        note = self._notes.identifier(head[0].text)
+        enum = head[0].text == "enum" or (
+            len(head) == 1 and note is not None and note.text.startswith("typedef enum")
+        )
+        return f"{before}({behind})" if flags and enum else piece.text
+
+    # -- questions -------------------------------------------------------------------------------
+
+    def _same(self, piece: Piece, declared: Declarator) -> bool:
+        """Whether an earlier cell has the variable with the same type, and keeps its value."""
+        note = self._notes.identifier(declared.name)
+        if note is None or note.kind != "variable" or specifiers(piece.tokens).extern:
+            return False
+        own = next((n for n in self.own if n.key == IDENTIFIER + declared.name), None)
+        return own is not None and own.same(note)

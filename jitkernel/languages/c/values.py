@@ -1,0 +1,242 @@
+"""Values of C in C: text that gives the value when it is typed.  Start from `show`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from jitkernel.languages.c.types import CType
+
+__all__ = ["Memory", "show"]
+
+_MANY, _FIRST, _LAST = 32, 20, 4  # elements of an array: more than so many are elided
+_LONG = 200  # characters of a string that are shown
+_DEPTH = 12  # of nested types
+_ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a value points to: `read(address, size)` gives bytes, none where nothing can be read;
+    `name(address)` an expression of C for it, "" where it has no name."""
+
+    read: Callable[[int, int], bytes]
+    name: Callable[[int], str]
+
+
+def show(type: CType, data: bytes, memory: Memory) -> str:
+    """A value with its type: `(struct pt) {.x = 1, .y = 2.5}`."""
+    return f"({type.unqualified}) {_value(type, data, memory)}"
+
+
+def _value(type: CType, data: bytes, memory: Memory, depth: int = 0) -> str:
+    bare = type.bare
+    if depth > _DEPTH:
+        return "{/* ... */}"
+    match bare.kind:
+        case "base":
+            return _scalar(bare, data[: bare.size])
+        case "enum":
+            return _constant(bare, _integer(data[: bare.size], not bare.unsigned))
+        case "pointer":
+            return _pointer(bare, _integer(data[:8]), memory)
+        case "array":
+            return _array(bare, data, memory, depth)
+        case "vector":
+            of = bare.of or bare
+            return _elements([bare.size // max(of.size, 1)], of, data, memory, depth)
+        case "struct" | "union":
+            return _members(bare, data, memory, depth)
+        case _:
+            return "0"
+
+
+def _integer(data: bytes, signed: bool = False) -> int:
+    return int.from_bytes(data, "little", signed=signed)
+
+
+# -- members and elements ------------------------------------------------------------------------
+
+
+def _members(type: CType, data: bytes, memory: Memory, depth: int) -> str:
+    members = type.members
+    if type.kind == "union":  # the largest says most; one alone initialises
+        members = tuple(sorted(members, key=lambda m: -m.type.bare.size)[:1])
+    parts = []
+    for member in members:
+        if member.bits:
+            if not member.name:
+                continue
+            text = _bit_field(member.type.bare, _integer(data) >> member.offset, member.bits)
+        else:
+            at = member.offset // 8
+            text = _value(member.type, data[at : at + member.type.bare.size], memory, depth + 1)
+        parts.append(f".{member.name} = {text}" if member.name else text)
+    return "{" + ", ".join(parts) + "}"
+
+
+def _bit_field(type: CType, value: int, bits: int) -> str:
+    value &= (1 << bits) - 1
+    unsigned = type.unsigned if type.kind == "enum" else "signed" != type.encoding[:6]
+    if not unsigned and value >> bits - 1:
+        value -= 1 << bits
+    if type.kind == "enum":
+        return _constant(type, value)
+    return ("false", "true")[value] if type.encoding == "boolean" else str(value)
+
+
+def _array(type: CType, data: bytes, memory: Memory, depth: int) -> str:
+    of = type.of or type
+    if -1 in type.counts:
+        return "{}"
+    if len(type.counts) == 1 and of.bare.name == "char" and of.bare.kind == "base":
+        text = data[: type.counts[0]].rstrip(b"\0")
+        if text and b"\0" not in text and all(c >= 32 or c in (9, 10, 13) for c in text):
+            if len(text) <= _LONG:
+                return _quoted(text)
+            return f"{_quoted(text[:_LONG])} /* {len(text) - _LONG} more */"
+    return _elements(list(type.counts), of, data, memory, depth)
+
+
+def _elements(counts: list[int], of: CType, data: bytes, memory: Memory, depth: int) -> str:
+    count, *inner = counts
+    size = of.bare.size
+    for factor in inner:
+        size *= factor
+
+    def element(index: int) -> str:
+        part = data[index * size : (index + 1) * size]
+        if inner:
+            return _elements(inner, of, part, memory, depth + 1)
+        return _value(of, part, memory, depth + 1)
+
+    if count <= _MANY:
+        return "{" + ", ".join(map(element, range(count))) + "}"
+    first = ", ".join(map(element, range(_FIRST)))
+    last = ", ".join(map(element, range(count - _LAST, count)))
+    return f"{{{first}, /* {count - _FIRST - _LAST} more */ {last}}}"
+
+
+# -- scalars -------------------------------------------------------------------------------------
+
+
+def _constant(type: CType, value: int) -> str:
+    """An enum's value by name, or as names of flags with `|` between."""
+    for name, number in type.constants:
+        if number == value or (number - value) % (1 << 8 * max(type.size, 1)) == 0:
+            return name
+    left, names = value, []
+    for name, number in type.constants:
+        if number > 0 and number & (number - 1) == 0 and left & number:
+            names.append(name)
+            left &= ~number
+    return " | ".join(names) if names and not left else str(value)
+
+
+def _pointer(type: CType, address: int, memory: Memory) -> str:
+    if not address:
+        return "NULL"
+    of = type.of.bare if type.of is not None else type
+    if of.kind == "base" and of.name == "char":
+        text = memory.read(address, _LONG + 1)
+        if text:
+            end = text.find(b"\0")
+            return _quoted(text[:end]) if end >= 0 else _quoted(text[:_LONG]) + " /* ... */"
+    return memory.name(address) or f"{address:#x}"
+
+
+def _quoted(data: bytes, quote: str = '"') -> str:
+    found = []
+    for character in data.decode("utf-8", "surrogateescape"):
+        code = ord(character)
+        if character in "\"'":
+            found.append(f"\\{character}" if character == quote else character)
+        elif code in _ESCAPES:
+            found.append("\\" + _ESCAPES[code])
+        elif code < 32 or code == 127:
+            found.append(f"\\{code:03o}")
+        elif 0xDC80 <= code <= 0xDCFF:
+            found.append(f"\\{code - 0xDC00:03o}")
+        else:
+            found.append(character)
+    return quote + "".join(found) + quote
+
+
+def _scalar(type: CType, data: bytes) -> str:
+    match type.encoding:
+        case "boolean":
+            return "true" if data[0] else "false"
+        case "float":
+            return _floating(type.name, data)
+        case "complex_float":
+            half = len(data) // 2
+            name = type.name.removesuffix(" _Complex")
+            real, imaginary = _floating(name, data[:half]), _floating(name, data[half:])
+            sign = "-" if imaginary.startswith("-") else "+"
+            suffix = "f" if name == "float" else ""  # else the sum is of a wider type
+            return f"{real}{suffix} {sign} {imaginary.removeprefix('-')}{suffix}i"
+    if type.name == "char":
+        return _quoted(data, "'") if data[0] < 128 else f"'\\{data[0]:03o}'"
+    value = _integer(data, type.encoding in ("signed", "signed_char"))
+    return str(value) if -(1 << 63) <= value < 1 << 64 else f"{value}wb"  # C23 6.4.4.2
+
+
+def _floating(name: str, data: bytes) -> str:
+    """The shortest decimal that gives the same number."""
+    match len(data), name:
+        case 2, "__bf16":
+            return _floating("float", bytes(2) + data)
+        case 2, _:
+            return _shortest(struct.unpack("<e", data)[0], lambda v: struct.pack("<e", v) == data)
+        case 4, _:
+            return _shortest(struct.unpack("<f", data)[0], lambda v: struct.pack("<f", v) == data)
+        case 8, _:
+            return _named(repr(struct.unpack("<d", data)[0]))
+        case 16, "long double":
+            return _extended(data)
+    return f"0x{data[::-1].hex()}"
+
+
+def _named(text: str) -> str:
+    """Infinities and what is no number, by the macros of <math.h>."""
+    return text.replace("inf", "INFINITY").replace("nan", "NAN")
+
+
+def _shortest(value: float, same: Callable[[float], bool]) -> str:
+    for digits in range(1, 17):
+        found = float(f"{value:.{digits}g}")
+        if value != value or _fits(found, same):
+            return _named(repr(found))
+    return _named(repr(value))
+
+
+def _fits(value: float, same: Callable[[float], bool]) -> bool:
+    try:
+        return same(value)
+    except OverflowError:
+        return False
+
+
+def _extended(data: bytes) -> str:
+    """A number of x87: Intel 64 and IA-32 Architectures Software Developer's Manual, 1, 4.2.2."""
+    mantissa, rest = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:10], "little")
+    sign, exponent = "-" * (rest >> 15), rest & 0x7FFF
+    if exponent == 0x7FFF:
+        return sign + ("NAN" if mantissa & ((1 << 63) - 1) else "INFINITY")
+    if not mantissa:
+        return f"{sign}0.0L"
+    power = max(exponent, 1) - 16383 - 63
+    value = Fraction(mantissa) * Fraction(2) ** power
+    # Half the distance to the next number: whatever is nearer reads as this one.
+    half = Fraction(2) ** power / 2
+    found = Decimal(0)
+    for digits in range(1, 25):
+        context = Context(prec=digits, Emin=-9999, Emax=9999)
+        found = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+        if abs(Fraction(found) - value) < half:
+            break
+    text = f"{found:f}" if -5 < found.adjusted() < 17 else f"{found:e}"
+    return f"{sign}{text if '.' in text or 'e' in text else text + '.0'}L"
