@@ -1,0 +1,238 @@
+"""What a cell of C may hold, and what is said where it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from jitkernel.errors import CompileError, Exited, Fault, JitError
+from jitkernel.session import CellOptions
+
+pytest.importorskip("ziglang")
+
+
+def run(s, *cells, **named):
+    result = None
+    for cell in cells:
+        result = s.run(cell, "c", **named)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (["int sq(int x) { return x * x; }\nsq(7)"], "(int) 49"),
+        (["int x = 3; x++; x"], "(int) 4"),
+        (["#include <math.h>", "double h = hypot(3, 4);", "h"], "(double) 5.0"),
+        (["int a[] = {1, 2, 3};", "sizeof a / sizeof *a"], "(unsigned long) 3"),
+        (["auto n = 2.5; n"], "(double) 2.5"),
+        (["__auto_type n = 2L; n"], "(long) 2"),
+        (["static int f(void) { return 4; }", "f()"], "(int) 4"),
+        (["inline int f(void) { return 4; }", "f()"], "(int) 4"),
+        (["extern int later; int get(void) { return later; }", "int later = 6;", "get()"], "(int) 6"),
+        (["int t; int t; int t = 3;", "t"], "(int) 3"),
+        (["int n(void) { static int k; return ++k; }", "n(); n()"], "(int) 2"),
+        (["_Thread_local int t = 5;", "t++; t"], "(int) 6"),
+        (["static __thread long t[3] = {1, 2, 3};", "t[2]"], "(long) 3"),
+        (["int made; __attribute__((constructor)) void c(void) { made = 7; }", "made"], "(int) 7"),
+        (["int f(void) { return 1; } int g(void) __attribute__((alias(\"f\")));", "g()"], "(int) 1"),
+        (
+            ["int go(int n) { void *t[] = {&&a, &&b}; goto *t[n]; a: return 1; b: return 2; }", "go(1)"],
+            "(int) 2",
+        ),
+        (["int vla(int n) { int a[n]; a[n - 1] = 9; return a[n - 1]; }", "vla(5)"], "(int) 9"),
+        (["struct { int a; struct { int b, c; }; union { int d; float e; }; } v = {1, {2, 3}, {4}};",
+          "v.c + v.d"], "(int) 7"),
+        (["int inc(int x) { __asm__(\"incl %0\" : \"+r\"(x)); return x; }", "inc(4)"], "(int) 5"),
+        (["#include <setjmp.h>", "jmp_buf e; void out(void) { longjmp(e, 5); }",
+          "int try(void) { int r = setjmp(e); if (!r) out(); return r; }", "try()"], "(int) 5"),
+        (["#include <stdarg.h>",
+          "int sum(int n, ...) { va_list v; va_start(v, n); int t = 0; while (n--) t += va_arg(v, int);"
+          " va_end(v); return t; }", "sum(3, 1, 2, 3)"], "(int) 6"),
+        (["#include <pthread.h>", "int seen; void *work(void *p) { seen = 8; return 0; }",
+          "pthread_t t; pthread_create(&t, 0, work, 0); pthread_join(t, 0); seen"], "(int) 8"),
+        (["#include <errno.h>", "errno = 3; errno"], "(int) 3"),
+        (["int old(a, b) int a; char b; { return a + b; }", "old(1, 2)"], "(int) 3"),
+        (["int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }", "int y = fib(10);", "y"],
+         "(int) 55"),
+        (["#define F(n) int f##n(void) { return n; }", "F(1) F(2)", "f1() + f2()"], "(int) 3"),
+        (["#if defined(X)\nint no = 1 1;\n#else\nint yes = 2;\n#endif\nyes"], "(int) 2"),
+        (["#define X", "#ifdef X\nint k = 4;\n#endif", "k"], "(int) 4"),
+        (["int ñ = 3;", "ñ"], "(int) 3"),
+        (["typedef struct node { struct node *next; int v; } node; node b = {0, 2}, a = {&b, 1};",
+          "a.next->v"], "(int) 2"),
+        (["long double l = 1; ll: ;"], ""),
+    ],
+)  # fmt: skip
+def test_a_notebook_gives_its_last_value(s, cells, shown):
+    assert run(s, *cells).text == shown
+
+
+def test_main_is_a_function_like_any_other(s):
+    run(s, '#include <stdio.h>\nint main(void) { puts("one"); return 3; }')
+    result = run(s, "main()")
+    assert (result.text, result.stdout) == ("(int) 3", "one\n")
+    run(s, 'int main(int argc, char **argv) { printf("%d\\n", argc); return 0; }')
+    assert run(s, "main(2, 0)").stdout == "2\n"
+
+
+def test_status_lines_are_in_c(s):
+    result = run(s, "double half(double x) { return x / 2; }")
+    assert ": double half(double x), 9 bytes, compiled" in result.notes[0]
+    result = run(s, "double half(double x) { return x * 0.5; }")
+    assert any(note.startswith("half moved from cell ") for note in result.notes)
+
+
+def test_a_fault_tells_the_line_of_c(s):
+    run(s, "int crash(int *p) {\n  int a = 1;\n  return *p + a;\n}")
+    with pytest.raises(Fault, match=r"@crash.*cell \d+, line 3: return \*p \+ a;"):
+        run(s, "crash(0)")
+    with pytest.raises(Fault, match=r"cell \d+, line 2: 5 / z"):
+        run(s, "int z = 0;\n5 / z")
+
+
+def test_exit_and_abort_end_the_cell_alone(s):
+    run(s, "#include <stdlib.h>\nint n = 1;")
+    with pytest.raises(Exited):
+        run(s, "exit(3)")
+    with pytest.raises(Fault, match="abort"):
+        run(s, "abort()")
+    assert run(s, "n").text == "(int) 1"
+
+
+REFUSED = [
+    ("int f( {", "line 1, column 6: unterminated '('"),
+    ("int f(void) { return 1;", "unterminated '{'"),
+    ("/* comment", "unterminated comment"),
+    ('"open', "expected expression"),
+    ("#include <nosuch.h>", "line 1, column 10: 'nosuch.h' file not found"),
+    ("#error stop here", "stop here"),
+    ("#if 1\nint x;", "unterminated conditional directive"),
+    ("#endif", "#endif without #if"),
+    ("#define", "macro name missing"),
+    ("int a\0b;", "NUL"),
+    ("int 1x;", "expected identifier"),
+    ("return 5;", "should not return a value"),
+    ("break;", "not in loop"),
+    ("nosuch v;", "unknown type name 'nosuch'"),
+    ("x = 5;", "undeclared identifier 'x'"),
+    ("nosuch(3)", "call to undeclared function 'nosuch'"),
+    ("int f(void) { goto nowhere; }", "undeclared label"),
+    ("int a[-1];", "negative size"),
+    ('_Static_assert(sizeof(int) == 5, "five");', "static assertion failed"),
+    ("}", "line 1, column 1: unexpected '}'"),
+    (")", "unexpected ')'"),
+    ("1 +", "line 1, column 4: expected expression"),
+    ("1 2", "line 1, column 3: expected"),
+    ('int x = "s";', "line 1, column 5: incompatible pointer to integer"),
+    ("void v;", "incomplete type 'void'"),
+    ("#define A A A\nA", "undeclared identifier 'A'"),
+    ("\\", "expected expression"),
+    ("int i; i i", "line 1, column 10"),
+    ("a b c;", "line 1"),
+    ("sizeof(struct undefined_s)", "incomplete type"),
+    ("enum {A1, A1};", "redefinition of enumerator"),
+    ("struct {int x;} an; an.y", "no member named 'y'"),
+    ("{1, 2}", "expected ';'"),
+    ("int x; float x;", "redefinition of 'x'"),
+    ("f(\n\n  1 + ;", "line 1, column 2: unterminated '('"),
+    ("int f(int) { return nope; }", "undeclared identifier 'nope'"),
+    ("#include", "expected"),
+    ("'", "expected expression"),
+    ("const int c = 1; c = 2;", "cannot assign"),
+    ("é é é", "line 1"),
+]
+
+
+@pytest.mark.parametrize(("source", "words"), REFUSED, ids=[repr(s)[:30] for s, _ in REFUSED])
+def test_a_mistake_is_told_and_the_next_cell_works(s, source, words):
+    with pytest.raises(CompileError) as caught:
+        run(s, source)
+    assert words in str(caught.value)
+    assert str(caught.value).count("line ") <= 8
+    assert run(s, "1 + 1").text == "(int) 2"
+
+
+@pytest.mark.parametrize(
+    "source", ["a" * 5000, "(" * 3000, "{" * 3000, "int " * 3000, "\\\n" * 500]
+)
+def test_long_nonsense_ends(s, source):
+    try:
+        run(s, source)
+    except JitError as error:
+        assert len(str(error)) < 20_000
+    assert run(s, "1 + 1").text == "(int) 2"
+
+
+def test_at_most_three_mistakes_are_told(s):
+    with pytest.raises(CompileError) as caught:
+        run(s, "\n".join(f"nosuch{i} v{i};" for i in range(10)))
+    assert "and 7 more" in str(caught.value)
+
+
+def test_warnings_are_told(s):
+    result = run(s, "int f(int x) { return x == 1 == 2; }\n1 / 0;")
+    assert any("division by zero" in note for note in result.notes)
+
+
+def test_a_misspelt_name_is_suggested(s):
+    run(s, "int counter;")
+    with pytest.raises(CompileError, match="did you mean 'counter'"):
+        run(s, "int counter;\ncountr = 1;")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("add(2147483647)", "an addition of signed integers overflowed"),
+        ("at(5)", "an index is out of the array's bounds"),
+        ("shift(1, 40)", "a shift by a negative count"),
+        ("quotient(1, 0)", "a division by zero"),
+        ("product(1 << 30, 4)", "a multiplication of signed integers overflowed"),
+    ],
+)
+def test_undefined_behaviour_is_named_at_its_line(s, call, words):
+    options = CellOptions(sanitize=True)
+    s.run(
+        "int add(int x) {\n  return x + 1;\n}\nint a[3]; int at(int i) { return a[i]; }\n"
+        "int shift(int x, int n) { return x << n; }\nint quotient(int a, int b) { return a / b; }\n"
+        "int product(int a, int b) { return a * b; }",
+        "c",
+        options=options,
+    )
+    with pytest.raises(
+        Fault, match=rf"undefined behaviour: {words}[^\n]*\nat @\w+\+\d+, .*line \d"
+    ):
+        s.run(call, "c", options=options)
+    assert run(s, "add(1)").text == "(int) 2"
+
+
+def test_bad_assembly_is_told_at_its_line(s):
+    with pytest.raises(CompileError, match="line 3: inline asm: invalid instruction") as caught:
+        run(s, '\nint g(void) {\n  __asm__("garbage here");\n  return 1;\n}')
+    assert "call void asm" not in str(caught.value)
+    assert run(s, "1 + 1").text == "(int) 2"
+
+
+def test_a_file_of_definitions_is_a_unit_of_its_own(s, tmp_path):
+    (tmp_path / "lib.h").write_text("typedef struct lib { int n; } lib;\nint lib_get(lib *l);\n")
+    (tmp_path / "lib.c").write_text(
+        '#include "lib.h"\nstatic int twice(int x) { return 2 * x; }\n'
+        "int lib_get(lib *l) { return twice(l->n); }\nint lib_count = 3;\n"
+    )
+    (tmp_path / "other.c").write_text(
+        "static int twice(int x) { return 20 * x; }\nint other(int x) { return twice(x); }\n"
+    )
+    s.configure("clang_flags", f"-I '{tmp_path}'")
+    run(s, '#include "lib.c"', '#include "other.c"', '#include "lib.h"')
+    assert run(s, "lib l = {4}; lib_get(&l) + lib_count + other(1)").text == "(int) 31"
+    with pytest.raises(CompileError, match="twice"):
+        run(s, "twice(1)")
+    s.configure("clang_flags", "")
+
+
+def test_flags_of_clang(s):
+    s.configure("clang_flags", "-Wall -D ANSWER=42")
+    result = run(s, "int f(int x) { int unused; return ANSWER; }\nf(1)")
+    assert result.text == "(int) 42"
+    assert any("unused variable 'unused'" in note for note in result.notes)
+    s.configure("clang_flags", "")

@@ -1,0 +1,229 @@
+"""What earlier cells declared is changed, and everything that depends on it follows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import CompileError, EvictError
+
+pytest.importorskip("ziglang")
+
+
+def run(s, *cells, **named):
+    result = None
+    for cell in cells:
+        result = s.run(cell, "c", **named)
+    return result
+
+
+def test_a_struct_changes_and_functions_follow(s):
+    run(s, "struct pt {int x; double y;};", cell_id="pt")
+    run(s, "struct pt p = {1, 2.5};", "double y(struct pt *q) { return q->y; }")
+    run(s, "double twice(void) { return 2 * y(&p); }")
+    assert run(s, "twice()").text == "(double) 5.0"
+    result = run(s, "struct pt {double y; int x;};", cell_id="pt")
+    assert any(
+        re.fullmatch(r"y \(cell \d+\) was compiled again for the new pt", n) for n in result.notes
+    )
+    assert run(s, "p").text == "(struct pt) {.y = 1.0, .x = 2}"
+    assert run(s, "p.y = 7; twice()").text == "(double) 14.0"
+
+
+def test_one_undo_takes_all_of_it_back(s):
+    run(s, "struct pt {int x; double y;};", "struct pt p = {1, 2.5};", "p.y = 4;")
+    functions = [f"double y{i}(struct pt *q) {{ return q->y + {i}; }}" for i in range(5)]
+    run(s, *functions)
+    run(s, "struct pt {double y, z; int x;};")
+    assert run(s, "y3(&p)").text == "(double) 4.0"
+    s.undo(2)
+    assert run(s, "p").text == "(struct pt) {.x = 1, .y = 4.0}"
+    assert run(s, "y3(&p)").text == "(double) 7.0"
+    s.undo(2)
+    s.core.program.linker.check()
+
+
+def test_redo_does_it_again(s):
+    run(s, "struct pt {int x; double y;};", "struct pt p = {1, 2.5};")
+    run(s, "double y(void) { return p.y; }", "struct pt {double y; int x;};")
+    s.undo()
+    s.redo()
+    assert run(s, "p.y = 3; y()").text == "(double) 3.0"
+
+
+def test_a_change_that_others_do_not_fit_is_refused_with_their_line(s):
+    run(s, "struct pt {int x; double y;};", "\ndouble y(struct pt *q) { return q->y; }")
+    with pytest.raises(CompileError, match=r"cell \d+, line 2: no member named 'y'"):
+        run(s, "struct pt {int x;};")
+    assert run(s, "sizeof(struct pt)").text == "(unsigned long) 16"
+
+
+def test_a_macro_changes(s):
+    run(s, "#define N 3", "int a[N] = {1, 2, 3};", "int total(void) { return N * 10; }")
+    (note,) = run(s, "#define N 4").notes
+    assert re.fullmatch(r"total \(cell \d+\) was compiled again for the new N", note)
+    assert run(s, "total()").text == "(int) 40"
+    assert run(s, "a").text == "(int[3]) {1, 2, 3}"
+
+
+def test_a_macro_within_a_macro_changes(s):
+    run(s, "#define BASE 1", "#define NEXT (BASE + 1)", "int f(void) { return NEXT; }")
+    run(s, "#define BASE 10")
+    assert run(s, "f()").text == "(int) 11"
+
+
+def test_a_macro_that_came_later_does_not_touch_what_was_there(s):
+    run(s, "struct v {int a;};", "int f(struct v *k) { int q = k->a; return q; }", "#define q 77")
+    run(s, "struct v {long b; int a;}; struct v one = {5, 6};")
+    assert run(s, "f(&one)").text == "(int) 6"
+
+
+def test_a_typedef_changes(s):
+    run(s, "typedef int num;", "num half(num x) { return x / 2; }")
+    assert run(s, "half(5)").text == "(num) 2"
+    run(s, "typedef double num;")
+    assert run(s, "half(5)").text == "(num) 2.5"
+
+
+def test_an_enum_changes(s):
+    run(s, "enum c {RED, BLUE};", "int blue(void) { return BLUE; }", "enum c {RED, GREEN, BLUE};")
+    assert run(s, "blue()").text == "(int) 2"
+
+
+def test_a_signature_changes_and_callers_follow(s):
+    run(s, "int f(int x) { return x + 1; }", "int g(int x) { return f(x) * 2; }")
+    run(s, "double f(double x) { return x + 0.5; }")
+    assert run(s, "g(1)").text == "(int) 3"
+    with pytest.raises(CompileError, match=r"cell \d+, line 1: too few arguments"):
+        run(s, "int f(int a, int b) { return a; }")
+    assert run(s, "g(1)").text == "(int) 3"
+
+
+def test_a_variable_keeps_its_value_where_its_type_stays(s):
+    run(s, "int n = 5;", "int get(void) { return n; }", "n = 8;", "int n;")
+    assert run(s, "get()").text == "(int) 8"
+    run(s, "int n = 1;")
+    assert run(s, "get()").text == "(int) 1"
+    run(s, "long n = 1L << 40;")
+    assert run(s, "n == 1L << 40").text == "(int) 1"
+
+
+def test_a_variable_of_a_type_that_changed_begins_anew_and_says_so(s):
+    run(s, "struct pt {int x;};", "struct pt p = {3};", "p.x = 9;")
+    result = run(s, "struct pt {long a; int x;};")
+    assert any("first value" in note and "p" in note for note in result.notes)
+    assert run(s, "p").text == "(struct pt) {.a = 3, .x = 0}"
+
+
+def test_a_pointer_to_what_changed_keeps_its_value(s):
+    run(s, "struct pt {int x;};", "struct pt *p = 0;", "int n; p = (void *)&n;")
+    run(s, "struct pt {long x;};")
+    assert run(s, "(void *)p == &n").text == "(int) 1"
+
+
+def test_function_pointers_follow(s):
+    run(s, "int f(int x) { return x; }", "int (*fp)(int) = f;", "int f(int x) { return -x; }")
+    assert run(s, "fp(3)").text == "(int) -3"
+
+
+def test_a_cell_that_is_run_again_without_a_type_forgets_it(s):
+    run(s, "struct old {int x;}; int n;", cell_id="a")
+    run(s, "int n;", cell_id="a")
+    with pytest.raises(CompileError, match="incomplete"):
+        run(s, "sizeof(struct old)")
+
+
+def test_a_type_that_others_need_is_not_forgotten(s):
+    run(s, "struct old {int x;}; int n;", cell_id="a")
+    run(s, "int get(struct old *o) { return o->x; }")
+    run(s, "int n;", cell_id="a")
+    assert run(s, "struct old o = {4}; get(&o)").text == "(int) 4"
+
+
+def test_eviction_takes_declarations_along(s):
+    run(s, "#define GONE 3\nint here;", "GONE")
+    s.evict("here")
+    with pytest.raises(CompileError, match="GONE"):
+        run(s, "GONE")
+    s.undo()
+    assert run(s, "GONE").text == "(int) 3"
+
+
+def test_undo_of_one_cell_that_others_build_on_is_refused(s):
+    run(s, "struct pt {int x;};", "struct pt p;")
+    with pytest.raises(EvictError, match="uses pt"):
+        s.undo(cell=s.number - 1)
+
+
+def test_all_of_it_is_saved(s, tmp_path):
+    run(s, "#include <stdlib.h>\n#define N 3", "struct pt {int x;}; typedef struct pt P;")
+    run(s, "P p = {N};", "int get(P *q) { return q->x + abs(-N); }")
+    s.save(str(tmp_path / "c.jks"))
+    with Session.restore(str(tmp_path / "c.jks")) as other:
+        assert run(other, "get(&p)").text == "(int) 6"
+        run(other, "#define N 5", "struct pt {long a; int x;};")
+        assert run(other, "p.x = 1; get(&p)").text == "(int) 6"
+        other.check()
+
+
+def test_other_languages_are_called_and_call(s):
+    s.run("define i32 @three() { ret i32 3 }\n@word = global i64 7")
+    s.run("def avg(a b) (a + b) * 0.5", "kaleidoscope")
+    assert run(s, "three() + word").text == "(long) 10"
+    assert run(s, "avg(1, 4)").text == "(double) 2.5"
+    run(s, "double cube(double x) { return x * x * x; }")
+    assert s.run("cube(3)", "kaleidoscope").text == "27.0"
+    assert s.run("@cube(double 2.0)").text == "double 8.0"
+
+
+def test_another_language_s_user_of_a_signature_is_named(s):
+    run(s, "int f(int x) { return x; }")
+    s.run("define i32 @user() { %1 = call i32 @f(i32 4)\n ret i32 %1 }")
+    with pytest.raises(Exception, match=r"cell \d+ uses it as it is"):
+        run(s, "double f(double x) { return x; }")
+    assert s.run("@user()").text == "i32 4"
+
+
+def test_hibernating_functions_follow_too(s):
+    run(s, "struct pt {int x; double y;}; struct pt p = {1, 2};")
+    run(s, "double y(struct pt *q) { return q->y; }", "y(&p)")
+    s.hibernate()
+    run(s, "struct pt {double y; int x;};")
+    assert run(s, "p.y = 6; y(&p)").text == "(double) 6.0"
+
+
+def test_a_static_function_is_part_of_its_callers_and_they_follow(s):
+    run(s, "static int three(int x) { return x * 3; }\nint use(int x) { return three(x) + 1; }")
+    run(s, "int (*p)(int) = three;", "int other(int x) { return three(x); }")
+    run(s, "static int three(int x) { return x * 30; }")
+    assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
+        "(int) 61", "(int) 60", "(int) 60",
+    ]  # fmt: skip
+    s.undo(4)
+    assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
+        "(int) 7",
+        "(int) 6",
+        "(int) 6",
+    ]
+
+
+def test_a_static_constant_is_looked_into_and_its_users_follow(s):
+    run(s, "static const int table[3] = {1, 2, 3};\nint at(void) { return table[1]; }")
+    run(s, "static const int table[3] = {1, 20, 3};")
+    assert run(s, "at()").text == "(int) 20"
+
+
+def test_what_a_string_quotes_is_no_name(s):
+    run(
+        s, 'static int f(void) { return 1; }\nconst char *g(void) { f(); return "@f(\\"x\\") !3"; }'
+    )
+    assert run(s, "g()").text == '(const char *) "@f(\\"x\\") !3"'
+
+
+def test_many_cells_that_follow_are_told_in_few_lines(s):
+    run(s, "#define N 1", *(f"int f{i}(void) {{ return N + {i}; }}" for i in range(9)))
+    notes = run(s, "#define N 5").notes
+    assert len(notes) == 4 and notes[-1] == "and so were 6 more cells"
+    assert run(s, "f8()").text == "(int) 13"
