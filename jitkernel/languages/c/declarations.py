@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jitkernel.languages.c.pieces import Piece
 from jitkernel.languages.c.tokens import Token, closing
 from jitkernel.languages.c.words import (
     ASSEMBLY,
@@ -172,18 +171,20 @@ def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
 
 
 def declarators(
-    piece: Piece, is_macro: Callable[[str], bool] = lambda name: False
+    tokens: list[Token], body: int = -1, is_macro: Callable[[str], bool] = lambda name: False
 ) -> list[Declarator]:
-    """What a declaration or a function's definition declares, from left to right."""
-    tokens = piece.tokens
+    """What a declaration or a function's definition declares, from left to right.
+
+    `body` is the index of the token that opens a function's body, -1 where there is none.
+    """
     if tokens[0].text in ASSERTIONS | ASSEMBLY:
         return []
     leading = specifiers(tokens)
-    stop = piece.body if piece.body >= 0 else len(tokens)
+    stop = body if body >= 0 else len(tokens)
     found: list[Declarator] = []
     at = leading.end
     while at < stop and tokens[at].text != ";":
-        one = _declarator(tokens, at, stop, piece.body >= 0, leading.typedef, is_macro)
+        one = _declarator(tokens, at, stop, body >= 0, leading.typedef, is_macro)
         if one.name:
             found.append(one)
         at = one.end + 1

@@ -97,7 +97,7 @@ class Declared:
 
     def _declare_names(self, index: int, piece: Piece) -> None:
         tokens, found = piece.tokens, specifiers(piece.tokens)
-        names = declarators(piece, self.is_macro)
+        names = declarators(piece.tokens, piece.body, self.is_macro)
         inner = [
             key for tag in tags(tokens)
             for key in (

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from jitkernel.languages.c.declarations import declarators
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.words import (
     ASSEMBLY,
@@ -159,9 +160,7 @@ class _Cutter:
         return Piece(kind, own, self._source[own[0].start : own[-1].stop], body)
 
     def _learn(self, piece: Piece) -> None:
-        from jitkernel.languages.c.declarations import declarators
-
-        for declared in declarators(piece, self.knows_macro):
+        for declared in declarators(piece.tokens, piece.body, self.knows_macro):
             (self._types if declared.typedef else self._values).add(declared.name)
 
     # -- tokens ----------------------------------------------------------------------------------

@@ -283,7 +283,7 @@ class Unit:
         base = piece.start
         edits: list[tuple[int, int, str]] = []
         if piece.kind is PieceKind.DECLARATION and not found.typedef:
-            names = declarators(piece, self._declared.is_macro)
+            names = declarators(piece.tokens, piece.body, self._declared.is_macro)
             storage = [self._declared.makes_storage(piece, d) for d in names]
             if found.extern and names and all(storage):
                 token = next(t for t in piece.tokens if t.text == "extern")

@@ -102,7 +102,7 @@ def test_any_text_is_cut_whole_or_refused(parts):
 
 def names(source):
     (piece,) = cut(source)
-    return [(d.name, d.function) for d in declarators(piece)]
+    return [(d.name, d.function) for d in declarators(piece.tokens, piece.body)]
 
 
 @pytest.mark.parametrize(
