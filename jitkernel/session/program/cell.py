@@ -181,12 +181,14 @@ class LanguageNote(NamedTuple):
 @dataclass(slots=True)
 class Remade(Recorded):
     """A cell as it was before its object was made anew: the object, the names that were its own,
-    where its variables stood and their sizes, and the types of what it defined."""
+    where its variables stood and their sizes, the blocks that held them, and the types of what it
+    defined."""
 
     cell: int
     record: Record
     owned: frozenset[str]
     places: dict[str, tuple[int, int]]
+    blocks: tuple[Block, ...]
     infos: dict[str, Any]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Summary
 from jitkernel.errors import CompileError, present
 from jitkernel.ir.names import written
-from jitkernel.linker.editing import describe
+from jitkernel.linker.editing import adopt, describe
 from jitkernel.session.program.cell import Cell, Change, Remade
 from jitkernel.session.program.relinking import link_again, variables
 from jitkernel.session.program.signatures import described, same_type
@@ -57,7 +57,7 @@ def remake(
     }
     change.remade.append(before)
     owned = before.owned - leaving
-    _link(program, cell, Remade(cell.number, record, owned, places, infos))
+    _link(program, cell, Remade(cell.number, record, owned, places, before.blocks, infos))
     program.retype_cell(cell, summary, change)
     return sorted(before.places.keys() - places.keys() - leaving)
 
@@ -77,7 +77,7 @@ def _state(program: Program, cell: Cell) -> Remade:
         raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
     infos = {s.name: s.info for s, _, _ in image.exports if s.image is image and s.info is not None}
     owned = frozenset(cell.names)
-    return Remade(cell.number, record, owned, variables(program, image), infos)
+    return Remade(cell.number, record, owned, variables(program, image), image.blocks, infos)
 
 
 def _link(program: Program, cell: Cell, made: Remade) -> None:
@@ -85,6 +85,11 @@ def _link(program: Program, cell: Cell, made: Remade) -> None:
     cell.pin_reason = None
     program.store.put(made.record)
     image = present(cell.image, f"the code of {cell}")
+    starts = [address for address, _ in made.places.values()]
+    adopt(
+        program.linker, image,
+        [b for b in made.blocks if any(b.extent.start <= a < b.extent.stop for a in starts)],
+    )  # fmt: skip
     for symbol, _, _ in image.exports:
         if symbol.image is image and symbol.name in made.infos:
             describe(program.linker, symbol, made.infos[symbol.name])

@@ -227,3 +227,25 @@ def test_many_cells_that_follow_are_told_in_few_lines(s):
     notes = run(s, "#define N 5").notes
     assert len(notes) == 4 and notes[-1] == "and so were 6 more cells"
     assert run(s, "f8()").text == "(int) 13"
+
+
+def test_a_variable_that_an_undo_brought_back_outlives_the_history():
+    with Session(capacity=64 << 20, undo_depth=3) as s:
+        run(s, "struct pt {int x;}; struct pt p = {5};", "struct pt {long a; int x;};")
+        s.undo()
+        run(s, "struct pt p = {6};", cell_id="p")
+        for i in range(8):
+            run(s, f"long v{i} = {i};")
+        assert run(s, "p.x").text == "(int) 6"
+        s.check()
+
+
+def test_variables_of_a_cell_that_is_redefined_after_an_undo_keep_their_memory():
+    with Session(capacity=64 << 20, undo_depth=3) as s:
+        run(s, "typedef int T;", "T n = 5;", "typedef long T;")
+        s.undo()
+        run(s, "T n = 6;")
+        for i in range(8):
+            run(s, f"long v{i} = -1;")
+        assert run(s, "n").text == "(T) 6"
+        s.check()
