@@ -28,11 +28,11 @@ __all__ = [
 _WORD = r"(?<![-\w$.@%!]{0})"
 _FUNCTION = re.compile(
     rf"{SKIP}|d{_WORD.format('d')}(?P<keyword>e(?:fine|clare))(?![-\w$.:])"
-    rf'(?P<words>(?:[^@";=]|{SKIP})*+)(?:@(?P<name>{NAME}){SPACE}(?=\())?+'
+    rf'(?P<words>(?:[^@";=/]|/(?!\*)|{SKIP})*)(?:@(?P<name>{NAME}){SPACE}(?=\())?'
 )
 _GLOBAL = re.compile(
     rf"{SKIP}|@(?P<name>{NAME}){SPACE}={SPACE}"
-    rf"(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?(?:\s|{COMMENT})++)*?)"
+    rf"(?P<words>(?:[a-z_]+(?:\([^()\n]*\))?(?:\s|{COMMENT})+)*?)"
     r"(?P<kind>global|constant|alias|ifunc)(?![-\w$.])"
 )
 _TYPE = re.compile(rf"{SKIP}|%(?P<name>{NAME}){SPACE}={SPACE}type\b{SPACE}")

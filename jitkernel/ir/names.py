@@ -26,16 +26,18 @@ __all__ = [
 
 #: A pattern for a name behind its `@`, `%`, `$` or `!`, quoted or not.
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+# Possessive quantifiers do not match as they should before Python 3.11.5.  What follows is written
+# such that there is one way to match it: to try others costs no more than the first did.
 #: A pattern for a comment: up to its line's end, or `/* */` as LLVM's lexer reads it, which takes
 #: what follows a star with it unless that is the slash.
-_BRACKETED = r"/\*(?:[^*]|\*[^/])*+\*/"
-COMMENT = r";[^\n]*|" + _BRACKETED
+_BRACKETED = r"/\*[^*]*(?:\*[^/][^*]*)*\*/"
+COMMENT = r";[^\n]*(?![^\n])|" + _BRACKETED
 #: A pattern for what is to be read over: strings and comments.
 SKIP = r'"[^"]*"|' + COMMENT
 #: A pattern for what may stand between two words, or nothing: blanks, line ends, comments.
-SPACE = rf"(?:[ \t\r\n]|{COMMENT})*+"
+SPACE = rf"[ \t\r\n]*(?:(?:{COMMENT})[ \t\r\n]*)*"
 #: The same on one line, as far as blanks go.
-INLINE_SPACE = rf"(?:[ \t]|{_BRACKETED})*+"
+INLINE_SPACE = rf"[ \t]*(?:{_BRACKETED}[ \t]*)*"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")
