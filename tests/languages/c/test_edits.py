@@ -123,6 +123,7 @@ def test_a_few_random_edits(seed):
 
 @pytest.mark.slow
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_five_hundred_random_edits():
     done = [edits(seed, 50) for seed in range(100, 110)]
     print(f"{sum(c for c, _ in done)} edits, {sum(r for _, r in done)} refused")
