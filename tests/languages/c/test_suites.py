@@ -1,0 +1,158 @@
+"""Programs that others wrote to test compilers of C, run as notebooks.
+
+`C_TESTSUITE` names a checkout of github.com/c-testsuite/c-testsuite; csmith is Debian's package of
+that name, with its headers.  `CSMITH_SEEDS` says how many of its programs are run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.languages.c.pieces import PieceKind, cut
+from jitkernel.languages.c.tokens import Unfinished
+
+pytest.importorskip("ziglang")
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.timeout(6 * 3600)]
+
+SUITE = Path(os.environ.get("C_TESTSUITE", "")) / "tests" / "single-exec"
+CSMITH = Path("/usr/include/csmith")
+LINES = "00152"  # checks `#line` across cells
+TWICE = "00136"  # a branch that its own `#define` closes cannot be run again
+
+
+def cells(source):
+    """One cell for each top-level declaration; what stands between `#if` and `#endif` is one."""
+    found, rest, group, depth, braces = [], [], [], 0, 0
+
+    def flush():
+        text = "\n".join(rest)
+        rest.clear()
+        try:
+            found.extend(piece.text for piece in cut(text))
+        except Unfinished:
+            found.append(text)
+
+    for line in source.split("\n"):
+        word = m[1] if (m := re.match(r"\s*#\s*(\w+)", line)) else ""
+        if group or (braces == 0 and word in ("if", "ifdef", "ifndef")):
+            if not group:
+                flush()
+            group.append(line)
+            depth += (word in ("if", "ifdef", "ifndef")) - (word == "endif")
+            if not depth:
+                found.append("\n".join(group))
+                group.clear()
+            continue
+        rest.append(line)
+        plain = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|//.*|/\*.*?\*/', "", line)
+        braces += plain.count("{") - plain.count("}")
+    rest.extend(group)
+    flush()
+    return [cell for cell in found if cell.strip()]
+
+
+def defines(cell):
+    try:
+        return any(piece.kind is PieceKind.FUNCTION for piece in cut(cell))
+    except Unfinished:
+        return False
+
+
+def outcome(notebook):
+    """What the cells and then `main` print, and what it returns."""
+    with Session() as session:
+        printed = "".join(session.run(cell, "c").stdout for cell in notebook)
+        takes = session.core.program.symbol("main").info.shown
+        result = session.run("main(0, 0)" if "i32 (i32" in takes else "main()", "c")
+        session.check()
+    return result.text, printed + result.stdout
+
+
+def wrong(change, apart=()):
+    """The programs of the suite that do not give what they should."""
+    failed = []
+    for file in sorted(SUITE.glob("*.c")):
+        if file.stem in apart:
+            continue
+        try:
+            found = outcome(change(file.read_text()))
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"[:300]
+        if found != ("(int) 0", Path(f"{file}.expected").read_text()):
+            failed.append((file.stem, found))
+    return failed
+
+
+@pytest.fixture(autouse=True)
+def in_suite(monkeypatch):
+    if SUITE.is_dir():
+        monkeypatch.chdir(SUITE)
+
+
+needs_suite = pytest.mark.skipif(not SUITE.is_dir(), reason="C_TESTSUITE names no checkout")
+
+
+@needs_suite
+def test_each_program_as_one_cell():
+    assert wrong(lambda source: [source]) == []
+
+
+@needs_suite
+def test_each_declaration_as_a_cell():
+    assert wrong(cells, (LINES,)) == []
+
+
+@needs_suite
+def test_every_function_is_defined_again_by_itself():
+    def twice(source):
+        return [c for cell in cells(source) for c in ([cell, cell] if defines(cell) else [cell])]
+
+    assert wrong(twice, (LINES, TWICE)) == []
+
+
+@needs_suite
+def test_functions_are_run_again_in_any_order():
+    rng = random.Random(7)
+
+    def shuffled(source):
+        every = cells(source)
+        again = [cell for cell in every if defines(cell) and not cell.lstrip().startswith("#")]
+        rng.shuffle(again)
+        return [*every, *again]
+
+    assert wrong(shuffled, (LINES, TWICE)) == []
+
+
+@pytest.mark.skipif(not (shutil.which("csmith") and shutil.which("gcc")), reason="no csmith")
+def test_random_programs_give_the_checksum_of_the_native_build(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for header in CSMITH.glob("*.h"):
+        (tmp_path / header.name).symlink_to(header)
+    right, slow, failed = 0, 0, []
+    for seed in range(1, int(os.environ.get("CSMITH_SEEDS", "300")) + 1):
+        source = subprocess.run(["csmith", "--seed", str(seed)], capture_output=True, text=True)
+        Path("native.c").write_text(source.stdout)
+        subprocess.run(["gcc", "-O1", "-w", "native.c", "-o", "native"], check=True)
+        try:
+            wanted = subprocess.run(["./native"], capture_output=True, text=True, timeout=5).stdout
+        except subprocess.TimeoutExpired:
+            slow += 1
+            continue
+        try:
+            found = outcome([piece.text for piece in cut(source.stdout)])
+        except Exception as error:
+            found = ("", f"{type(error).__name__}: {error}"[:300])
+        if found[1] == wanted:
+            right += 1
+        else:
+            failed.append((seed, found))
+    print(f"csmith: {right} right, {slow} too slow natively, {len(failed)} wrong")
+    assert failed == []
