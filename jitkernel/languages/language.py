@@ -3,8 +3,8 @@
 A language turns a cell into the text of LLVM modules and says what is run: `plan` makes a `Plan` of
 that, and everything after it (compiling, linking, redefinition, faults, undo) is common to all
 languages.  A language keeps no state of its own between cells.  What a later cell has to know it
-asks of the session (`Known`) and, beyond signatures, leaves there as a constant: so it follows
-redefinition, eviction, undo and restoring.
+asks of the session (`Known`) and, beyond signatures, leaves there as a constant or as a note
+(`Plan.notes`): so it follows redefinition, eviction, undo and restoring.
 
 A package makes its language known with an entry point of the group `jitkernel.languages`, whose
 object is a `Language`:

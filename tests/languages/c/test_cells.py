@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from jitkernel.errors import CompileError, Exited, Fault, JitError
+from jitkernel.errors import CompileError, Exited, Fault, Interrupted, JitError
 from jitkernel.session import CellOptions
 
 pytest.importorskip("ziglang")
@@ -236,3 +238,28 @@ def test_flags_of_clang(s):
     assert result.text == "(int) 42"
     assert any("unused variable 'unused'" in note for note in result.notes)
     s.configure("clang_flags", "")
+
+
+BOMB = "\n".join(
+    ["#define B0 1+", *(f"#define B{i} " + f"B{i - 1} " * 8 for i in range(1, 9)), "int x = B8 1;"]
+)
+
+
+def test_clang_is_ended_by_an_interrupt(s):
+    run(s, "int a = 1;")
+    press = threading.Timer(0.5, s.interrupt)
+    press.start()
+    with pytest.raises(Interrupted):
+        run(s, BOMB)
+    press.join()
+    assert run(s, "a").text == "(int) 1"
+
+
+def test_clang_is_ended_when_it_takes_too_long(s):
+    s.configure("timeout", 1)
+    try:
+        with pytest.raises(CompileError, match="clang needs more than 1 s"):
+            run(s, BOMB)
+    finally:
+        s.configure("timeout", 60)
+    assert run(s, "1 + 1").text == "(int) 2"
