@@ -16,8 +16,7 @@ from jitkernel.linker.editing import adopt, describe, restore_exports, set_reaso
 from jitkernel.linker.retargeting import Retargeting, keep_stale
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Removed, names_of
-from jitkernel.session.program.relinking import place_again
-from jitkernel.session.program.remaking import restore
+from jitkernel.session.program.relinking import place_again, restore
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program

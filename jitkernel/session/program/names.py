@@ -4,20 +4,21 @@
 `LibraryNames` are those that cells used as a library's, for the day a cell defines one of them
 itself: LLVM knows what `strlen` and `pow` do and computes with that, and a cell that was compiled
 so does not even mention the name any more.  `TypeUses` says which cell defines which named types
-and which cells mention them, so that a type goes with the last of them.
+and which cells mention them, so that a type goes with the last of them.  `LanguageNotes` are what
+cells of a language have left for later cells of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from jitkernel.ir.module import type_definitions
-from jitkernel.languages.llvm.plan import Plan
-from jitkernel.rollback import RecordedDict
-from jitkernel.session.program.cell import Cell
+from jitkernel.languages.llvm.plan import Plan, PlanNote
+from jitkernel.rollback import Recorded, RecordedDict
+from jitkernel.session.program.cell import Cell, Change, LanguageNote
 from jitkernel.session.program.signatures import Signature
 
-__all__ = ["HiddenNames", "LibraryNames", "TypeUses", "defined_types"]
+__all__ = ["HiddenNames", "LanguageNotes", "LibraryNames", "TypeUses", "defined_types"]
 
 _KEPT = 1000  # names of each kind, the latest
 
@@ -120,3 +121,50 @@ class TypeUses:
         """The types of cells that left which none in memory mentions."""
         every = dict.fromkeys(name for cell in cells for name in cell.types)
         return [name for name in every if name not in self._count]
+
+
+class LanguageNotes(Recorded):
+    """Notes by key; the session knows of each which cell left it and which others it needs."""
+
+    def __init__(self) -> None:
+        self.found: RecordedDict[str, LanguageNote] = RecordedDict()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts by key, as languages read them."""
+        return {key: note.text for key, note in self.found.items()}
+
+    def learn(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
+        """Take a cell's notes in, in place of those of their keys."""
+        for key, (text, needs) in notes.items():
+            self._put(key, LanguageNote(cell.number, text, needs), change)
+
+    def forget(self, gone: Iterable[Cell], change: Change) -> None:
+        """Drop the notes of cells that left, apart from those that the notes of others need."""
+        numbers = {cell.number for cell in gone}
+        going = {key for key, note in self.found.items() if note.cell in numbers}
+        if not going:
+            return
+        todo = [note.needs for key, note in self.found.items() if key not in going]
+        while todo:
+            needed = todo.pop() & going
+            going -= needed
+            todo += [self.found[key].needs for key in needed]
+        for key in going:
+            self._put(key, None, change)
+
+    def revert(self, before: Mapping[str, LanguageNote | None], inverse: Change) -> None:
+        """Make these notes what they were; `inverse` gets what they are."""
+        for key, note in before.items():
+            self._put(key, note, inverse)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.found.clear()
+
+    def _put(self, key: str, note: LanguageNote | None, change: Change) -> None:
+        change.noted.setdefault(key, self.found.get(key))
+        if note is None:
+            self.found.pop(key, None)
+        else:
+            self.found[key] = note

@@ -21,8 +21,7 @@ from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words
-from jitkernel.session.program.names import LibraryNames, TypeUses
-from jitkernel.session.program.notes import LanguageNotes
+from jitkernel.session.program.names import LanguageNotes, LibraryNames, TypeUses
 from jitkernel.session.program.relinking import retype as split_off
 from jitkernel.session.program.signatures import (
     Signature,

@@ -3,6 +3,10 @@
 A cell is linked again when it provides what another one leaves behind, when its object changed
 under it, and when it comes back (history/reverting.py).  Start from `relink`.
 
+A cell whose object is made anew, because of what another cell has changed under it, keeps its
+number and its place among the cells, and its variables where their types stay: see `remake`, and
+`restore`, which takes it back.
+
 When a definition changes its type under its users (`--retype`), they get a stale version of it: see
 `retype`.
 """
@@ -12,20 +16,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import LinkError
+from jitkernel.compiler import Summary
+from jitkernel.errors import CompileError, LinkError, present
 from jitkernel.ir.names import written
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.editing import add_variable, attach_variable, describe
+from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
 from jitkernel.linker.layout import same_places
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
-from jitkernel.session.program.cell import Cell, CellState, Change, names_of
-from jitkernel.session.program.signatures import Signature, Variable, same_type
+from jitkernel.session.program.cell import Cell, CellState, Change, Remade, names_of
+from jitkernel.session.program.signatures import Signature, Variable, described, same_type
 from jitkernel.session.saved.store import Record
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
-__all__ = ["extend", "link_again", "place_again", "relink", "replace", "retype", "variables"]
+__all__ = [
+    "check",
+    "extend",
+    "place_again",
+    "relink",
+    "remake",
+    "replace",
+    "restore",
+    "retype",
+]
 
 
 def relink(
@@ -39,19 +53,19 @@ def relink(
     if record is None:
         raise LinkError(f"cell {cell.number} cannot be linked again: its object is gone")
     zones = frozenset(("data", "rodata") if whole else ("data",))
-    link_again(program, cell, record.object, zones, takeover)
+    _link_again(program, cell, record.object, zones, takeover)
 
 
 def replace(program: Program, cell: Cell, record: Record) -> None:
     """Give a live cell another object made from the same source; its variables stay."""
     was = program.store.get(cell.number)
     same = same_places(was.object, record.object) if was is not None else frozenset()
-    link_again(program, cell, record.object, same)
+    _link_again(program, cell, record.object, same)
     cell.pin_reason = None
     program.store.put(record)
 
 
-def variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
+def _variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
     """Where the variables stand that an image defines now, and their sizes."""
     data = program.linker.arena.zones["data"]
     return {
@@ -61,7 +75,7 @@ def variables(program: Program, image: Image) -> dict[str, tuple[int, int]]:
     }
 
 
-def link_again(
+def _link_again(
     program: Program,
     cell: Cell,
     object: bytes,
@@ -85,7 +99,7 @@ def link_again(
     pins = dict(image.pins)
     anew = image.data is not None and "data" not in zones
     if places is None:
-        places = variables(program, image) if anew else {}
+        places = _variables(program, image) if anew else {}
     else:
         anew, pins = True, {}
     pins |= {name: address for name, (address, _) in places.items()}
@@ -174,3 +188,77 @@ def retype(
     stale = retargeting.split(symbol, kind, was, why, users)
     change.symbols.append(stale)
     change.stale.append(stale)
+
+
+def check(cell: Cell, summary: Summary, leaving: frozenset[str]) -> None:
+    """Raise CompileError where a new object lacks what the cell defines now, apart from the names
+    that leave it."""
+    made = {f.name for f in summary.functions if f.defined}
+    made |= {v.name for v in summary.variables if v.defined}
+    if missing := sorted(set(cell.names) - made - leaving):
+        names = ", ".join(map(written, missing[:5]))
+        raise CompileError(
+            f"this changes what cell {cell.number} is made of, and {names} there cannot be made "
+            f"again by itself: run cell {cell.number} again with the change in it"
+        )
+
+
+def remake(
+    program: Program,
+    cell: Cell,
+    record: Record,
+    summary: Summary,
+    leaving: frozenset[str],
+    change: Change,
+) -> list[str]:
+    """Link a cell's new object in place of the present one; the variables that began anew.
+
+    `leaving` are names that another cell is about to define.
+    """
+    infos = {name: info for name, info, defined in described(summary) if defined}
+    before = _state(program, cell)
+    places = {
+        name: place
+        for name, place in before.places.items()
+        if name in infos and name in before.infos and same_type(infos[name], before.infos[name])
+    }
+    change.remade.append(before)
+    owned = before.owned - leaving
+    _link(program, cell, Remade(cell.number, record, owned, places, before.blocks, infos))
+    program.retype_cell(cell, summary, change)
+    return sorted(before.places.keys() - places.keys() - leaving)
+
+
+def restore(program: Program, remade: Remade) -> Remade:
+    """Give a cell the object back that it had; what restores the present one."""
+    cell = program.cells[remade.cell]
+    now = _state(program, cell)
+    _link(program, cell, remade)
+    return now
+
+
+def _state(program: Program, cell: Cell) -> Remade:
+    """What brings a cell back as it is."""
+    record, image = program.store.get(cell.number), cell.image
+    if record is None or image is None:
+        raise CompileError(f"cell {cell.number} cannot be made again: its source is gone")
+    infos = {s.name: s.info for s, _, _ in image.exports if s.image is image and s.info is not None}
+    owned = frozenset(cell.names)
+    return Remade(cell.number, record, owned, _variables(program, image), image.blocks, infos)
+
+
+def _link(program: Program, cell: Cell, made: Remade) -> None:
+    _link_again(
+        program, cell, made.record.object, frozenset(), places=made.places, owned=made.owned
+    )
+    cell.pin_reason = None
+    program.store.put(made.record)
+    image = present(cell.image, f"the code of {cell}")
+    starts = [address for address, _ in made.places.values()]
+    adopt(
+        program.linker, image,
+        [b for b in made.blocks if any(b.extent.start <= a < b.extent.stop for a in starts)],
+    )  # fmt: skip
+    for symbol, _, _ in image.exports:
+        if symbol.image is image and symbol.name in made.infos:
+            describe(program.linker, symbol, made.infos[symbol.name])

@@ -22,8 +22,8 @@ from jitkernel.linker.editing import drop_initialisers, unname
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
+from jitkernel.session.program.relinking import check, remake
 from jitkernel.session.program.relinking import replace as replace_object
-from jitkernel.session.program.remaking import check, remake
 from jitkernel.session.program.signatures import (
     Variable,
     check_types,
