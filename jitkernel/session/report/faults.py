@@ -37,8 +37,8 @@ _MEANING = {
 }
 _FPE = {1: "integer division by zero or overflow", 3: "floating-point division by zero"}
 _MAX_FRAMES = 32
-# In trap mode a failed check of clang's undefined behaviour sanitizer is the instruction `ud1`, with
-# the check's number as its operand: clang's SanitizerHandler.h.
+# A failed check of clang's undefined behaviour sanitizer is, in trap mode, an `ud1` whose operand
+# is the check's number: clang's SanitizerHandler.h.
 _UD1 = bytes.fromhex("670fb9")  # ud1l N(%eax), %eax: a byte that says whether N follows, and N
 _NONE, _BYTE = 0x00, 0x40
 _CHECKS = {
