@@ -4,9 +4,11 @@ from __future__ import annotations
 
 __all__ = ["C_SOURCES", "IR", "KINDS"]
 
-#: What the modules import, and what it is.
+#: What the modules import, and what it is.  The variable is one that is never near: a Python that is
+#: linked for a fixed address, below 2 GiB, has its own copies of libc's environ, stdin and stdout.
 KINDS = {
-    "puts": "function", "printf": "function", "__cxa_throw": "function", "environ": "variable",
+    "puts": "function", "printf": "function", "__cxa_throw": "function",
+    "program_invocation_name": "variable",
     "__cxa_allocate_exception": "function", "__cxa_begin_catch": "function", "malloc": "function",
     "__cxa_end_catch": "function", "__gxx_personality_v0": "function", "later": "function",
     "memset": "function", "maybe": "function", "memcpy": "function",
@@ -49,7 +51,7 @@ IR = {
         @hidden = hidden global i32 7
         @protected = protected global i32 8
         @near = dso_local global i32 9
-        @environ = external global ptr
+        @program_invocation_name = external global ptr
         @big = global [70000 x i8] zeroinitializer
         @in_section = global i32 3, section "my_section"
         @_start_holder = global ptr @in_section
@@ -78,7 +80,7 @@ IR = {
           store volatile i64 %c, ptr @inside
           ret i32 %s7
         }
-        define ptr @outside() { %e = load ptr, ptr @environ  ret ptr %e }
+        define ptr @outside() { %e = load ptr, ptr @program_invocation_name  ret ptr %e }
         define ptr @element() { ret ptr getelementptr ([100 x i64], ptr @zero, i64 0, i64 50) }
         define i1 @compares(ptr %p) { %c = icmp eq ptr %p, @counter  ret i1 %c }
         define i64 @adds(i64 %x) {

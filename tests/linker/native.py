@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from mmap import PAGESIZE as PAGE
 
-from jitkernel.arena import Arena
+from jitkernel import procfs
+from jitkernel.arena import Arena, Region
+from jitkernel.arena.arena import HIGHEST, LOWEST
 
-__all__ = ["lookup", "mapped"]
+__all__ = ["free_base", "lookup", "mapped"]
 
 for _name in ("libgcc_s.so.1", "libstdc++.so.6"):
     with suppress(OSError):
@@ -22,6 +27,7 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _FIXED_NOREPLACE = 0x100000
+_GROWTH = 128 << 20  # bytes that the heap may grow while a test runs
 _PROT = {"r": 1, "w": 2, "x": 4}
 
 
@@ -39,6 +45,7 @@ def lookup(names: Sequence[str]) -> list[int]:
 @contextmanager
 def mapped(arena: Arena) -> Iterator[None]:
     """The arena's regions at their addresses, with their protections."""
+    there: list[Region] = []
     try:
         for region in arena.regions:
             prot = sum(_PROT[p] for p in region.prot)
@@ -46,6 +53,16 @@ def mapped(arena: Arena) -> Iterator[None]:
             flags, offset = mmap.MAP_SHARED | _FIXED_NOREPLACE, region.start - arena.base
             got = _libc.mmap(region.start, size, prot, flags, arena.fd, offset)
             assert got == region.start, ctypes.get_errno()
+            there.append(region)
         yield
     finally:
-        _libc.munmap(arena.base, arena.capacity)
+        for region in there:  # of others' memory, nothing
+            _libc.munmap(region.start, region.stop - region.start)
+
+
+def free_base(capacity: int) -> int:
+    """A random low address where this process has nothing, and its heap is not about to grow: the
+    heap of a Python that is linked for a fixed address lies anywhere below 1 GiB."""
+    taken = [r.stop for r in procfs.regions(os.getpid()) if r.start < HIGHEST]
+    lowest = max([LOWEST, *(stop + _GROWTH & -PAGE for stop in taken)])
+    return random.SystemRandom().randrange(lowest, HIGHEST - capacity + 1, PAGE)

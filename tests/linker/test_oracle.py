@@ -214,12 +214,14 @@ def test_every_relaxable_instruction(linker, symbol):
 @needs("as")
 def test_what_cannot_be_relaxed_keeps_its_slot(linker):
     """A far variable: no instruction but through the GOT, as ld has it with --no-relax."""
-    data = assemble(".text\n" + _relaxable("environ"))
-    image = linker.place(data, 2, kinds={"environ": "variable"})
+    data = assemble(".text\n" + _relaxable("program_invocation_name"))
+    image = linker.place(data, 2, kinds={"program_invocation_name": "variable"})
     linker.check()
     assert_like_ld(data, linker, image, "--no-relax")
     # It comes near: everything is relaxed now.  It is gone again: as in the beginning.
-    near = linker.place(assemble(".data\n.globl environ\nenviron: .quad 1"), 3)
+    near = linker.place(
+        assemble(".data\n.globl program_invocation_name\nprogram_invocation_name: .quad 1"), 3
+    )
     linker.check()
     assert_like_ld(data, linker, image)
     linker.unlink(near)

@@ -81,8 +81,12 @@ OUT_OF_RANGE = [
     (".reloc ., R_X86_64_GOTPCREL, near + 0x7fffffff; .long 0", "GOTPCREL against near", 0),
     (".reloc ., R_X86_64_PLT32, near + 0x7fffffff; .long 0", "PLT32 against near", 0),
     (".reloc ., R_X86_64_GOTPC32, near + 0x7fffffff; .long 0", "GOTPC32 against near", 0),
-    (".long environ", "R_X86_64_32 against environ+0x0", 0),
-    ("movl environ(%rip), %eax", "R_X86_64_PC32 against environ-0x4", 0),
+    (".long program_invocation_name", "R_X86_64_32 against program_invocation_name+0x0", 0),
+    (
+        "movl program_invocation_name(%rip), %eax",
+        "R_X86_64_PC32 against program_invocation_name-0x4",
+        0,
+    ),
 ]
 
 
@@ -97,10 +101,28 @@ def test_a_value_that_does_not_fit_is_refused(linker, text, words, absolute):
         ".size near, 8"
     )
     with pytest.raises(LinkError) as caught:
-        linker.place(data, 7, kinds={"environ": "variable", "absolute": "variable"})
+        linker.place(data, 7, kinds={**KINDS, "absolute": "variable"})
     assert str(caught.value).startswith("cell 7: .text+0x")
     assert words in str(caught.value) and "does not fit" in str(caught.value)
     assert state(linker) == before
+    linker.check()
+
+
+@needs("as", "ld")
+def test_a_variable_of_the_process_that_is_near_is_reached(arena):
+    """As the copies are that a program linked for a fixed address has of libc's variables."""
+    near = 0xA84280
+    linker = Linker(arena, lambda names: [near for _ in names], {"jk_raise": arena.base + 0x100})
+    arena.reserve("rodata", 48)
+    data = assemble(
+        ".long environ\nmovl environ(%rip), %eax\nmovq environ@GOTPCREL(%rip), %rax\n"
+        ".data\n.quad environ"
+    )
+    image = linker.place(data, 1, kinds={"environ": "variable"})
+    assert linker.symbols["environ"].state is SymbolState.FAR
+    assert_like_ld(data, linker, image, "--no-relax")
+    linker.check()
+    linker.unlink(image)
     linker.check()
 
 

@@ -258,10 +258,12 @@ def test_a_function_that_the_runtime_has_can_be_defined_and_given_back(arena):
     fixed = {"jk_raise": arena.base + 0x100, "jk_exit": arena.base + 0x200}
     linker = Linker(arena, lookup, fixed=fixed, interposed={"exit": "jk_exit"})
     arena.reserve("rodata", 48)
-    users = _users("exit", "environ", near=False)
-    image = linker.place(users, 1, kinds={"exit": "function", "environ": "variable"})
+    users = _users("exit", "program_invocation_name", near=False)
+    image = linker.place(
+        users, 1, kinds={"exit": "function", "program_invocation_name": "variable"}
+    )
     assert linker.symbols["exit"].address == fixed["jk_exit"]
-    own = linker.place(_definition(1, "exit", "environ"), 2)
+    own = linker.place(_definition(1, "exit", "program_invocation_name"), 2)
     linker.check()
     assert_like_ld(users, linker, image)
     linker.unlink(own)
