@@ -17,10 +17,12 @@ from jitkernel.errors import JitError
 from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, PAYLOAD_SIZE, SETENV
 from jitkernel.files import refuse_irregular
 
-__all__ = ["Services"]
+__all__ = ["UPPER", "Services"]
 
 _MANY_NAMES, _MANY_PLACES = 2000, 100  # in one message
 _LONG = 4000  # bytes of a name; no library has a longer one
+#: Where the upper address space begins, in which libraries, stacks and most heaps are.
+UPPER = 0x5000_0000_0000
 _KEPT = 8  # generations whose libraries' places are remembered
 
 
@@ -39,12 +41,37 @@ class Services:
         self.env, self.cwd = dict(env), cwd
         self._ask, self._here = ask, here
         self._spans: dict[int, list[procfs.Mapped]] = {}
+        self._low: dict[int, list[tuple[int, int]]] = {}
 
     def note(self) -> None:
-        """Remember where the libraries of the present process are."""
+        """Remember where the libraries of the present process are, and its low memory."""
         generation, pid = self._here()
         self._spans[generation] = procfs.libraries(pid)
         self._spans.pop(generation - _KEPT, None)
+        self._low.pop(generation - _KEPT, None)
+        self.low_memory()
+
+    def low_memory(self) -> list[tuple[int, int]]:
+        """Where the present process has its heap, or other memory without a file, outside the upper
+        address space: `(start, stop)`.  Only a Python that is linked for a fixed address has its
+        heap there.  Of one that has ended, where it was when this was asked last."""
+        generation, pid = self._here()
+        if maps := procfs.regions(pid):
+            self._low[generation] = [
+                (r.start, r.stop)
+                for r in maps
+                if r.stop <= UPPER and r.access.startswith("rw") and r.name in ("", "[heap]")
+            ]
+        return self.last_low_memory(generation)
+
+    def last_low_memory(self, generation: int) -> list[tuple[int, int]]:
+        """The same of any process, as it was when `low_memory` was asked last."""
+        return self._low.get(generation, [])
+
+    def watch_low_memory(self) -> None:
+        """Ask again where there was such memory: a heap grows."""
+        if self._low.get(self._here()[0]):
+            self.low_memory()
 
     def code(self) -> list[range]:
         """The addresses of the libraries' code in the present process."""

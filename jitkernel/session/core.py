@@ -106,7 +106,8 @@ class Core:
         program = self.program = Program(engine.linker, self.store, engine)
         self.begun = True
         self.keeper.bring_back()
-        shadow = DataShadow(engine.arena, settings.undo_data)
+        low = engine.executor.services.low_memory
+        shadow = DataShadow(engine.arena, settings.undo_data, low)
         self.history = UndoHistory(program, shadow, self.results, settings.undo_depth, self.finish)
         self.garbage = GarbageCollector(program, engine, self.history, self.results, self.finish)
         self.places = Places(program, engine)

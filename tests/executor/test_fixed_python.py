@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import Fault
 from jitkernel.executor import spawn
 
 _ET_EXEC = 2  # elf(5), e_type
@@ -53,3 +54,21 @@ def test_programs_that_cells_start_have_random_addresses(fixed: None) -> None:
             kind = Path(f"/proc/{s.core.engine.executor.pid}/personality").read_text()
             assert int(kind, 16) & 0x40000 == 0
             s.respawn()
+
+
+def test_words_that_point_into_its_heap_are_counted(fixed: None, tmp_path: Path) -> None:
+    """Its heap is low, where numbers are, too: in an undo, after its end, in a file."""
+    path = str(tmp_path / "heap.jks")
+    with Session(spare=False) as s:
+        s.run("@p = global ptr null\n@n = global i64 12345678901\ndeclare i32 @raise(i32)")
+        s.run("@p = @malloc(16)")
+        assert s["p"].value < 1 << 32
+        s.run("@p = null")
+        assert "1 restored word points into the executor's heap" in s.undo()[0]
+        with pytest.raises(Fault, match="1 word in globals still point into the one that ended"):
+            s.run("@raise(9)")
+        s.run("@p = @malloc(16)")
+        s.save(path)
+    with Session.restore(path, spare=False) as s:
+        assert "1 word in globals may point into the process that ended" in str(s.restored)
+        s.check()

@@ -28,7 +28,13 @@ HEAP, HIGH = 0x5000_0000_0000, 0x8000_0000_0000
     ],
 )
 def test_words_that_look_like_pointers_beyond_the_arena(address, data, count):
-    assert count_far_words(address, data) == count
+    assert count_far_words(address, data, tuple) == count
+
+
+def test_words_into_low_memory_count_where_the_process_has_some():
+    data = struct.pack("<5Q", 0xA0_0000, 0xA0_1000, 0xA0_1FFF, 0xA0_2000, HEAP)
+    assert count_far_words(0, data, lambda: [(0xA0_1000, 0xA0_2000)]) == 3
+    assert count_far_words(0, data, tuple) == 1
 
 
 def change(name: str, pages: int) -> Change:

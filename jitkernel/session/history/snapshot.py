@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
 
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
+from jitkernel.executor.services import UPPER
 from jitkernel.ir.names import NAME, decode_name, quote_name, written
 from jitkernel.linker import SymbolState
 from jitkernel.rollback import note
@@ -35,16 +36,21 @@ __all__ = [
 ]
 
 CHUNK = PAGESIZE
+_SMALL = 1 << 16  # no memory is below (vm.mmap_min_addr)
+
+#: Asks where the executor has memory in the lower address space.
+LowMemory = Callable[[], Sequence[Range]]
 
 
 class DataShadow:
     """What the data zone held at the last `changes`, up to `limit` bytes of it.
 
-    `lost` is the live data beyond those that was written since somebody took that.
+    `lost` is the live data beyond those that was written since somebody took that; `low` says where
+    the executor has memory in the lower address space.
     """
 
-    def __init__(self, arena: Arena, limit: int):
-        self._arena, self.limit = arena, limit
+    def __init__(self, arena: Arena, limit: int, low: LowMemory):
+        self._arena, self.limit, self._low = arena, limit, low
         self._zone = arena.zones["data"]
         self._mirror = Mirror(arena, "data", limit)
         self._digests = Digests(arena, "data", limit)
@@ -94,7 +100,7 @@ class DataShadow:
 
     def restore(self, pages: Iterable[tuple[int, bytes]]) -> int:
         """Write old bytes back where extents are live; the number of words that point into the
-        upper address space, where the executor's heap, stack and libraries are."""
+        executor's own memory: its heap, stack and libraries."""
         heap = 0
         arena = self._arena
         live = sorted(self._zone.list.live.items())
@@ -108,27 +114,38 @@ class DataShadow:
                     if arena.view[low - arena.base : high - arena.base] != piece:
                         arena.save(low, len(piece))
                         arena.write(low, piece)
-                        heap += count_far_words(low, piece)
+                        heap += count_far_words(low, piece, self._low)
         return heap
 
 
-def far_words(arena: Arena) -> int:
-    """How many words of all live data look like pointers into the executor's own memory."""
+def far_words(arena: Arena, low: Sequence[Range]) -> int:
+    """How many words of all live data look like pointers into an executor's own memory; `low` is
+    where that was in the lower address space."""
     total = 0
     for start, size in arena.zones["data"].list.live.items():
         offset = start - arena.base
-        total += count_far_words(start, arena.view[offset : offset + min(size, 1 << 20)])
+        piece = arena.view[offset : offset + min(size, 1 << 20)]
+        total += count_far_words(start, piece, lambda: low)
     return total
 
 
-def count_far_words(address: int, data: bytes | memoryview) -> int:
-    """How many aligned words look like pointers beyond the arena, into the process itself."""
+def count_far_words(address: int, data: bytes | memoryview, low: LowMemory) -> int:
+    """How many aligned words look like pointers beyond the arena, into the process itself.
+
+    Those of the upper address space do; of others, which are numbers more often, those into memory
+    that the process had.
+    """
     skip = -address % 8
     usable = len(data) - skip
     if usable < 8:
         return 0
     words = memoryview(data)[skip : skip + usable // 8 * 8].cast("Q")
-    return sum(1 for w in words if 0x5000_0000_0000 <= w < 0x8000_0000_0000)
+    found = [w for w in words if _SMALL <= w < 1 << 47]
+    far = sum(w >= UPPER for w in found)
+    if far == len(found):
+        return far
+    ranges = low()
+    return far + sum(any(start <= w < stop for start, stop in ranges) for w in found if w < UPPER)
 
 
 _SHOWN = 5  # names

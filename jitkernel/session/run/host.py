@@ -272,6 +272,7 @@ class Execution:
     def changing(self, title: str) -> Atomic:
         """A block in which what happens to the program is one change (`self.change`), or nothing
         where it raises."""
+        self.core.engine.executor.services.watch_low_memory()
         self.change = self.core.history.begin(title, self.cell.number)
         return self.core.engine.arena.rollback.atomic()
 
@@ -293,7 +294,9 @@ class Execution:
         if outcome.kind == "stub" and (failure := self.core.residency.failed()) is not None:
             raise failure
         kept = self._kept()
-        if outcome.respawned and (words := far_words(self.core.engine.arena)):
+        executor = self.core.engine.executor
+        low = executor.services.last_low_memory(executor.generation - 1)
+        if outcome.respawned and (words := far_words(self.core.engine.arena, low)):
             stale = (
                 f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
             )

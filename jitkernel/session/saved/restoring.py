@@ -140,7 +140,7 @@ def restore(
         if lost:
             some = ", ".join(written(name) for name in lost[:5])
             words.append(f"{len(lost)} functions of libraries are missing now: {some}")
-        if stale := far_words(arena):
+        if stale := far_words(arena, head.get("low_memory", ())):
             words.append(
                 f"{stale} word{'s' * (stale != 1)} in globals may point into the process that "
                 "ended: what was in its heap is gone"

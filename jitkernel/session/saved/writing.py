@@ -175,16 +175,17 @@ class Writer:
         """What concerns the session as a whole."""
         session, engine = self._session, self._session.engine
         who = engine.pool.identity()
+        services = engine.executor.services
+        services.watch_low_memory()
         chosen = {name: getattr(session.settings, name) for name in SETTINGS}
         return json.dumps(
             {
                 "number": session.number,
                 "settings": chosen | {"base": engine.arena.base, "capacity": engine.arena.capacity},
                 "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
-                "libraries": engine.executor.services.libraries,
-                "withheld": [
-                    p for p in session.withheld if p not in engine.executor.services.libraries
-                ],
+                "libraries": services.libraries,
+                "withheld": [p for p in session.withheld if p not in services.libraries],
+                "low_memory": services.last_low_memory(engine.executor.generation),
                 "order": list(session.results),
             }
         )
