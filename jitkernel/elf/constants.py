@@ -25,20 +25,31 @@ SHT_X86_64_UNWIND: Final = 0x7000_0001
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
+SHF_MERGE: Final = 0x10
+SHF_STRINGS: Final = 0x20
+SHF_INFO_LINK: Final = 0x40
+SHF_LINK_ORDER: Final = 0x80
+SHF_GROUP: Final = 0x200
 SHF_TLS: Final = 0x400
 GRP_COMDAT: Final = 1
 
-SHN_LORESERVE: Final = 0xFF00
-SHN_ABS: Final = 0xFFF1
-SHN_COMMON: Final = 0xFFF2
-SHN_X86_64_LCOMMON: Final = 0xFF02
+# Section indices as the reader gives them: those that are reserved lie above all that there can be
+# (in the file's 16 bits they begin at 0xFF00, between the indices of a large object).
 SHN_XINDEX: Final = 0xFFFF
+SHN_LORESERVE: Final = 0xFFFF_FF00
+SHN_X86_64_LCOMMON: Final = 0xFFFF_FF02
+SHN_ABS: Final = 0xFFFF_FFF1
+SHN_COMMON: Final = 0xFFFF_FFF2
+RESERVED: Final = 0xFF00  # the first one in the file
 
 # gABI 4, "Symbol Table"
+STB_LOCAL: Final = 0
+STB_GLOBAL: Final = 1
 STB_WEAK: Final = 2
 STT_NOTYPE: Final = 0
 STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_SECTION: Final = 3
+STT_FILE: Final = 4
 STT_TLS: Final = 6
 STT_GNU_IFUNC: Final = 10

@@ -57,7 +57,7 @@ class ElfObject:
     """A relocatable object: `sections`, `symbols` and, by section index, `relocations`.
 
     Sections and symbols are plain tuples in the order of `Section` and `SymbolEntry`, symbols with
-    a section index that exists or is reserved.  `relocations[i]` are `(offset, info, addend)` to
+    a section index that exists or is one of `constants` (from SHN_LORESERVE on).  `relocations[i]` are `(offset, info, addend)` to
     apply to section i, in file order.  `groups` are COMDAT groups as `(signature symbol index,
     member section indices)`.
     """
@@ -77,10 +77,13 @@ class ElfObject:
             raise LinkError("not a 64-bit little-endian ELF object")
         if kind != c.ET_REL:
             raise LinkError(f"ELF type {kind} is not a relocatable object")
-        if offset and (count == 0 or names == c.SHN_XINDEX):  # gABI "Section Header", index 0
-            raise LinkError("an object with more than 65,279 sections is not supported")
         if entry != 64:
             raise LinkError(f"section headers of {entry} bytes; 64 are expected")
+        if offset and (count == 0 or names == c.SHN_XINDEX):
+            # What 16 bits cannot hold is in the first header (gABI "ELF Header", e_shnum).
+            first = _SECTION.unpack_from(data, offset)
+            count = count or first[5]
+            names = first[6] if names == c.SHN_XINDEX else names
         if offset + 64 * count > len(data):
             raise LinkError("the section headers lie outside the file")
         self.machine = machine
@@ -91,6 +94,7 @@ class ElfObject:
         self.relocations: dict[int, list[tuple[int, int, int]]] = {}
         self.groups: list[tuple[int, list[int]]] = []
         self.strings = b""
+        extended = b""
         limit = len(data)
         index = -1
         for _, kind, _, _, start, size, link, info, _, _ in self.sections:
@@ -120,15 +124,26 @@ class ElfObject:
             elif kind == c.SHT_REL:
                 raise LinkError("SHT_REL relocations are not used on this machine")
             elif kind == c.SHT_SYMTAB_SHNDX:
-                raise LinkError("an object with more than 65,279 sections is not supported")
+                extended = data[start : start + size]
         header = self.sections[names]
         self.names = data[header[4] : header[4] + header[5]]
-        for symbol in self.symbols:
-            if count <= symbol[3] < c.SHN_LORESERVE:
-                raise LinkError(f"a symbol lies in section {symbol[3]} of {count}")
+        for index, symbol in enumerate(self.symbols):
+            if symbol[3] >= count or symbol[3] >= c.RESERVED:
+                self.symbols[index] = self._placed(index, symbol, extended)
         for signature, _ in self.groups:
             if signature >= len(self.symbols):
                 raise LinkError(f"a group is named by symbol {signature}, which is not there")
+
+    def _placed(self, index: int, symbol: SymbolTuple, extended: bytes) -> SymbolTuple:
+        """A symbol whose section's number is none of the file's first 65,280."""
+        name, info, other, section, value, size = symbol
+        if section == c.SHN_XINDEX:  # gABI "Sections", SHT_SYMTAB_SHNDX
+            section = _WORD.unpack_from(extended, 4 * index)[0]
+        elif section >= c.RESERVED:
+            return name, info, other, section - c.RESERVED + c.SHN_LORESERVE, value, size
+        if section >= len(self.sections):
+            raise LinkError(f"a symbol lies in section {section} of {len(self.sections)}")
+        return name, info, other, section, value, size
 
     def section(self, index: int) -> Section:
         """Section header `index`, its fields by name."""
