@@ -57,9 +57,9 @@ class ElfObject:
     """A relocatable object: `sections`, `symbols` and, by section index, `relocations`.
 
     Sections and symbols are plain tuples in the order of `Section` and `SymbolEntry`, symbols with
-    a section index that exists or is one of `constants` (from SHN_LORESERVE on).  `relocations[i]` are `(offset, info, addend)` to
-    apply to section i, in file order.  `groups` are COMDAT groups as `(signature symbol index,
-    member section indices)`.
+    a section index that exists or is one of `constants` (from SHN_LORESERVE on).
+    `relocations[i]` are `(offset, info, addend)` to apply to section i, in file order.  `groups`
+    are COMDAT groups as `(signature symbol index, member section indices)`.
     """
 
     __slots__ = (
