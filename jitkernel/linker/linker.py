@@ -43,6 +43,7 @@ from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 __all__ = ["Linker"]
 
 MISSING, DEFINED = SymbolState.MISSING, SymbolState.DEFINED
+_FAR = "; it is a library's, which is far from here: compile with -fPIC"
 
 
 class Linker(Recorded):
@@ -198,7 +199,9 @@ class Linker(Recorded):
             try:
                 apply(target, at, type, opcode, modrm, rex, addend)
             except (OutOfRange, LinkError) as error:
-                raise refusal(job, section, entry, str(error)) from None
+                far = isinstance(target, Symbol) and target.state is SymbolState.FAR
+                hint = _FAR if far and isinstance(error, OutOfRange) else ""
+                raise refusal(job, section, entry, f"{error}{hint}") from None
 
     def _find_initialisers(self, plan: Plan, image: Image) -> None:
         """What runs when the image comes and goes: its own functions, whoever redefines them."""
