@@ -553,13 +553,17 @@ class Session:
         return [s.name for s in self.core.program.linker.resolver.retry_missing()]
 
     @operation()
-    def link(self, path: str) -> Result:
-        """Place a relocatable object (`cc -c`) as a cell; declare what it defines to call it.
+    def link(self, path: str, whole: bool = False) -> Result:
+        """Link a relocatable object (`cc -c`) or an archive; declare what it defines to call it.
 
-        Raises LinkError for archives, which are not supported yet, and UsageError for a path that
-        is no file.
+        An object is a cell.  Of an archive those members are, as one cell, that define what the
+        session uses and nobody defines; others are taken when a cell uses what they define, as a
+        cell that is undone with it.  `whole` takes all of them at once.  Raises LinkError, and
+        UsageError for a path that is no file.
         """
-        return self.core.definer().place_file(path)
+        from jitkernel.session.run.linking import link_file
+
+        return link_file(self.core, path, whole)
 
     @operation()
     def chdir(self, path: str) -> None:

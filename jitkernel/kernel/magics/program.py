@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = []
 
 _NAMES = 1000  # that %who lists
+_LINKED = 12  # that %link names
 _PATTERN = Argument("pattern", "only names that match, * and ? allowed", "?", completes="symbol")
 
 
@@ -181,17 +182,21 @@ def load(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "link",
-    Argument("file", "an ELF object for x86-64", completes="file"),
-    example="%link fast.o",
+    Argument("file", "an ELF object for x86-64, or an archive of them", completes="file"),
+    Argument("--whole", "of an archive all members, not just those that are used", "flag"),
+    example="%link libfast.a",
 )
 def link(context: Frontend, arguments: Any) -> None:
-    """Link a relocatable object file (.o) into the session."""
-    result = context.session.link(os.path.expanduser(arguments.file))
+    """Link an object file (.o) or an archive (.a) into the session. Of an archive, members are
+    linked when something uses what they define."""
+    result = context.session.link(os.path.expanduser(arguments.file), arguments.whole)
     for note in result.notes:
         context.note(note)
     if result.cell is not None:
-        names = ", ".join(map(written, result.cell.names)) or "nothing"
-        context.print(f"{arguments.file} is cell {result.cell.number}; it defines {names}")
+        names = result.cell.names
+        shown = ", ".join(map(written, names[:_LINKED])) or "nothing"
+        more = f" and {len(names) - _LINKED} more" * (len(names) > _LINKED)
+        context.print(f"{arguments.file} is cell {result.cell.number}; it defines {shown}{more}")
 
 
 @magic(

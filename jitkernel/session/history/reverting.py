@@ -69,6 +69,7 @@ def _opposite(program: Program, change: Change) -> Change:
         inverse.infos[name] = symbol.info if symbol is not None else None
     inverse.ids = {i: program.by_id.get(i, 0) for i in change.ids}
     inverse.types = {n: program.types.get(n) for n in change.types}
+    inverse.archives = {p: program.archives.get(p) for p in change.archives}
     return inverse
 
 
@@ -143,6 +144,11 @@ def _move_back(program: Program, change: Change, inverse: Change) -> None:
         else:
             program.types[name] = body
     program.notes.revert(change.noted, inverse)
+    for path, archive in change.archives.items():
+        if archive is None:
+            program.archives.pop(path, None)
+        else:
+            program.archives[path] = archive
     for name, (before, after) in change.owners.items():
         if program.type_uses.owners.get(name, 0) == after:  # else a later one defines it
             program.type_uses.move(name, before, inverse.owners)

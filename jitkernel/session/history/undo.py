@@ -128,6 +128,7 @@ class UndoHistory(Recorded):
         program.notes.clear()
         program.type_uses.owners.clear()
         program.declared.clear()
+        program.archives.clear()
 
     # -- what is kept ----------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from jitkernel.session.run.results import Values
 
 if TYPE_CHECKING:
     from jitkernel.linker import Block, Image, Symbol
+    from jitkernel.linker.archives import LinkedArchive
     from jitkernel.session.program.signatures import Signature
     from jitkernel.session.saved.store import Record
 
@@ -208,14 +209,15 @@ class Change(Recorded):
     """What one run or eviction did to the program, so that it can be taken back.
 
     `cell` is the number of the run that it is or was (0: an eviction, a collection).  `added` is
-    the cell that the run made, `back` are cells that an undo brought back: both leave when the
-    change is reverted, and those in `removed` return.
+    the cell that the run made, `back` are cells that an undo brought back, and members of archives
+    that the run took: all leave when the change is reverted, and those in `removed` return.
 
     `moved` maps a symbol's name to the number of the cell that defined it before (0: none) and
     what was known of its type; `infos` what a missing one was taken for before; `whys` has what
     calls of a missing one raised.  `ids` maps a notebook
     cell's id to the number of the cell that had it before (0: none), `replaced` is that of
-    `added`.  `types` are the bodies of named types before, `owners` the numbers of the cells that
+    `added`.  `archives` are those that were linked before, by path (None: not), `types` are the
+    bodies of named types, `owners` the numbers of the cells that
     defined them before and after (0: none).  `pages` are bytes of the data zone as they were
     before, by address, `lost` ranges of it that were written and of which nothing was kept; `left`
     are those of the change that it takes back, which are as that left them.  `results` finds
@@ -239,6 +241,7 @@ class Change(Recorded):
     whys: dict[str, str] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     types: dict[str, str | None] = field(default_factory=dict)
+    archives: dict[str, LinkedArchive | None] = field(default_factory=dict)
     owners: dict[str, tuple[int, int]] = field(default_factory=dict)
     noted: dict[str, LanguageNote | None] = field(default_factory=dict)
     remade: RecordedList[Remade] = field(default_factory=RecordedList)
@@ -266,6 +269,7 @@ class Change(Recorded):
             or self.types
             or self.noted
             or self.remade
+            or self.archives
             or self.owners
             or self.pages
             or self.lost

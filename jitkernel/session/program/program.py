@@ -36,6 +36,7 @@ from jitkernel.session.saved.store import Store
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.plan import PlanNote
+    from jitkernel.linker.archives import LinkedArchive
     from jitkernel.session.engine import Engine
 
 __all__ = ["Program"]
@@ -68,6 +69,8 @@ class Program(Recorded):
         self.handles: RecordedDict[int, tuple[int, ...]] = RecordedDict()
         # What cells declared and did not use: the object does not mention it.
         self.declared: RecordedDict[str, Signature | Variable] = RecordedDict()
+        # Archives that were linked, by path: cells take members from them when they need them.
+        self.archives: RecordedDict[str, LinkedArchive] = RecordedDict()
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -99,12 +102,14 @@ class Program(Recorded):
         noted: bool = False,
         kept: frozenset[str] = frozenset(),
         unchanged: frozenset[str] = frozenset(),
+        missing: bool = False,
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed.
 
         `types` are the named types that the cell's own text defines; `noted`: it leaves notes, too.
         `kept` are variables that it defines again without a value of its own, `unchanged` those
-        that have the type that they had, however LLVM writes that.
+        that have the type that they had, however LLVM writes that.  `missing` allows variables
+        that nobody defines yet.
         """
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
@@ -118,7 +123,7 @@ class Program(Recorded):
                 for n in (name for name, _ in known or _unknown(compiled.object))
                 if (s := symbols.get(n)) is not None
             }
-            change.whys = {n: s.why for n in before if (s := symbols[n]).why}
+            change.whys = {n: s.why for n in before if (s := symbols[n]).why} | change.whys
             owners = {n for n, _ in before.values()} & self.cells.keys()
             owned = {n: frozenset(self.cells[n].names) for n in owners}
             if old is not None:
@@ -132,7 +137,7 @@ class Program(Recorded):
                 compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
                 takeover=frozenset(old.image.groups if old and old.image else ()),
-                pins=pins or None,
+                pins=pins or None, missing=missing,
             )  # fmt: skip
             for at, data in values:
                 arena.write(at, data)
@@ -198,10 +203,11 @@ class Program(Recorded):
         exported = {s.name for s, _, _ in image.exports}
         for name, info in known:
             symbol = symbols.get(name)
+            if name in kinds and (symbol is None or not (symbol.users or symbol.address)):
+                self.declared[name] = info  # what nobody defines or uses may go
             if symbol is None:
-                if name in kinds:  # else it is the module's own: internal or private
-                    self.declared[name] = info
-            elif name in exported:
+                continue  # where it is not in `kinds`, it is the module's own: internal or private
+            if name in exported:
                 change.moved[name] = before.get(name, (0, None))
                 describe(self.linker, symbol, info)
             elif symbol.info is None or (
@@ -213,6 +219,8 @@ class Program(Recorded):
                 describe(self.linker, symbol, info)
         for name in exported.difference(change.moved):
             change.moved[name] = before.get(name, (0, None))
+            if symbols[name].info is None and name in self.declared:
+                describe(self.linker, symbols[name], self.declared[name])
 
     def _taken_from_libraries(self, summary: Summary) -> tuple[tuple[str, Signature], ...]:
         symbols, types = self.linker.symbols, summary.types

@@ -130,7 +130,9 @@ class Caller:
     def _calling(self) -> Iterator[tuple[SessionHost, Scratch]]:
         """While it lasts, the call hears the program, and what its arguments need is in memory."""
         with Scratch(self._core, "the call") as scratch, self._core.heard_by(self._execution.relay):
-            yield SessionHost(self._core, scratch.own, self._execution.error), scratch
+            execution = self._execution
+            host = SessionHost(self._core, scratch.own, execution.error, execution.provide)
+            yield host, scratch
 
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.

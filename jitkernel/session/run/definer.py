@@ -10,9 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler import Compiled, Options, Request, Summary
-from jitkernel.errors import CompileError, Diagnostic, LinkError, WorkerDied, present
-from jitkernel.files import read_bytes
+from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name, written
 from jitkernel.languages.llvm.assemble import Assembled, assemble
@@ -167,7 +166,14 @@ class Definer:
             made.diagnostics = tuple(found)
         return made
 
-    def place(self, request: Request, compiled: Compiled, source: str) -> None:
+    def place(
+        self, request: Request, compiled: Compiled, source: str, missing: bool = False
+    ) -> None:
+        """Place what was compiled; `missing` allows variables that nobody defines yet."""
+        if self.program.archives:
+            from jitkernel.session.run.linking import provide_for
+
+            provide_for(self, compiled)
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]
@@ -182,6 +188,7 @@ class Definer:
             aligned=_alignments(request.source), types=defined_types(request.source),
             noted=bool(self.plan and self.plan.notes),
             kept=self.plan.keep if self.plan else frozenset(), unchanged=unchanged,
+            missing=missing,
         )  # fmt: skip
         linked = time.perf_counter_ns() - began
         program.let_go(change, self.core.finish)
@@ -336,20 +343,6 @@ class Definer:
             self.say_status()
             self.relay.result.cell = cell
             return self.relay.result
-
-    def place_file(self, path: str) -> Result:
-        """Place the object that is in a file; see `Session.link`."""
-        data = read_bytes(path)
-        if data.startswith(b"!<arch>\n"):
-            raise LinkError(
-                f"{path} is an archive, and archives are not supported yet; extract its "
-                "members (ar x) and %link those, or load a shared library with %lib"
-            )
-        if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
-            raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-        times = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
-        compiled = Compiled(data, Summary((), (), {}, ()), times)
-        return self.place_only(f"; %link {path}", Request(f"; {path}", label=path), compiled)
 
 
 def _alignments(source: str) -> dict[str, int]:

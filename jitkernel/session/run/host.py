@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "LanguageHost", "SessionHost"]
 
 
+_NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
+
+
 class SessionHost:
     """Expressions of one cell; `own` is called with each block of data that the cell comes to own.
 
-    `fail` turns an outcome that is not "ok" into the error to raise.
+    `fail` turns an outcome that is not "ok" into the error to raise; `provide` is told of names
+    before they are looked up outside the session.
     """
 
     def __init__(
@@ -44,10 +48,11 @@ class SessionHost:
         core: Core,
         own: Callable[[Block], None] = lambda block: None,
         fail: Callable[[Outcome], Exception] = lambda outcome: JitError(outcome.kind),
+        provide: Callable[[Sequence[str]], None] = lambda names: None,
     ):
         self._engine, self._program, self._residency = core.engine, core.program, core.residency
         self.result, self._prelude = core.results.find, core.settings.prelude
-        self._own, self._fail = own, fail
+        self._own, self._fail, self._provide = own, fail, provide
         self.layout = self._program.layouts  # all that its values keep
         # Where a language that runs a cell by itself puts what the cell prints.
         self.output: Callable[[str, bytes], None] = lambda name, data: None
@@ -62,7 +67,8 @@ class SessionHost:
     def full_signature(self, name: str) -> Signature | None:
         """The same with everything that calling it depends on."""
         symbol = self._program.symbol(name)
-        known = symbol.info if symbol is not None else self._program.declared.get(name)
+        known = symbol.info if symbol is not None else None
+        known = known or self._program.declared.get(name)
         if isinstance(known, Signature):
             return known
         if self._prelude and (symbol is None or symbol.info is None):
@@ -75,6 +81,9 @@ class SessionHost:
         """Type, address and constancy of a variable that has storage."""
         symbol = self._program.symbol(name)
         declared = self._program.declared.get(name)
+        if isinstance(declared, Variable) and (symbol is None or symbol.state in _NOWHERE):
+            self._provide([name])
+            symbol = self._program.symbol(name)
         if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
         if symbol is None or not isinstance(symbol.info, Variable):
@@ -89,9 +98,16 @@ class SessionHost:
         return None if symbol is None else self._engine.linker.canonical(symbol)
 
     def known(self, name: str) -> Symbol | None:
-        """The symbol, looked up in the executor's process where the session lacks it."""
+        """The symbol, looked up in archives and the executor's process where the session lacks
+        it."""
         symbol = self._program.symbol(name)
-        if symbol is None and (signature := self.full_signature(name)) is not None:
+        if symbol is not None and symbol.state not in _NOWHERE:
+            return symbol
+        if (signature := self.full_signature(name)) is None:
+            return symbol
+        self._provide([name])
+        symbol = self._program.symbol(name)
+        if symbol is None:
             symbol = self._look_up(name, SymbolKind.FUNCTION, signature)
         return symbol
 
@@ -263,6 +279,7 @@ class Execution:
         wanted = core.number + 1
         number = number if number is not None and number >= wanted else wanted
         self.cell = Cell(number, cell_id, self.options.words)
+        self.is_run = False  # of a cell, whose change can be taken back
 
     @cached_property
     def change(self) -> Change:
@@ -273,18 +290,25 @@ class Execution:
         """A block in which what happens to the program is one change (`self.change`), or nothing
         where it raises."""
         self.core.engine.executor.services.watch_low_memory()
-        self.change = self.core.history.begin(title, self.cell.number)
+        self.change, self.is_run = self.core.history.begin(title, self.cell.number), True
         return self.core.engine.arena.rollback.atomic()
 
     def host(self) -> SessionHost:
         """What its expressions are evaluated with."""
-        return SessionHost(self.core, self.own, self.error)
+        return SessionHost(self.core, self.own, self.error, self.provide)
+
+    def provide(self, names: Sequence[str]) -> None:
+        """Take from the session's archives what defines a name that nobody else has."""
+        if self.core.program.archives:
+            from jitkernel.session.run.linking import provide
+
+            provide(self, names)
 
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""
         self.cell.strings += (block,)
         self.core.program.note(self.cell)
-        if self.cell.number not in self.core.program.cells and self.core.number == self.cell.number:
+        if self.is_run and self.cell.number not in self.core.program.cells:
             self.core.program.adopt(self.cell, self.change)
         elif self.cell.image is None and len(self.cell.strings) == 1:
             self.core.program.data_cells += 1  # it had types alone

@@ -253,7 +253,10 @@ class Runner:
         options = options._replace(opt_level=level, passes=passes)
         assembled, request = self._definer.request(plan, part, options)
         compiled = self._definer.compile(request, plan.source)
-        check_types(self._program, compiled.summary, self._cell, None)
+        summary = compiled.summary
+        names = [f.name for f in summary.functions] + [v.name for v in summary.variables]
+        self._execution.provide(names)
+        check_types(self._program, summary, self._cell, None)
         if assembled.block_type is not None:
             return PreparedBlock(assembled.block_type, request, compiled)
         entry = function_type(next(f.type for f in compiled.summary.functions if f.name == ENTRY))

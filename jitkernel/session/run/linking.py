@@ -1,0 +1,187 @@
+"""Objects and archives of other compilers.  Start from `link_file`; `provide` takes members later.
+
+An archive that is linked stays one of the session's: whatever a later cell uses that nobody defines
+and the archive does is taken from it then, before libraries and the executor's process are asked.
+Members that are taken together are one cell, which belongs to the run that needed it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Compiled, Request, Summary
+from jitkernel.elf import read_object
+from jitkernel.elf.archive import Archive, is_archive, read_archive
+from jitkernel.errors import LinkError
+from jitkernel.files import read_bytes
+from jitkernel.ir.names import written
+from jitkernel.linker import SymbolState
+from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
+from jitkernel.linker.layout import is_special, read_names
+from jitkernel.linker.prepare import prepared
+from jitkernel.session.program.cell import title
+from jitkernel.session.run.definer import Definer
+from jitkernel.session.run.host import Execution
+from jitkernel.session.run.results import Result
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.program.program import Program
+
+__all__ = ["link_file", "provide", "provide_for"]
+
+_NO_TIMES = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
+_NAMES = 6  # that are shown of many
+
+
+def link_file(core: Core, path: str, whole: bool = False) -> Result:
+    """Link the object or archive that is in a file; see `Session.link`."""
+    data = read_bytes(path)
+    definer = core.definer()
+    if is_archive(data):
+        return _link_archive(definer, path, data, whole)
+    if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
+        raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+    obj = prepared(read_object(data), definer.program.linker.resolver)
+    return definer.place_only(f"; %link {path}", *_compiled(path, obj))
+
+
+def _compiled(label: str, data: bytes) -> tuple[Request, Compiled]:
+    """An object that another compiler made, as if it were the answer to a request."""
+    return Request(f"; {label}", label=label), Compiled(data, Summary((), (), {}, ()), _NO_TIMES)
+
+
+def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Result:
+    core, execution, program = definer.core, definer.execution, definer.program
+    full = os.path.abspath(path)
+    linked = LinkedArchive(read_archive(data, full, read_bytes), read_bytes)
+    others = [a for p, a in program.archives.items() if p != full]
+    symbols = program.linker.symbols
+    missing = [s.name for s in symbols.values() if s.state is SymbolState.MISSING and s.users]
+    asked = [n for n in program.declared if n not in symbols]
+    taken = select(
+        [linked, *others], offered([linked], [*missing, *asked]), lambda n: _has(program, n),
+        linked.archive if whole else None,
+    )  # fmt: skip
+    source = f"; %link {path}{' --whole' * whole}"
+    number = definer.cell.number if taken else 0
+    with core.heard_by(definer.relay):
+        execution.change = core.history.begin(title(number, source) if number else source[2:])
+        execution.change.cell = number
+        with core.engine.arena.rollback.atomic():
+            execution.change.archives[full] = program.archives.get(full)
+            program.archives[full] = linked
+            if taken:
+                core.number = number
+                obj = combine(taken, program.linker.resolver)
+                definer.place(*_compiled(path, obj), source)
+                definer.construct()
+            core.history.keep(execution.change)
+    if taken:
+        definer.say_status()
+        definer.relay.result.cell = definer.cell
+    definer.relay.note(_summary(definer, linked.archive, taken))
+    return definer.relay.result
+
+
+def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
+    """`libz.a: 15 members; 3 of them linked, with 12 functions and 2 variables, ...`."""
+    name, members = os.path.basename(archive.path), len(archive.members)
+    words = f"{name}: {members} member{'s' * (members != 1)}"
+    if taken:
+        image = definer.cell.image
+        exports = image.exports if image is not None else ()
+        functions = sum(s.is_function for s, _, _ in exports)
+        variables = len(exports) - functions
+        words += (
+            f", {len(taken)} linked: {functions} function{'s' * (functions != 1)}, "
+            f"{variables} variable{'s' * (variables != 1)}"
+        )
+    else:
+        words += ", none linked yet"
+    symbols = definer.program.linker.symbols
+    words += "; others are when a cell uses what they define" if len(taken) < members else ""
+    from_libraries = [
+        n for n in archive.index
+        if (s := symbols.get(n)) is not None and s.state is SymbolState.FAR and s.users
+    ]  # fmt: skip
+    if from_libraries:
+        shown = ", ".join(map(written, from_libraries[:_NAMES]))
+        more = len(from_libraries) - _NAMES
+        words += (
+            f". {shown}{f' and {more} more' * (more > 0)} stay a library's, which cells use "
+            "already; %link --whole takes the archive's"
+        )
+    return words
+
+
+def _labels(taken: Sequence[Taken]) -> str:
+    """`libz.a (inflate.o, inftrees.o and 2 more)`, for each archive."""
+    found: dict[str, list[str]] = {}
+    for member in taken:
+        archive, _, name = member.label.partition("(")
+        found.setdefault(archive, []).append(name.removesuffix(")"))
+    words = []
+    for archive, names in found.items():
+        more = f" and {len(names) - _NAMES} more" * (len(names) > _NAMES)
+        words.append(f"{archive} ({', '.join(names[:_NAMES])}{more})")
+    return ", ".join(words)
+
+
+def _has(program: Program, name: str) -> bool:
+    """Whether no archive is asked for a name: the session defines it, or its runtime does."""
+    symbol = program.linker.symbols.get(name)
+    if symbol is not None and symbol.state in (SymbolState.DEFINED, SymbolState.FIXED):
+        return True
+    return is_special(name) or program.linker.resolver.fixed(name) is not None
+
+
+def provide_for(definer: Definer, compiled: Compiled) -> None:
+    """Take from the session's archives what an object uses that is about to be placed."""
+    archives, summary = definer.program.archives.values(), compiled.summary
+    known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
+    if not archives or (known and not offered(archives, known)):
+        return
+    names = read_names(read_object(compiled.object))
+    own = frozenset(e.name for e in names.exports)
+    provide(definer.execution, [n for _, n, weak in names.imports if not weak], own)
+
+
+def provide(execution: Execution, names: Iterable[str], own: Collection[str] = frozenset()) -> None:
+    """Take from the session's archives what is used of these names and nobody defines, as a cell.
+
+    `own` are names that are about to be defined.
+    """
+    program = execution.core.program
+    archives = list(program.archives.values())
+    symbols = program.linker.symbols
+    wanted = [
+        n for n in offered(archives, names)
+        if n not in own
+        and ((s := symbols.get(n)) is None or s.state in (SymbolState.MISSING, SymbolState.NULL))
+    ]  # fmt: skip
+    if wanted and (taken := select(archives, wanted, lambda n: n in own or _has(program, n))):
+        _place_members(execution, taken, own)
+
+
+def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection[str]) -> None:
+    """Place members as a cell that belongs to the change of an execution, or to one of its own."""
+    core = execution.core
+    fresh = Definer(Execution(core, execution.relay))
+    labels = _labels(taken)
+    source = f"; %link {labels}"
+    change = execution.change if execution.is_run else core.history.begin(source[2:])
+    fresh.execution.change = change
+    obj = combine(taken, core.program.linker.resolver)
+    early = any(name in own for _, name, _ in read_names(read_object(obj)).imports)
+    with core.engine.arena.rollback.atomic():
+        core.number = fresh.cell.number
+        added = change.added
+        fresh.place(*_compiled(labels, obj), source, missing=early)
+        change.added, change.back = added, [*change.back, fresh.cell]
+        fresh.construct()
+        if not execution.is_run:
+            core.history.keep(change)
+    execution.relay.note(f"cell {fresh.cell.number}: linked on demand: {labels}")
