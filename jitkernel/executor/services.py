@@ -77,6 +77,11 @@ class Services:
         """The addresses of the libraries' code in the present process."""
         return [m.code for m in self._spans.get(self._here()[0], [])]
 
+    def file_at(self, address: int) -> str:
+        """The library that an address of the present process is in, empty for none."""
+        spans = self._spans.get(self._here()[0], [])
+        return next((m.path for m in spans if m.start <= address < m.stop), "")
+
     def lookup(self, names: Sequence[str]) -> list[int]:
         """Addresses of symbols of the loaded libraries, 0 where unknown."""
         found: list[int] = []

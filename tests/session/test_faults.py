@@ -468,3 +468,35 @@ def test_lines_are_found_once_for_a_text(s):
             assert f"line {line}" in str(caught.value)
             asked.append(compiles() - before)
     assert asked == [1, 0, 0, 0, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("ends", ["die", "nobody", "exit"])
+def test_a_call_that_does_not_return_is_told_as_its_callers(s, ends):
+    """Its return address is the first byte of what lies behind the caller: of another cell, or of
+    one that is gone."""
+    s.run(f"declare void @{ends}() noreturn" if ends != "exit" else "declare void @exit(i32)")
+    if ends == "die":
+        s.run("define void @die() noreturn {\n  call void @llvm.trap()\n  unreachable\n}")
+    call = "call void @exit(i32 3)" if ends == "exit" else f"call void @{ends}()"
+    text = (
+        "define void @{name}{skipped}() noreturn {{\n"
+        '  call void asm sideeffect ".skip {skipped}, 0x90", ""()\n  {call}\n  unreachable\n}}'
+    )
+    for skipped in range(16):  # what is behind was there first
+        s.run(text.format(name="before", skipped=skipped, call=call))
+        s.run(f"define i32 @behind{skipped}() {{\n  ret i32 1\n}}")
+    for skipped in range(16):
+        s.evict(f"before{skipped}")
+        s.run(text.format(name="user", skipped=skipped, call=call))
+    for gone in (False, True):
+        if gone:
+            s.evict(*(f"behind{skipped}" for skipped in range(16)))
+        for skipped in range(16):
+            with pytest.raises(Fault) as caught:
+                s.run(f"@user{skipped}()")
+            told = caught.value.frames[-1].where
+            assert told.startswith(f"@user{skipped}+"), told
+            assert "gone" not in str(caught.value)
+            if s.core.observers.stopped is not None:
+                named = [f.where for f in s.core.observers.stopped.frames]
+                assert not any("behind" in w or "gone" in w for w in named), named

@@ -304,6 +304,13 @@ def test_pointers_to_functions_and_data(s):
     assert s.run("@at(1)").text == "ptr @v+4"
     assert s.run("@null()").text == "ptr null"
     assert s.run("@malloc(8)").text.endswith("(heap)")
+    s.run(
+        "@stdout = external global ptr\n"
+        "define ptr @out() {\n  %p = load ptr, ptr @stdout\n  ret ptr %p\n}"
+    )
+    shown = s.run("@out()").text
+    assert shown.endswith(" (stdout, libc.so.6)")
+    assert s.run(f"@kept = {shown}\n@kept").text == shown
 
 
 def test_named_types_keep_their_name(s):

@@ -125,9 +125,9 @@ _GLOBAL = re.compile(f"@({NAME})")
 _OFFSET = re.compile(r"[ \t]*([+-][ \t]*(?:0x[0-9a-fA-F]+|\d+))(?![\w.])")
 _STRING = re.compile(r'(c)"([^"\n]*)"|"((?:\\[^\n]|[^"\\\n])*)"')
 _RESULT = re.compile(r"_(\d*)(?![\w.])")
-# What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, and to a hex form:
-# `double 0x7FF0000000000000 (inf)`.
-_REMARK = re.compile(r"[ \t]*\(-?[a-z][a-z ]*\)")
+# What the display adds to an address of unknown origin, `ptr 0x7f12 (heap)`, `ptr 0x7f14 (stdout,
+# libc.so.6)`, and to a hex form: `double 0x7FF0000000000000 (inf)`.
+_REMARK = re.compile(r"[ \t]*\(-?[A-Za-z_][\w ,.+-]*\)")
 # How it writes many zeros at the end of a string.
 _ZEROS = re.compile(r"[ \t]*\((\d{1,9}) more \\00\)")
 _TYPE_BEGINS = re.compile(

@@ -73,9 +73,9 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
         lost = rest or lost
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
-    frames = _frames(record, pc, places)
-    at = _culprit(outcome, record, pc, frames, places)
     called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
+    frames = _frames(record, pc, outcome.kind == "stub", places)
+    at = _culprit(outcome, record, pc, frames, places)
     where = _where(at, called or at != record.pc, frames, places)
     instruction = ""
     if not called and places.owner(record.pc):
@@ -100,7 +100,7 @@ def _culprit(
 ) -> int:
     """The innermost address of the session's own code, where that is known; else `pc`."""
     for frame in frames:
-        if places.owner(frame.address) is not None:
+        if places.owner(frame.address, frame.address != record.pc) is not None:
             return frame.address
     if outcome.kind not in ("stub", "exit", "fault"):
         return pc
@@ -110,8 +110,8 @@ def _culprit(
 
 def _where(at: int, returns: bool, frames: Sequence[Frame], places: Places) -> str:
     """`@get+4, cell 7, line 3: ...` for an address; a return address is the next instruction's."""
-    where = places.code(at)
-    if places.owner(at) is not None:
+    where = places.code(at, returns)
+    if places.owner(at, returns) is not None:
         line, text = places.lines.find(at - 1 if returns else at)
         return where + (f", line {line}: {text.strip()}" if line else "")
     return frames[0].where if frames else where  # a library function that a call line called
@@ -193,8 +193,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
     if name == "SIGFPE":
         return _FPE.get(record.code, _MEANING[name])
     if name in ("SIGTRAP", "SIGILL"):
-        former = places.former(record.pc) or places.former(record.pc - 1)
-        if former:
+        if former := places.former(record.pc):
             return f"a stale pointer led into {former}"
         if name == "SIGILL" and (check := _undefined_behaviour(places.linker.arena, record.pc)):
             return f"undefined behaviour: {check}"
@@ -227,7 +226,8 @@ def _sent(name: str, sender: str) -> str:
     return f"the signal {name}, which {sender} sent{how}{real}"
 
 
-def _frames(record: FaultRecord, pc: int, places: Places) -> tuple[Frame, ...]:
+def _frames(record: FaultRecord, pc: int, called: bool, places: Places) -> tuple[Frame, ...]:
+    """The frames by name, the innermost, at `pc`, first: what it has `called` returns there."""
     addresses = [pc]
     registers, read = dict(record.registers), Stopped("", "", record, ()).read
     try:
@@ -238,7 +238,8 @@ def _frames(record: FaultRecord, pc: int, places: Places) -> tuple[Frame, ...]:
     for address in addresses:
         if places.is_thunk(address):  # how the session came in
             continue
-        where = places.code(address) or places.name(address)
+        returns = called or address != pc
+        where = places.code(address, returns) or places.name(address, returns)
         if where and "runtime" not in where and (address != pc or not found):
             found.append(Frame(address, where))
     return tuple(found)
@@ -315,8 +316,9 @@ def stopped(outcome: Outcome, fault: Fault, places: Places) -> Stopped | None:
     if record is None or not record.sp:
         return None
     message = str(fault).partition("\n")[0]
-    pc = record.caller if outcome.kind == "stub" and record.caller else record.pc
-    return _named(outcome.kind, message, record, pc, places, places.name)
+    called = outcome.kind == "stub" and bool(record.caller)
+    pc = record.caller if called else record.pc
+    return _named(outcome.kind, message, record, pc, places, places.name, called)
 
 
 def running(record: FaultRecord, seconds: float, pid: int, places: Places) -> Stopped:
@@ -348,7 +350,9 @@ def _named(
     pc: int,
     places: Places,
     name: Callable[[int], str],
+    called: bool = False,
 ) -> Stopped:
+    """The frames by name; what the innermost one has `called` returns to `pc`."""
     kept = Stopped(kind, message, record, ())
     registers = {"rsp": record.sp, **record.registers, "rip": pc}
     try:
@@ -357,8 +361,9 @@ def _named(
         frames = []
     named = []
     for frame in frames:
-        owner = places.owner(frame.pc)
-        where = places.code(frame.pc) or name(frame.pc)
+        returns = called or frame is not frames[0]
+        owner = places.owner(frame.pc, returns)
+        where = places.code(frame.pc, returns) or name(frame.pc)
         cell = owner[0] if owner is not None else 0
         named.append(NamedFrame(frame, where, cell, places.is_thunk(frame.pc)))
         if named[-1].thunk:

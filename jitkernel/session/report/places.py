@@ -6,6 +6,8 @@ all of them.
 
 from __future__ import annotations
 
+import os
+import re
 from array import array
 from bisect import bisect_right
 from collections import deque
@@ -13,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jitkernel.elf import read_object
+from jitkernel.errors import JitError
 from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange, read_names
@@ -76,21 +79,31 @@ class Places:
             if symbol.image is not None:
                 yield symbol.address, symbol.address + max(symbol.size, 1) - 1, symbol
 
-    def code(self, address: int) -> str:
-        """`@get+4, cell 7` for text of the session, else the empty string."""
-        found = self.owner(address)
+    def code(self, address: int, returns: bool = False) -> str:
+        """`@get+4, cell 7` for text of the session, else the empty string.
+
+        What `returns` to the address has called from before it: behind a call that does not return
+        another function may begin.
+        """
+        found = self.owner(address, returns)
         if found is None:
             return ""
         cell, symbol, offset = found
-        if symbol is None and (local := self._local(cell, address)) is not None:
-            name, offset = local
+        if symbol is None and (local := self._local(cell, address - returns)) is not None:
+            name, offset = local[0], local[1] + returns
             return f"{written(name)}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
         return f"{written(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
 
-    def owner(self, address: int) -> tuple[int, Symbol | None, int] | None:
-        """The cell whose text holds an address, the function there, and the offset in it."""
+    def owner(self, address: int, returns: bool = False) -> tuple[int, Symbol | None, int] | None:
+        """The cell whose text holds an address, the function there, and the offset in it.
+
+        `returns` as for `code`.
+        """
+        if returns:
+            found = self.owner(address - 1)
+            return (*found[:2], found[2] + 1) if found is not None else None
         for image in self._texts.find(address):
             for symbol, start, size in image.exports:
                 # A return address may be the first byte behind a call that does not return.
@@ -141,13 +154,17 @@ class Places:
             return f"{written(symbol.name)}{f'+{offset}' if offset else ''}"
         return ""
 
-    def name(self, address: int) -> str:
-        """Whatever an address can be called: one line, empty where it is nothing known."""
+    def name(self, address: int, returns: bool = False) -> str:
+        """Whatever an address can be called: one line, empty where it is nothing known.
+
+        `returns` as for `code`.
+        """
         if address in self.linker.arena:
             zone = self.linker.arena.zone_of(address)
             if zone == "text":
                 stub = self.stub(address & ~15)
-                words = self.code(address) or (f"the entry of {written(stub.name)}" if stub else "")
+                entry = f"the entry of {written(stub.name)}" if stub else ""
+                words = self.code(address, returns) or entry
                 return words or self.freed.find(address) or "free text"
             if zone.startswith("runtime"):
                 return "the executor's runtime"
@@ -170,7 +187,21 @@ class Places:
                 else (f"{address:#x} ({name})")
             )
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
-        return f"{address:#x} ({'stack of a finished call' if stack else 'heap'})"
+        what = self._in_library(address) or ("stack of a finished call" if stack else "heap")
+        return f"{address:#x} ({what})"
+
+    def _in_library(self, address: int) -> str:
+        """What of a library a pointer leads to: `stdout, libc.so.6`; empty where it is none's."""
+        services = self._executor.services
+        file = services.file_at(address)
+        if not file:
+            return ""
+        try:
+            name = services.locate([address])[0].replace("+0x0,", ",")
+        except JitError:  # it runs code: that is all that can be known
+            return os.path.basename(file)
+        # libc's streams (glibc, libio/stdfiles.c), by the names that programs use
+        return re.sub(r"\b_IO_2_1_(stdin|stdout|stderr)_", r"\1", name)
 
     def former(self, address: int) -> str:
         """What used to be at an address of text that is free now."""
