@@ -15,7 +15,7 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker import x86_64
 from jitkernel.linker.records import SITE, Definition, Journal, Symbol, SymbolKind, SymbolState
-from jitkernel.linker.x86_64 import BRANCH, REFUSED, STUB_SIZE, TABLE
+from jitkernel.linker.x86_64 import BRANCH, STUB_SIZE, TABLE
 
 __all__ = ["Bindings", "OutOfRange", "Target"]
 
@@ -158,7 +158,7 @@ class Bindings:
         if row is None:
             if type == 0:
                 return
-            raise LinkError(REFUSED.get(type, "this relocation type is not known"))
+            raise LinkError(x86_64.refusal_of(type))
         kind = row.base
         if isinstance(target, int):
             value = 0 if kind in "0Z" else target

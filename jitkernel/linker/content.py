@@ -95,13 +95,12 @@ class Content:
                 rex = buffer[where - 3] if rexed else 0  # type: ignore[index]
             else:
                 type = GOTPCREL
-        elif type == 0:
+        elif type in x86_64.IGNORED:
             return
         if target is None:
             raise refusal(self._job, section, entry, "refers to a section that is not loaded")
         if type not in TABLE:
-            why = x86_64.REFUSED.get(type, "this relocation type is not known")
-            raise refusal(self._job, section, entry, why)
+            raise refusal(self._job, section, entry, x86_64.refusal_of(type))
         kept = not self._write_data and self._bind.data_start <= at < self._bind.data_stop
         if target.__class__ is Symbol:
             uses, packed = self.uses, SITE.pack(at, type, opcode, modrm, rex, addend)
@@ -149,8 +148,7 @@ def ends_behind(entry: Entry, at: int, size: int) -> bool:
 def refusal(job: Job, section: int, entry: Entry, why: str) -> LinkError:
     """The error of a relocation that cannot be done."""
     obj, (offset, info, addend) = job.obj, entry
-    row = TABLE.get(info & 0xFFFF_FFFF)
-    name = row.name if row else f"relocation type {info & 0xFFFF_FFFF}"
+    name = x86_64.type_name(info & 0xFFFF_FFFF)
     symbol = obj.symbol_name(info >> 32) if info >> 32 < len(obj.symbols) else "no symbol"
     hint = ""
     if job.bind.base + job.bind.arena.capacity > 1 << 31:

@@ -25,7 +25,7 @@ from jitkernel.linker.layout import (
 )
 from jitkernel.linker.records import BaseRelocations
 from jitkernel.linker.unwind import split
-from jitkernel.linker.x86_64 import BRANCH, PC32, R_32, R_32S
+from jitkernel.linker.x86_64 import BRANCH, IGNORED, PC32, R_32, R_32S
 
 __all__ = ["FIELD", "IMMOVABLE", "base_relocations", "may_escape", "pin_reason"]
 
@@ -90,7 +90,7 @@ def _fields(obj: ElfObject, layout: Layout, section: int, unclear: frozenset[int
         if zone == "unwind":
             if into_code and (type != PC32 or offset not in begins):
                 return None
-        elif kind >> 4 or type == 0:
+        elif kind >> 4 or type in IGNORED:
             continue  # the site of a symbol
         elif zone == "text" and into_code:
             if type not in _DISTANCE:

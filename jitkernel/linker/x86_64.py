@@ -14,6 +14,7 @@ __all__ = [
     "BRANCHES",
     "GOTPCREL",
     "GOTPCRELX",
+    "IGNORED",
     "PC32",
     "REFUSED",
     "RELAXABLE",
@@ -28,7 +29,9 @@ __all__ = [
     "far_stub",
     "jump_stub",
     "raise_stub",
+    "refusal_of",
     "relax",
+    "type_name",
 ]
 
 STUB_SIZE: Final = 16
@@ -40,7 +43,7 @@ R_32: Final = 10
 R_32S: Final = 11
 GOTPCRELX: Final = 41
 REX_GOTPCRELX: Final = 42
-SLOT32: Final = 250  # ours, in no object: the address of the GOT slot, where R_X86_64_32 was
+SLOT32: Final = 255  # ours, in no object: the address of the GOT slot, where R_X86_64_32 was
 
 
 class Relocation(NamedTuple):
@@ -94,27 +97,68 @@ TABLE: Final[dict[int, Relocation]] = {
         _row(27, "GOT64", "G + A - GOT", 8, "either"),
         _row(28, "GOTPCREL64", "G + A - P", 8, "either"),
         _row(29, "GOTPC64", "GOT + A - P", 8, "either"),
+        _row(30, "GOTPLT64", "G + A - GOT", 8, "either"),
         _row(31, "PLTOFF64", "L + A - GOT", 8, "either"),
         _row(32, "SIZE32", "Z + A", 4, "unsigned"),
         _row(33, "SIZE64", "Z + A", 8, "either"),
+        _row(39, "PC32_BND", "S + A - P", 4, "signed"),
+        _row(40, "PLT32_BND", "L + A - P", 4, "signed"),
         _row(41, "GOTPCRELX", "G + A - P", 4, "signed"),
         _row(42, "REX_GOTPCRELX", "G + A - P", 4, "signed"),
         _row(43, "CODE_4_GOTPCRELX", "G + A - P", 4, "signed"),
+        _row(46, "CODE_5_GOTPCRELX", "G + A - P", 4, "signed"),
+        _row(49, "CODE_6_GOTPCRELX", "G + A - P", 4, "signed"),
         _row(SLOT32, "32 through its GOT slot", "G + A", 4, "unsigned"),
     )
 }
 
-#: what this linker refuses, and why
-REFUSED: Final[dict[int, str]] = {
-    **dict.fromkeys(
-        (16, 17, 18, 19, 20, 21, 22, 23, 34, 35, 36, 44, 45),
-        "thread-local storage is not supported yet",
-    ),
-    37: "IFUNC symbols are not supported yet",
-}
+_THREAD_LOCAL = (
+    "it is thread-local, and this code counts on where that is in a program: compile with -fPIC, "
+    "or clang's -femulated-tls"
+)
+_DYNAMIC = "that is for a program's loader, and not for an object"
+
+#: types that no field of an object is written for, by number: the psABI's names, and why
+REFUSED: Final[dict[int, tuple[str, str]]] = {
+    number: (f"R_X86_64_{name}", why)
+    for why, names in (
+        (
+            _DYNAMIC,
+            {
+                5: "COPY", 6: "GLOB_DAT", 7: "JUMP_SLOT", 8: "RELATIVE", 16: "DTPMOD64",
+                18: "TPOFF64", 36: "TLSDESC", 37: "IRELATIVE", 38: "RELATIVE64",
+            },
+        ),
+        (
+            _THREAD_LOCAL,
+            {
+                17: "DTPOFF64", 19: "TLSGD", 20: "TLSLD", 21: "DTPOFF32", 22: "GOTTPOFF",
+                23: "TPOFF32", 34: "GOTPC32_TLSDESC", 35: "TLSDESC_CALL", 44: "CODE_4_GOTTPOFF",
+                45: "CODE_4_GOTPC32_TLSDESC", 47: "CODE_5_GOTTPOFF", 48: "CODE_5_GOTPC32_TLSDESC",
+                50: "CODE_6_GOTTPOFF", 51: "CODE_6_GOTPC32_TLSDESC",
+            },
+        ),
+    )
+    for number, name in names.items()
+}  # fmt: skip
+#: R_X86_64_NONE, and what gcc -fvtable-gc leaves for `ld --gc-sections`: no field is written
+IGNORED: Final = frozenset((0, 250, 251))
+
+
+def type_name(number: int) -> str:
+    """What the psABI calls a relocation type; its number where it has none of it."""
+    if number in TABLE:
+        return TABLE[number].name
+    return REFUSED[number][0] if number in REFUSED else f"relocation type {number}"
+
+
+def refusal_of(number: int) -> str:
+    """Why a relocation type is refused."""
+    return REFUSED[number][1] if number in REFUSED else "this relocation type is not known"
+
 
 #: relocation types that only calls and jumps have
-BRANCHES: Final = frozenset((BRANCH, 31))
+BRANCHES: Final = frozenset((BRANCH, 31, 40))
 
 _DISPLACEMENT = struct.Struct("<i")
 _IMMEDIATE = struct.Struct("<I")

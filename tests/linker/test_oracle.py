@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from corpus import C_SOURCES, IR, KINDS
+from elftools.elf.enums import ENUM_RELOC_TYPE_x64
 from native import lookup
 from oracle import assert_like_ld
 from toolchain import assemble, compile_c, compile_ir, needs
 
 from jitkernel.elf import read_object
-from jitkernel.linker import Linker
+from jitkernel.linker import Linker, x86_64
+from jitkernel.linker.x86_64 import TABLE
 
 pytestmark = needs("ld")
 
@@ -110,6 +112,9 @@ FIELDS = [
     ("GOTPCREL push", "pushq VALUE@GOTPCREL(%rip)"),
     ("GOT32", ".long VALUE@GOT"),
     ("GOT64", ".quad VALUE@GOT"),
+    ("GOTPLT64", ".reloc ., R_X86_64_GOTPLT64, VALUE; .quad 0"),
+    ("PC32_BND", ".reloc ., R_X86_64_PC32_BND, VALUE - 4; .long 0"),
+    ("PLT32_BND", ".reloc ., R_X86_64_PLT32_BND, VALUE - 4; .long 0"),
     ("GOTOFF64", "movabsq $VALUE@GOTOFF, %rax"),
     ("PLTOFF64", "movabsq $VALUE@PLTOFF, %rax"),
     ("GOTPC32", "leaq _GLOBAL_OFFSET_TABLE_(%rip), %rax"),
@@ -227,3 +232,16 @@ def test_what_cannot_be_relaxed_keeps_its_slot(linker):
     linker.unlink(near)
     linker.check()
     assert_like_ld(data, linker, image, "--no-relax")
+
+
+def test_every_type_has_the_psabis_name():
+    """As pyelftools has them: each is done, refused for a reason, or nothing to do."""
+    for name, number in ENUM_RELOC_TYPE_x64.items():
+        if not isinstance(number, int) or not name.startswith("R_X86_64_"):
+            continue
+        if number in x86_64.IGNORED:
+            continue
+        assert x86_64.type_name(number) == name
+        assert (number in TABLE) != (number in x86_64.REFUSED)
+    assert sorted({*TABLE, *x86_64.REFUSED} - {x86_64.SLOT32}) == [*range(1, 52)]
+    assert x86_64.type_name(99) == "relocation type 99"
