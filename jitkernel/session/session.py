@@ -544,8 +544,20 @@ class Session:
     def load(self, path: str) -> list[str]:
         """Load a shared library into the executor; names that were missing and it defines.
 
-        Raises JitError with the loader's words.
+        `-lNAME` finds one as a linker does; where only an archive is found, that is linked.  Raises
+        JitError with the loader's words, UsageError where no folder has one.
         """
+        if path.startswith("-l"):
+            from jitkernel.session.run.libraries import find_library
+
+            return [name for file in find_library(path) for name in self._load_file(file)]
+        return self._load_file(path)
+
+    def _load_file(self, path: str) -> list[str]:
+        if path.endswith(".a"):
+            missing = {n for n, s in self.symbols.items() if s.state == "missing"}
+            self.link(path)
+            return [n for n, s in self.symbols.items() if n in missing and s.state != "missing"]
         named = "/" in path or ".so" in path
         hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
         with refused(f"{path or 'a library'} cannot be loaded{hint}"):

@@ -80,7 +80,7 @@ FREE = {
     ("redo", "count"), ("history", "-n"), ("history", "-g --search"), ("arena", "part"),
     ("stack", "--after"), ("compare", "--time"), ("pass", "name"), ("pass", "--timeout"),
     ("timeit", "-n"), ("timeit", "-r"), ("exercise", "exercise"), ("watch", "--every"),
-    ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"),
+    ("cfg", "--depth"), ("callgraph", "--depth"), ("cfg", "--around"), ("callgraph", "--around"), ("lib", "-l"),
 }  # fmt: skip
 #: What stands for each kind of value once the cells above have run.
 SAMPLES = {

@@ -159,13 +159,18 @@ def run(context: Frontend, arguments: Any) -> Any:
 
 @magic(
     "lib",
-    Argument("name", "a file, or a name that the loader finds", completes="file"),
-    example="%lib libz.so.1",
+    Argument("name", "a file, or a name that the loader finds", "?", completes="file"),
+    Argument("-l", "a library as a linker finds it: -lz is libz.so, or else libz.a", "?"),
+    example="%lib -lz",
 )
 def library(context: Frontend, arguments: Any) -> None:
-    """Load a shared library into the executor; its functions can then be declared."""
-    found = context.session.load(os.path.expanduser(arguments.name))
-    context.print(f"{arguments.name} is loaded; its functions can be declared and called.")
+    """Load a shared library into the executor; its functions can then be declared. -lNAME finds it
+    in the system's folders and those of LIBRARY_PATH."""
+    if (arguments.name is None) == (arguments.l is None):
+        raise UsageError("%lib takes one library: %lib libz.so.1, %lib ./mine.so or %lib -lz")
+    name = f"-l{arguments.l}" if arguments.l else os.path.expanduser(arguments.name)
+    found = context.session.load(name)
+    context.print(f"{name} is loaded; its functions can be declared and called.")
     if found:
         context.print("It defines what was missing: " + ", ".join(map(written, found)))
 
@@ -177,6 +182,7 @@ def load(context: Frontend, arguments: Any) -> None:
     if ".so" not in name and not name.startswith("lib"):
         raise UsageError(f"%load loads shared libraries; to run a file as a cell: %run {name}")
     context.print("(%load is %lib here)")
+    arguments.l = None
     library.call(context, arguments)
 
 
