@@ -138,4 +138,4 @@ def combine(taken: Sequence[Taken], resolver: Resolver) -> bytes:
     builder = Builder()
     for member in taken:
         builder.add(member.object, member.label, loaded=True)
-    return prepare(builder, resolver)
+    return prepare(builder, taken[0].label, resolver)

@@ -1,8 +1,9 @@
 """What is done to an object of another compiler before it is placed.  Start from `prepared`.
 
 A linker of programs has means that a session has not: variables of libraries are copied into the
-program, an address may be chosen when the program starts.  What asks for those becomes something
-here that any linker can do: see `far_data`.
+program, a function may be chosen when the program starts, its threads have variables of their own.
+What asks for those becomes something here that needs none of it: see `far_data`, `ifuncs` and
+`thread_locals`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.far_data import detour, near_names
+from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.records import SymbolState
 from jitkernel.linker.resolver import Resolver
+from jitkernel.linker.thread_locals import emulate
 
 __all__ = ["prepare", "prepared"]
 
+_SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
 
-def prepared(obj: ElfObject, resolver: Resolver) -> bytes:
-    """An object as it is to be placed: the same bytes, where nothing has to be done."""
+
+def prepared(obj: ElfObject, label: str, resolver: Resolver) -> bytes:
+    """An object as it is to be placed: the same bytes, where nothing has to be done.
+
+    `label` is what it is called in messages.  Raises LinkError for what cannot be done.
+    """
     references = (
         (obj.symbol_name(info >> 32), info & 0xFFFF_FFFF, obj.data, obj.sections[index][4] + offset)
         for index, entries in obj.relocations.items()
@@ -26,15 +34,18 @@ def prepared(obj: ElfObject, resolver: Resolver) -> bytes:
         for offset, info, _ in entries
         if info >> 32 < len(obj.symbols) and obj.symbols[info >> 32][3] == 0
     )
-    if not _far(near_names(references), resolver):
+    special = any(info & 15 in _SPECIAL for _, info, _, _, _, _ in obj.symbols)
+    if not special and not _far(near_names(references), resolver):
         return obj.data
     builder = Builder()
-    builder.add(obj, "the object")
-    return prepare(builder, resolver)
+    builder.add(obj, label)
+    return prepare(builder, label, resolver)
 
 
-def prepare(builder: Builder, resolver: Resolver) -> bytes:
+def prepare(builder: Builder, label: str, resolver: Resolver) -> bytes:
     """The same for an object that is being put together."""
+    emulate(builder, label)
+    make_ordinary(builder)
     references = (
         (symbol.name, kind, section.content, offset)
         for section in builder.sections

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jitkernel.linker.binding import Bindings
 from jitkernel.linker.records import Symbol, SymbolState
+from jitkernel.linker.x86_64 import CONTROL
 from jitkernel.rollback import RecordedDict
 
 __all__ = ["Found", "Resolver"]
@@ -82,7 +83,10 @@ class Resolver:
         return found
 
     def renew_far(self) -> list[str]:
-        """Look all far symbols up again after the process was replaced; the names that are gone."""
+        """Look all far symbols up again after the process was replaced; the names that are gone.
+
+        Thread-local variables begin with their initial values.
+        """
         far = [s for s in self.symbols.values() if s.state is FAR]
         lost: list[str] = []
         addresses = self._process([s.name for s in far]) if far else ()
@@ -98,6 +102,10 @@ class Resolver:
             if moved:
                 self._bind.write_far_slot(symbol)
                 self._bind.rebind(symbol, was)
+        for symbol in self.symbols.values():
+            if symbol.name.startswith(CONTROL) and symbol.state is DEFINED:
+                # its third word is libgcc's own, and of a process that is gone
+                self._bind.arena.write(symbol.address + 16, bytes(8))
         return lost
 
     def drop_if_unused(self, symbol: Symbol) -> None:

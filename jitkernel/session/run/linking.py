@@ -44,7 +44,7 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         return _link_archive(definer, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    obj = prepared(read_object(data), definer.program.linker.resolver)
+    obj = prepared(read_object(data), path, definer.program.linker.resolver)
     return definer.place_only(f"; %link {path}", *_compiled(path, obj))
 
 

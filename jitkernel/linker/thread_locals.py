@@ -1,0 +1,246 @@
+"""Thread-local variables of objects, each thread's made when it first asks (emulated TLS).
+
+A session is no program that a loader could have given a place in every thread's block.  Code for
+shared libraries (-fPIC) asks a function where its variable is, though: `__tls_get_addr`, with the
+address of two words (ELF Handling For Thread-Local Storage, 4.1: general and local dynamic).  Such
+calls become calls of libgcc's `__emutls_get_address`, which makes a thread's copy when it first
+asks, with its initial value, and frees it when the thread ends.  Its argument is the variable's
+control block, `__emutls_v.NAME`, as clang's -femulated-tls has it: both kinds of object share them.
+
+Code for programs (initial and local exec) counts on a place in the block, and is refused with the
+way out.  Start from `emulate`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
+from jitkernel.linker import x86_64
+from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDraft
+from jitkernel.linker.x86_64 import BRANCH, CONTROL, PC32
+
+__all__ = ["emulate"]
+
+_ABSOLUTE = 1  # R_X86_64_64
+_DTPOFF64, _TLSGD, _TLSLD, _DTPOFF32 = 17, 19, 20, 21
+_ASK: Final = "__tls_get_addr"
+# push 8(%rdi); mov (%rdi), %rdi; call __emutls_get_address; pop %rdx; add %rdx, %rax; ret
+_HELPER: Final = b"\xff\x77\x08\x48\x8b\x3f\xe8\0\0\0\0\x5a\x48\x01\xd0\xc3"
+_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+
+
+def emulate(builder: Builder, label: str) -> None:
+    """Replace an object's thread-local storage; `label` is of the object, and one of its own.
+
+    Raises LinkError for code that is not made for a shared library.
+    """
+    sections = [s for s in builder.sections if s.flags & c.SHF_TLS]
+    symbols = [s for s in builder.symbols if s.info & 15 == c.STT_TLS]
+    if sections or symbols:
+        _Emulation(builder, sections, symbols, label).run()
+
+
+class _Emulation:
+    def __init__(
+        self,
+        builder: Builder,
+        sections: list[SectionDraft],
+        symbols: list[SymbolDraft],
+        label: str,
+    ):
+        self._builder, self._sections, self._symbols = builder, sections, symbols
+        self._label = label
+        # What code finds by its distance from the block's begin lies in the block.
+        self._in_block = {
+            symbol
+            for s in builder.sections
+            for _, kind, symbol, _ in s.relocations
+            if kind in (_DTPOFF32, _DTPOFF64) and s.flags & c.SHF_ALLOC
+        }
+        self._offsets: dict[SectionDraft, int] = {}
+        self._pairs_at: dict[tuple[SymbolDraft, int], int] = {}
+        self._block: SymbolDraft | None = None
+        self._controls: dict[SymbolDraft, SymbolDraft] = {}
+        self._done: set[int] = set()  # where a section's calls of `__tls_get_addr` were
+
+    def run(self) -> None:
+        builder = self._builder
+        self._image = self._lay_out()
+        self._data = builder.add_section(".data.tls", c.SHF_ALLOC | c.SHF_WRITE, bytearray(), 16)
+        self._pairs = builder.add_section(".rodata.tls", c.SHF_ALLOC, bytearray(), 16)
+        code = c.SHF_ALLOC | c.SHF_EXECINSTR
+        helper = builder.add_section(".text.tls", code, bytearray(_HELPER))
+        helper.relocations.append((7, BRANCH, self._global("__emutls_get_address"), -4))
+        self._pairs_symbol = builder.add_symbol("", c.STT_SECTION, self._pairs)
+        self._helper = builder.add_symbol("", c.STT_SECTION, helper)
+        for symbol in self._symbols:
+            if symbol.is_defined and symbol.info >> 4 != c.STB_LOCAL:
+                self._place_of(symbol)
+        for section in builder.sections:
+            if section.flags & c.SHF_ALLOC:
+                self._rewrite(section)
+            else:  # what a debugger is told of them
+                section.relocations = [
+                    r for r in section.relocations if r[1] not in (_DTPOFF32, _DTPOFF64)
+                ]
+        for draft in (self._data, self._pairs):
+            draft.size = len(draft.content)
+        gone = {id(s) for s in self._sections}
+        builder.sections = [s for s in builder.sections if id(s) not in gone]
+        left = [*self._symbols, *filter(None, (builder.globals.pop(_ASK, None),))]
+        left += [s for s in builder.symbols if id(s.section) in gone]
+        leaving = {id(s) for s in left}
+        builder.symbols = [s for s in builder.symbols if id(s) not in leaving]
+
+    def _lay_out(self) -> SymbolDraft:
+        """The initial values of all of them, as constants."""
+        image = bytearray()
+        section = self._builder.add_section(".rodata.tls", c.SHF_ALLOC, image, 16)
+        for tls in sorted(self._sections, key=lambda s: s.type == c.SHT_NOBITS):
+            image += bytes(-len(image) % max(tls.align, 1))
+            self._offsets[tls] = len(image)
+            for offset, kind, symbol, addend in tls.relocations:
+                section.relocations.append((offset + len(image), kind, symbol, addend))
+            image += tls.content or bytes(tls.size)
+            section.align = max(section.align, tls.align)
+        section.size = len(image)
+        return self._builder.add_symbol("", c.STT_SECTION, section)
+
+    def _global(self, name: str) -> SymbolDraft:
+        """A name that another object may define."""
+        symbol = self._builder.globals.get(name)
+        if symbol is None:
+            symbol = SymbolDraft(name, c.STB_GLOBAL << 4, 0, 0, 0, 0)
+            self._builder.globals[name] = symbol
+            self._builder.symbols.append(symbol)
+        return symbol
+
+    def _control(self, name: str, size: int, align: int, value: int, binding: int) -> SymbolDraft:
+        """A control block: size, alignment, what libgcc knows it by, the initial value."""
+        symbol = self._global(CONTROL + name)
+        if symbol.is_defined:
+            return symbol
+        at = len(self._data.content)
+        self._data.content += struct.pack("<4Q", size, align, 0, 0)
+        if value >= 0:
+            self._data.relocations.append((at + 24, _ABSOLUTE, self._image, value))
+        symbol.info, symbol.section = binding << 4 | c.STT_OBJECT, self._data
+        symbol.value, symbol.size = at, 32
+        return symbol
+
+    def _place_of(self, symbol: SymbolDraft) -> tuple[SymbolDraft, int]:
+        """A variable's control block, and its offset in what that is of."""
+        binding, section = symbol.info >> 4, symbol.section
+        if section == 0:
+            return self._global(CONTROL + symbol.name), 0
+        if isinstance(section, int):
+            if section not in _COMMON:
+                raise LinkError(f"{written(symbol.name)} is thread-local and in no section")
+            return self._control(symbol.name, symbol.size, symbol.value, -1, c.STB_WEAK), 0
+        offset = self._offsets[section] + symbol.value
+        alone = binding != c.STB_LOCAL and symbol not in self._in_block
+        if alone:
+            if symbol not in self._controls:
+                value = -1 if section.type == c.SHT_NOBITS else offset
+                align = max(section.align, 1)
+                self._controls[symbol] = self._control(
+                    symbol.name, symbol.size, align, value, binding
+                )
+            return self._controls[symbol], 0
+        return self._whole(), offset
+
+    def _whole(self) -> SymbolDraft:
+        """The control block of all those that are found by their offsets."""
+        if self._block is None:
+            image = self._image.section
+            size, align = (image.size, image.align) if not isinstance(image, int) else (0, 1)
+            self._block = self._control(f".{self._label}", size, align, 0, c.STB_GLOBAL)
+        return self._block
+
+    def _pair(self, control: SymbolDraft, offset: int) -> int:
+        """Where the two words are that `__tls_get_addr` would be given."""
+        at = self._pairs_at.get((control, offset))
+        if at is None:
+            at = self._pairs_at[control, offset] = len(self._pairs.content)
+            self._pairs.content += struct.pack("<Qq", 0, offset)
+            self._pairs.relocations.append((at, _ABSOLUTE, control, 0))
+        return at
+
+    def _rewrite(self, section: SectionDraft) -> None:
+        """The code that asks where a variable is."""
+        found: dict[int, Relocation] = {}
+        code: bytearray | None = None
+        self._done.clear()
+        for entry in sorted(section.relocations, key=lambda r: r[0]):
+            offset, kind, symbol, addend = entry
+            if kind not in (_TLSGD, _TLSLD, _DTPOFF32, _DTPOFF64):
+                if kind in x86_64.REFUSED or symbol.info & 15 == c.STT_TLS:
+                    raise self._refusal(section, entry)
+                found.setdefault(offset, entry)
+                continue
+            if code is None:
+                code = section.content = bytearray(section.content)
+            if kind in (_DTPOFF32, _DTPOFF64):
+                control, at = self._place_of(symbol)
+                if control is not self._block:
+                    raise self._refusal(section, entry)
+                word = "<i" if kind == _DTPOFF32 else "<q"
+                struct.pack_into(word, code, offset, at + addend)
+                continue
+            if kind == _TLSGD:
+                known = self._general(code, offset, self._pair(*self._place_of(symbol)), found)
+            else:
+                known = self._local(code, offset, self._pair(self._whole(), 0), found)
+            if not known:
+                raise self._refusal(section, entry)
+        if code is not None:
+            asked = [r for r in found.values() if r[2].name == _ASK and r[0] not in self._done]
+            if asked:
+                raise self._refusal(section, asked[0])
+            section.relocations = [r for r in found.values() if r[2].name != _ASK]
+
+    def _general(self, code: bytearray, at: int, pair: int, found: dict[int, Relocation]) -> bool:
+        """General dynamic: `lea x@tlsgd(%rip), %rdi; call __tls_get_addr`, 16 bytes."""
+        calls = (b"\x66\x66\x48\xe8", b"\x66\x48\xff\x15")
+        if code[at - 4 : at] != b"\x66\x48\x8d\x3d" or bytes(code[at + 4 : at + 8]) not in calls:
+            return False
+        code[at - 4 : at + 12] = b"\x48\x8d\x3d\0\0\0\0\xe8\0\0\0\0\x0f\x1f\x40\0"
+        self._call(found, at - 1, pair, at + 4, at + 8)
+        return True
+
+    def _local(self, code: bytearray, at: int, pair: int, found: dict[int, Relocation]) -> bool:
+        """Local dynamic: the same for the block's begin, without what pads it."""
+        if code[at - 3 : at] != b"\x48\x8d\x3d":
+            return False
+        if code[at + 4] == 0xE8:
+            self._call(found, at, pair, at + 5, at + 5)
+        elif code[at + 4 : at + 6] == b"\xff\x15":
+            code[at + 4 : at + 10] = b"\xe8\0\0\0\0\x90"
+            self._call(found, at, pair, at + 5, at + 6)
+        else:
+            return False
+        return True
+
+    def _call(
+        self, found: dict[int, Relocation], at: int, pair: int, call: int, instead: int
+    ) -> None:
+        """The fields of a rewritten sequence; the call's was at `instead`."""
+        found[at] = (at, PC32, self._pairs_symbol, pair - 4)
+        found[call] = (call, BRANCH, self._helper, -4)
+        self._done.add(instead)
+
+    def _refusal(self, section: SectionDraft, entry: Relocation) -> LinkError:
+        offset, kind, symbol, _ = entry
+        name = written(symbol.name) if symbol.name else "a variable"
+        why = (
+            x86_64.refusal_of(kind) if kind in x86_64.REFUSED
+            else "this way to reach a thread-local variable is not known"
+        )  # fmt: skip
+        return LinkError(
+            f"{self._label}: {section.name}+{offset:#x}: {x86_64.type_name(kind)} against {name}: "
+            f"{why}"
+        )
