@@ -174,7 +174,7 @@ def read_object(data: bytes) -> ElfObject:
     """Read a relocatable object.  Raises `LinkError` for anything else."""
     try:
         return ElfObject(data)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise LinkError(f"not a whole ELF object: {error}") from error
 
 

@@ -13,6 +13,7 @@ from jitkernel.elf import constants as c
 from jitkernel.elf.reader import ElfObject
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
+from jitkernel.linker.x86_64 import TABLE
 
 __all__ = ["Builder", "Relocation", "SectionDraft", "SymbolDraft"]
 
@@ -25,6 +26,8 @@ _TABLES = frozenset(
     (c.SHT_SYMTAB, c.SHT_STRTAB, c.SHT_RELA, c.SHT_REL, c.SHT_GROUP, c.SHT_SYMTAB_SHNDX)
 )
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+#: What is more is damaged: bytes of a section, and what it may be aligned to.
+_LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +101,10 @@ class Builder:
                 drafts.append(None)
                 continue
             name, content = obj.section_name(index), obj.content(index)
+            if align & (align - 1) or align > _MOST_ALIGNED or size > _LARGEST:
+                raise LinkError(
+                    f"{label}: section {name} has {size} bytes aligned to {align}, which cannot be"
+                )
             section = SectionDraft(name, kind, flags, content, size, align, entry)
             self.sections.append(section)
             drafts.append(section)
@@ -114,6 +121,12 @@ class Builder:
                     raise LinkError(
                         f"{label}: {obj.section_name(index)}+{offset:#x}: a relocation against "
                         f"symbol {info >> 32} of {len(symbols)}"
+                    )
+                row = TABLE.get(info & 0xFFFF_FFFF)
+                if offset + (row.field if row is not None else 0) > draft.size:
+                    raise LinkError(
+                        f"{label}: {obj.section_name(index)}+{offset:#x}: the section ends before "
+                        f"the field of a relocation: {draft.size} bytes"
                     )
                 found = symbols[info >> 32]
                 draft.relocations.append((offset, info & 0xFFFF_FFFF, found, addend))
@@ -218,8 +231,13 @@ class Builder:
             size = s.size if s.type == c.SHT_NOBITS else None
             put(s.name, s.type, flags, s.content, link, 0, s.align, s.entry_size, size)
         for s in related:
+            if s.flags & c.SHF_ALLOC and any(sym not in index for _, _, sym, _ in s.relocations):
+                raise LinkError(f"section {s.name} refers to a symbol that is nowhere")
             rows = b"".join(
-                [_RELA.pack(o, index[sym] << 32 | kind, a) for o, kind, sym, a in s.relocations]
+                [
+                    _RELA.pack(o, index.get(sym, 0) << 32 | kind, a)
+                    for o, kind, sym, a in s.relocations
+                ]
             )
             flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
             put(".rela" + s.name, c.SHT_RELA, flags, rows, tables, numbers[s], 8, 24)

@@ -22,6 +22,8 @@ __all__ = ["detour", "near_names"]
 
 _ABSOLUTE: Final = 1  # R_X86_64_64
 _NEAR: Final = frozenset((PC32, R_32, R_32S))
+#: those that hold an address, wherever they are: 64, 32, 32S, 16, 8
+_VALUES: Final = frozenset((_ABSOLUTE, R_32, R_32S, 12, 14))
 _RSI, _RDI = 6, 7
 _GROUPS: Final = frozenset(
     (0x80, 0x81, 0x83, 0xC0, 0xC1, 0xC6, 0xC7, 0xD0, 0xD1, 0xD2, 0xD3, 0xF6, 0xF7, 0xFE, 0xFF)
@@ -61,6 +63,7 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
             }
         )  # fmt: skip
         code = section.content = bytearray(section.content)
+        by_offset = {r[0]: number for number, r in enumerate(section.relocations) if r[1]}
         back: SymbolDraft | None = None
         for number in fields:
             offset, kind, symbol, addend = section.relocations[number]
@@ -68,10 +71,12 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
                 continue
             start = starts[bisect_right(starts, offset) - 1]
             found = instruction_at(code, start, offset)
-            made = None
+            made, others = None, []
             if found is not None and found.end - found.start >= 5:
                 made = _stub(code, found, offset, kind, addend)
-            if found is None or made is None:
+                inside = range(found.start, found.end)
+                others = [by_offset[o] for o in inside if o in by_offset and o != offset]
+            if found is None or made is None or not _movable(section, others, offset, made):
                 refused.append(f"{section.name}+{offset:#x}")
                 continue
             if stubs is None:
@@ -81,8 +86,13 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
                 there = builder.add_symbol("", c.STT_SECTION, stubs)
             if back is None:
                 back = builder.add_symbol("", c.STT_SECTION, section)
-            text, field, value = made
+            text, field, value, behind = made
             at = len(stubs.content)
+            for other in others:  # of the instruction's immediate
+                place, type, target, added = section.relocations[other]
+                place += at + behind - offset - 4
+                stubs.relocations.append((place, type, target, added))
+                section.relocations[other] = (0, 0, target, 0)
             stubs.relocations.append((at + field, _ABSOLUTE, symbol, value))
             stubs.relocations.append((at + len(text) + 1, BRANCH, back, found.end - 4))
             stubs.content += text + b"\xe9\0\0\0\0"
@@ -94,10 +104,22 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
     return refused
 
 
-def _stub(
-    code: bytearray, found: Instruction, offset: int, kind: int, addend: int
-) -> tuple[bytes, int, int] | None:
-    """What does the same as an instruction, where in it the address goes, and with what addend.
+#: The code, where in it the address goes and with what addend, and where what was behind the
+#: instruction's displacement is, 0 where that is nowhere.
+_Stub = tuple[bytes, int, int, int]
+
+
+def _movable(section: SectionDraft, others: Iterable[int], offset: int, made: _Stub) -> bool:
+    """Whether other relocations of an instruction can go where it goes."""
+    for other in others:
+        place, kind, _, _ = section.relocations[other]
+        if not made[3] or place < offset + 4 or kind not in _VALUES:
+            return False
+    return True
+
+
+def _stub(code: bytearray, found: Instruction, offset: int, kind: int, addend: int) -> _Stub | None:
+    """What does the same as an instruction.
 
     None where that is not known: calls through a variable, and the stack pointer as an operand.
     """
@@ -116,11 +138,11 @@ def _stub(
         if stack and (rex or opcode & 1 or opcode == 0x8E or opcode > 0x8A):  # else it is %ah
             return None
         if opcode == 0x8D and rex & 8:  # lea: the address is all
-            return _load(full), 2, addend
+            return _load(full), 2, addend, 0
         if opcode == 0x8B and reg not in (4, 5) and found.start in (found.prefix, found.opcode):
             again = rex & 0x0C | (rex & 4) >> 2
             move = bytes((0x40 | again,)) if again else b""
-            return _load(full) + move + bytes((0x8B, reg << 3 | reg)), 2, addend
+            return _load(full) + move + bytes((0x8B, reg << 3 | reg)), 2, addend, 0
     base = _RDI if reg == _RSI else _RSI
     changed = bytearray(code[found.start : found.displacement] + code[offset + 4 : found.end])
     changed[found.modrm - found.start] = reg << 3 | base
@@ -130,14 +152,14 @@ def _stub(
         changed[found.prefix - found.start + 1] |= 0x60  # their X and B are inverted
     push, pop = bytes((0x50 | base,)), bytes((0x58 | base,))
     before = _SKIP_RED_ZONE + push
-    return (
-        before + _load(base) + changed + pop + _BACK_OVER_RED_ZONE, len(before) + 2, addend
-    )  # fmt: skip
+    behind = len(before) + 10 + offset - found.start
+    made = before + _load(base) + changed + pop + _BACK_OVER_RED_ZONE
+    return made, len(before) + 2, addend, behind
 
 
 def _immediate(
     code: bytearray, found: Instruction, offset: int, addend: int, opcode: int, rex: int
-) -> tuple[bytes, int, int] | None:
+) -> _Stub | None:
     """`mov $stderr, %reg`: the address itself."""
     if found.map != 1 or offset != found.immediate or found.start < found.prefix:
         return None
@@ -147,7 +169,7 @@ def _immediate(
         register = code[found.modrm] & 7 | (rex & 1) << 3
     else:
         return None
-    return _load(register), 2, addend
+    return _load(register), 2, addend, 0
 
 
 def _load(register: int) -> bytes:

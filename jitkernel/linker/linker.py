@@ -168,8 +168,10 @@ class Linker(Recorded):
         """Point symbols at the image's definitions; those that had others, with these."""
         new, symbols = plan.resolution.new, self.symbols
         moved: list[tuple[Symbol, Definition]] = []
+        uses = plan.content.uses
         for name, symbol in new.items():
-            symbols[name] = symbol
+            if symbol.state is not MISSING or symbol in uses:  # a name alone asks for nothing
+                symbols[name] = symbol
         for symbol, definition in plan.resolution.changes.items():
             moved.append((symbol, symbol.definition))
             symbol.definition = definition

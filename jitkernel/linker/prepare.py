@@ -8,18 +8,25 @@ What asks for those becomes something here that needs none of it: see `far_data`
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
+from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.far_data import detour, near_names
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.records import SymbolState
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.thread_locals import emulate
+from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 __all__ = ["prepare", "prepared"]
 
 _SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
+#: bytes before a field that are written with it: opcode, ModRM, REX
+_BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
 
 
 def prepared(obj: ElfObject, label: str, resolver: Resolver) -> bytes:
@@ -32,8 +39,13 @@ def prepared(obj: ElfObject, label: str, resolver: Resolver) -> bytes:
         for index, entries in obj.relocations.items()
         if obj.sections[index][2] & c.SHF_EXECINSTR
         for offset, info, _ in entries
-        if info >> 32 < len(obj.symbols) and obj.symbols[info >> 32][3] == 0
+        if info >> 32 < len(obj.symbols)
+        and obj.symbols[info >> 32][3] == 0
+        and offset < obj.sections[index][5]
     )
+    for index, entries in obj.relocations.items():
+        if obj.sections[index][2] & c.SHF_ALLOC:
+            _check_apart(entries, f"{label}: {obj.section_name(index)}")
     special = any(info & 15 in _SPECIAL for _, info, _, _, _, _ in obj.symbols)
     if not special and not _far(near_names(references), resolver):
         return obj.data
@@ -44,6 +56,17 @@ def prepared(obj: ElfObject, label: str, resolver: Resolver) -> bytes:
 
 def prepare(builder: Builder, label: str, resolver: Resolver) -> bytes:
     """The same for an object that is being put together."""
+    try:
+        return _changed(builder, label, resolver)
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise LinkError(f"{label}: not a whole object: {error}") from error
+
+
+def _changed(builder: Builder, label: str, resolver: Resolver) -> bytes:
+    for section in builder.sections:
+        if section.flags & c.SHF_ALLOC:
+            entries = [(at, kind, addend) for at, kind, _, addend in section.relocations]
+            _check_apart(entries, f"{label}: {section.name}")
     emulate(builder, label)
     make_ordinary(builder)
     references = (
@@ -56,6 +79,17 @@ def prepare(builder: Builder, label: str, resolver: Resolver) -> bytes:
     if far := _far(near_names(references), resolver):
         detour(builder, far)
     return builder.write()
+
+
+def _check_apart(entries: Sequence[tuple[int, int, int]], where: str) -> None:
+    """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
+    end = -3
+    for offset, info, _ in sorted(entries):
+        if (row := TABLE.get(info & 0xFFFF_FFFF)) is None:
+            continue
+        if offset - _BEFORE.get(row.number, 0) < end:
+            raise LinkError(f"{where}+{offset:#x}: two relocations of one field")
+        end = offset + row.field
 
 
 def _far(names: list[str], resolver: Resolver) -> set[str]:

@@ -141,6 +141,11 @@ class _Emulation:
             if section not in _COMMON:
                 raise LinkError(f"{written(symbol.name)} is thread-local and in no section")
             return self._control(symbol.name, symbol.size, symbol.value, -1, c.STB_WEAK), 0
+        if section not in self._offsets or symbol.value + symbol.size > section.size:
+            raise LinkError(
+                f"{self._label}: {written(symbol.name)} is thread-local, and {section.name} has no "
+                f"such variable at {symbol.value:#x}"
+            )
         offset = self._offsets[section] + symbol.value
         alone = binding != c.STB_LOCAL and symbol not in self._in_block
         if alone:

@@ -584,3 +584,16 @@ def test_a_place_without_a_name_needs_a_function_of_that_name(linker):
         with pytest.raises(LinkError, match=r"@?f is n"):
             linker.place_unnamed(compile_ir(source), "f")
         assert state(linker) == before
+
+
+@needs("as")
+def test_a_name_that_no_field_refers_to_leaves_nothing(linker):
+    """R_X86_64_NONE is how assemblers ask for an archive's member and no more."""
+    before = state(linker)
+    image = linker.place(
+        assemble("f: .reloc ., R_X86_64_NONE, wanted\nret"), 1, kinds={"wanted": "function"}
+    )
+    assert "wanted" not in linker.symbols
+    linker.check()
+    linker.unlink(image)
+    assert state(linker) == before

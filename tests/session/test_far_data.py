@@ -156,6 +156,31 @@ def test_every_form_does_what_it_does_with_a_near_variable(tmp_path):
         s.check()
 
 
+def test_calls_through_slots_one_behind_the_other(tmp_path):
+    """Their opcodes are changed with their fields, which follow each other without a gap."""
+    with Session() as s:
+        calls = "call *tick@GOTPCREL(%rip)\n" * 3
+        _link(s, tmp_path, assemble(
+            f".globl tick\ntick: incl count(%rip); ret\n.section .text.f,\"ax\"\n.globl f\nf: {calls}"
+            "mov count(%rip), %eax; ret\n.bss\ncount: .long 0"
+        ))  # fmt: skip
+        s.run("declare i32 @f()")
+        assert s.run("@f()").value == 3
+
+
+def test_another_symbol_in_the_same_instruction(tmp_path):
+    """Its immediate is relocated too, and goes along."""
+    with Session() as s:
+        _link(s, tmp_path, assemble(
+            ".globl f\nf: mov environ(%rip), %rdx; movq $here + 3, environ(%rip)\n"
+            "mov environ(%rip), %rax; mov %rdx, environ(%rip); sub $here, %rax; ret\n"
+            ".data\nhere: .quad 0"
+        ))  # fmt: skip
+        s.run("declare i64 @f()")
+        assert s.run("@f()").value == 3
+        s.check()
+
+
 @pytest.mark.parametrize(
     "form",
     ["call *stderr(%rip)", "push stderr(%rip)", "mov stderr(%rip), %rsp", "mov stderr, %rax"],
