@@ -107,8 +107,6 @@ TABLE: Final[dict[int, Relocation]] = {
         _row(31, "PLTOFF64", "L + A - GOT", 8, "either"),
         _row(32, "SIZE32", "Z + A", 4, "unsigned"),
         _row(33, "SIZE64", "Z + A", 8, "either"),
-        _row(39, "PC32_BND", "S + A - P", 4, "signed"),
-        _row(40, "PLT32_BND", "L + A - P", 4, "signed"),
         _row(41, "GOTPCRELX", "G + A - P", 4, "signed"),
         _row(42, "REX_GOTPCRELX", "G + A - P", 4, "signed"),
         _row(43, "CODE_4_GOTPCRELX", "G + A - P", 4, "signed"),
@@ -122,6 +120,7 @@ _THREAD_LOCAL = (
     "it is thread-local, and this code counts on where that is in a program: compile with -fPIC, "
     "or clang's -femulated-tls"
 )
+_BOUNDS = "it is for code that checks bounds with MPX, which processors no longer have"
 _DYNAMIC = "that is for a program's loader, and not for an object"
 
 #: types that no field of an object is written for, by number: the psABI's names, and why
@@ -135,6 +134,7 @@ REFUSED: Final[dict[int, tuple[str, str]]] = {
                 18: "TPOFF64", 36: "TLSDESC", 37: "IRELATIVE", 38: "RELATIVE64",
             },
         ),
+        (_BOUNDS, {39: "PC32_BND", 40: "PLT32_BND"}),
         (
             _THREAD_LOCAL,
             {
@@ -164,7 +164,7 @@ def refusal_of(number: int) -> str:
 
 
 #: relocation types that only calls and jumps have
-BRANCHES: Final = frozenset((BRANCH, 31, 40))
+BRANCHES: Final = frozenset((BRANCH, 31))
 
 _DISPLACEMENT = struct.Struct("<i")
 _IMMEDIATE = struct.Struct("<I")

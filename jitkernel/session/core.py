@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import ArenaFull
@@ -85,6 +85,8 @@ class Core:
         self.hidden = HiddenNames()
         # While the magics above a cell's code run: its options, which they may change.
         self.cell_options: CellOptions | None = None
+        # Once an archive was linked: what takes members of it (`run.linking`).
+        self.provide: Callable[[Execution, Iterable[str], Collection[str]], None] | None = None
         self.begun = False  # `program` and what follows are there
 
     # -- parts -----------------------------------------------------------------------------------

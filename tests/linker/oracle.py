@@ -56,7 +56,7 @@ def section_addresses(obj: ElfObject, image: Image) -> dict[int, int]:
 
 def _is_call(obj: ElfObject, section: int, offset: int, kind: int) -> bool:
     content = obj.content(section)
-    if kind in (4, 31, 40):
+    if kind in (4, 31):
         return True
     if kind == 2:
         code = bool(obj.section(section).flags & c.SHF_EXECINSTR)

@@ -113,8 +113,6 @@ FIELDS = [
     ("GOT32", ".long VALUE@GOT"),
     ("GOT64", ".quad VALUE@GOT"),
     ("GOTPLT64", ".reloc ., R_X86_64_GOTPLT64, VALUE; .quad 0"),
-    ("PC32_BND", ".reloc ., R_X86_64_PC32_BND, VALUE - 4; .long 0"),
-    ("PLT32_BND", ".reloc ., R_X86_64_PLT32_BND, VALUE - 4; .long 0"),
     ("GOTOFF64", "movabsq $VALUE@GOTOFF, %rax"),
     ("PLTOFF64", "movabsq $VALUE@PLTOFF, %rax"),
     ("GOTPC32", "leaq _GLOBAL_OFFSET_TABLE_(%rip), %rax"),

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
+from jitkernel.elf import read_object
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name, written
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
+from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
+from jitkernel.linker.layout import read_names
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
@@ -166,14 +169,22 @@ class Definer:
             made.diagnostics = tuple(found)
         return made
 
+    def _provide(self, compiled: Compiled) -> None:
+        """Take from the session's archives what an object uses that is about to be placed."""
+        summary = compiled.summary
+        known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
+        if known and not offered(self.program.archives.values(), known):
+            return
+        names = read_names(read_object(compiled.object))
+        own = frozenset(e.name for e in names.exports)
+        self.execution.provide([n for _, n, weak in names.imports if not weak], own)
+
     def place(
         self, request: Request, compiled: Compiled, source: str, missing: bool = False
     ) -> None:
         """Place what was compiled; `missing` allows variables that nobody defines yet."""
         if self.program.archives:
-            from jitkernel.session.run.linking import provide_for
-
-            provide_for(self, compiled)
+            self._provide(compiled)
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]

@@ -4,7 +4,7 @@ loads, strings.  Start from `Execution` and `SessionHost`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING
@@ -297,12 +297,11 @@ class Execution:
         """What its expressions are evaluated with."""
         return SessionHost(self.core, self.own, self.error, self.provide)
 
-    def provide(self, names: Sequence[str]) -> None:
-        """Take from the session's archives what defines a name that nobody else has."""
-        if self.core.program.archives:
-            from jitkernel.session.run.linking import provide
-
-            provide(self, names)
+    def provide(self, names: Sequence[str], own: Collection[str] = frozenset()) -> None:
+        """Take from the session's archives what defines a name that nobody else has; `own` are
+        names that are about to be defined."""
+        if self.core.program.archives and self.core.provide is not None:
+            self.core.provide(self, names, own)
 
     def own(self, block: Block) -> None:
         """A block of data is this cell's from now on; a cell without code is kept for it."""

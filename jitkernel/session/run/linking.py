@@ -1,4 +1,4 @@
-"""Objects and archives of other compilers.  Start from `link_file`; `provide` takes members later.
+"""Objects and archives of other compilers.  Start from `link_file`; `_provide` takes members later.
 
 An archive that is linked stays one of the session's: whatever a later cell uses that nobody defines
 and the archive does is taken from it then, before libraries and the executor's process are asked.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["link_file", "provide", "provide_for"]
+__all__ = ["link_file"]
 
 _NO_TIMES = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
 _NAMES = 6  # that are shown of many
@@ -73,6 +73,7 @@ def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Resu
         with core.engine.arena.rollback.atomic():
             execution.change.archives[full] = program.archives.get(full)
             program.archives[full] = linked
+            core.provide = _provide
             if taken:
                 core.number = number
                 obj = combine(taken, program.linker.resolver)
@@ -138,18 +139,9 @@ def _has(program: Program, name: str) -> bool:
     return is_special(name) or program.linker.resolver.fixed(name) is not None
 
 
-def provide_for(definer: Definer, compiled: Compiled) -> None:
-    """Take from the session's archives what an object uses that is about to be placed."""
-    archives, summary = definer.program.archives.values(), compiled.summary
-    known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
-    if not archives or (known and not offered(archives, known)):
-        return
-    names = read_names(read_object(compiled.object))
-    own = frozenset(e.name for e in names.exports)
-    provide(definer.execution, [n for _, n, weak in names.imports if not weak], own)
-
-
-def provide(execution: Execution, names: Iterable[str], own: Collection[str] = frozenset()) -> None:
+def _provide(
+    execution: Execution, names: Iterable[str], own: Collection[str] = frozenset()
+) -> None:
     """Take from the session's archives what is used of these names and nobody defines, as a cell.
 
     `own` are names that are about to be defined.
