@@ -73,9 +73,9 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
         lost = rest or lost
         return Fault(_card(message, "", "", (), kept, lost), signal="", kept=kept, lost=lost)
     pc = record.caller if outcome.kind == "stub" else record.pc
-    called = outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
-    frames = _frames(record, pc, outcome.kind == "stub", places)
-    at = _culprit(outcome, record, pc, frames, places)
+    called = _has_called(outcome, record)
+    frames = _frames(record, pc, called, places)
+    at = _culprit(outcome, record, pc, called, frames, places)
     where = _where(at, called or at != record.pc, frames, places)
     instruction = ""
     if not called and places.owner(record.pc):
@@ -95,12 +95,18 @@ def error_of(outcome: Outcome, places: Places, kept: str) -> Fault:
     return fault
 
 
+def _has_called(outcome: Outcome, record: FaultRecord) -> bool:
+    """Whether what was stopped had called something, and its address is where that returns."""
+    return outcome.kind in ("stub", "exit") or record.cause in ("abort", "stack smashed")
+
+
 def _culprit(
-    outcome: Outcome, record: FaultRecord, pc: int, frames: Sequence[Frame], places: Places
-) -> int:
+    outcome: Outcome, record: FaultRecord, pc: int, called: bool, frames: Sequence[Frame],
+    places: Places,
+) -> int:  # fmt: skip
     """The innermost address of the session's own code, where that is known; else `pc`."""
     for frame in frames:
-        if places.owner(frame.address, frame.address != record.pc) is not None:
+        if places.owner(frame.address, called or frame.address != pc) is not None:
             return frame.address
     if outcome.kind not in ("stub", "exit", "fault"):
         return pc
@@ -316,8 +322,8 @@ def stopped(outcome: Outcome, fault: Fault, places: Places) -> Stopped | None:
     if record is None or not record.sp:
         return None
     message = str(fault).partition("\n")[0]
-    called = outcome.kind == "stub" and bool(record.caller)
-    pc = record.caller if called else record.pc
+    pc = record.caller if outcome.kind == "stub" and record.caller else record.pc
+    called = _has_called(outcome, record)
     return _named(outcome.kind, message, record, pc, places, places.name, called)
 
 
