@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.rows.growth import KINDS
 from jitkernel import Session
+from jitkernel.compiler import process
 from jitkernel.errors import CompileError, EvictError
 
 #: Kinds whose steps compile each of n modules, which is no matter of growth here.
@@ -43,6 +44,12 @@ def work(kind: str, n: int) -> dict[str, int]:
         found = {step: lines(run) for step, run in KINDS[kind](s, n)}
         s.check()
     return found
+
+
+@pytest.fixture(autouse=True)
+def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a worker's answer sleeps: how often it would ask instead is a matter of time."""
+    monkeypatch.setattr(process, "SPIN_ALLOWED", False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
