@@ -20,7 +20,7 @@ __all__ = ["KERNELS", "NAME", "install", "kernelspec_source"]
 
 NAME = "jitkernel"
 # The same kernel, with another default language.
-KERNELS = (NAME, "jitkernel-kaleidoscope")
+KERNELS = (NAME, "jitkernel-c", "jitkernel-kaleidoscope")
 
 
 def kernelspec_source(name: str = NAME) -> Path:

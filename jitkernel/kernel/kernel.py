@@ -86,7 +86,7 @@ class JITKernel(JITKernelSettings, Kernel):
             "mimetype": language.mimetype,
             "file_extension": language.file_extension,
             "pygments_lexer": language.cell_lexer or language.lexer,
-            "codemirror_mode": language.name,
+            "codemirror_mode": language.editor_mode or language.name,
             "nbconvert_exporter": "script",
         }
 

@@ -159,7 +159,8 @@ class Language:
     offset of the source, "" where there is none.  `show` writes a value as this language does, ""
     to leave it to the IR form.  The rest describes files and editors, see Jupyter's
     `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one for
-    notebooks in it, which follows a cell's `%%` line (the same where there is none).
+    notebooks in it, which follows a cell's `%%` line (the same where there is none); `editor_mode` the
+    name of JupyterLab's mode for it, the language's own where that is none.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Language:
     mimetype: str = "text/plain"
     lexer: str = "text"
     cell_lexer: str = ""
+    editor_mode: str = ""
     help_url: str = ""
     is_complete: Callable[[str], Completeness] = lambda source: Completeness("complete")
     keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)

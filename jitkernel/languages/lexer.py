@@ -10,17 +10,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pygments.lexer import Lexer, RegexLexer, bygroups, words
+from pygments.lexer import Lexer, RegexLexer, bygroups, inherit, words
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.lexers.asm import LlvmLexer
+from pygments.lexers.c_cpp import CLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from pygments.util import ClassNotFound
 
-__all__ = ["CellLexer", "KaleidoscopeCellLexer", "KaleidoscopeLexer"]
+__all__ = ["CCellLexer", "CellLexer", "KaleidoscopeCellLexer", "KaleidoscopeLexer"]
 
 _HEAD = re.compile(r"[ \t]*%%([\w.]+)([^\n]*)(?:\n|\Z)")
 #: Cell magics whose body is no cell language by itself.
-_BODIES = {"python": "python", "pass": "python", "c": "c", "cpp": "cpp", "exercise": "llvm"}
+_BODIES = {"python": "python", "pass": "python", "cpp": "cpp", "exercise": "llvm"}
 
 
 class IRLexer(LlvmLexer):  # type: ignore[misc]
@@ -46,6 +47,24 @@ class IRLexer(LlvmLexer):  # type: ignore[misc]
     }
 
 
+_COMMAND = r"^(?:%[A-Za-z_][^\n]*|\?{1,2}\S+[ \t]*$|\S+?\?{1,2}[ \t]*$)"
+
+
+class CommandedCLexer(CLexer):  # type: ignore[misc]
+    """C as cells have it: with magics and questions above the code and below it."""
+
+    name = "C with magics"
+    aliases: ClassVar[list[str]] = []
+    filenames: ClassVar[list[str]] = []
+    mimetypes: ClassVar[list[str]] = []
+
+    tokens: ClassVar[dict[str, list[Any]]] = {
+        "root": [(_COMMAND, Comment.Preproc), inherit],
+        # An expression at the end, whose value is shown, has no `;`.
+        "statement": [(_COMMAND, Comment.Preproc, "#pop"), inherit],
+    }
+
+
 class CellLexer(Lexer):  # type: ignore[misc]
     """A notebook's cell: LLVM IR, or what its first line names."""
 
@@ -62,6 +81,14 @@ class CellLexer(Lexer):  # type: ignore[misc]
         lexer = _lexer(language)
         for offset, token, part in lexer.get_tokens_unprocessed(text[at:]):
             yield at + offset, token, part
+
+
+class CCellLexer(CellLexer):
+    """A cell of a notebook whose cells are C unless they say otherwise."""
+
+    name = "jitkernel cell, C"
+    aliases: ClassVar[list[str]] = ["jitkernel-c"]
+    language = "c"
 
 
 class KaleidoscopeCellLexer(CellLexer):
@@ -86,9 +113,11 @@ def _lexer(language: str) -> Any:
         return IRLexer()
     if language == "kaleidoscope":
         return KaleidoscopeLexer()
+    if language == "c":
+        return CommandedCLexer()
     try:
         if "." in language:
-            known = {"ll": IRLexer, "ks": KaleidoscopeLexer}
+            known = {"ll": IRLexer, "ks": KaleidoscopeLexer, "c": CommandedCLexer}
             made = known.get(language.rpartition(".")[2])
             return made() if made else get_lexer_for_filename(language)
         return get_lexer_by_name(_added(language))

@@ -1,7 +1,8 @@
-// Colours for cells of LLVM IR and Kaleidoscope in JupyterLab, which has no modes for them. Written
-// by hand as the module federation container that JupyterLab loads (its "prebuilt extension"), so
-// that no Node is needed. The first line of a cell decides: below %%kaleidoscope, %%llvm and
-// %%python each has its own colours, whatever the notebook's language is.
+// Colours for cells of LLVM IR, C and Kaleidoscope in JupyterLab, which has no modes for them or
+// none that knows magics. Written by hand as the module federation container that JupyterLab loads
+// (its "prebuilt extension"), so that no Node is needed. The first line of a cell decides: below
+// %%c, %%kaleidoscope, %%llvm and %%python each has its own colours, whatever the notebook's
+// language is.
 (function () {
   "use strict";
 
@@ -11,7 +12,7 @@
   const NAME = "variableName.special";
 
   // Lines of output wrap between words in cells of these languages; JupyterLab breaks words.
-  const LANGUAGES = ["llvm", "kaleidoscope"];
+  const LANGUAGES = ["llvm", "jitkernel-c", "kaleidoscope"];
   const WRAP = LANGUAGES.map(
     name => `.jp-CodeCell:has(.cm-content[data-language="${name}"]) .jp-RenderedText pre`
   ).join(",") + "{word-break:normal;overflow-wrap:anywhere}";
@@ -56,6 +57,57 @@
     }
     stream.next();
     return null;
+  }
+
+  // -- C ----------------------------------------------------------------------------------------
+
+  const C_WORDS = new Set(
+    ("auto break case const continue default do else enum extern for goto if inline register restrict return sizeof " +
+      "static struct switch typedef union volatile while alignas alignof constexpr nullptr static_assert thread_local " +
+      "typeof typeof_unqual _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_local asm __asm__ " +
+      "__attribute__ __typeof__ __extension__ __thread __restrict __inline true false NULL").split(" ")
+  );
+  const C_TYPES = new Set(
+    ("void char short int long float double signed unsigned bool _Bool _Complex _BitInt __int128 size_t ssize_t " +
+      "ptrdiff_t wchar_t FILE va_list").split(" ")
+  );
+
+  function c(stream, state) {
+    if (state.quotes) {
+      // Inside a comment that may go over lines.
+      if (stream.skipTo(state.quotes)) {
+        stream.match(state.quotes);
+        state.quotes = "";
+      } else stream.skipToEnd();
+      return "comment";
+    }
+    if (stream.sol() && stream.match(/^(?:%[A-Za-z_].*|\?{1,2}\S+\s*$|\S+\?{1,2}\s*$)/)) return META;
+    if (stream.match(/^\/\/.*/)) return "comment";
+    if (stream.match("/*")) {
+      if (!stream.match(/^.*?\*\//)) {
+        state.quotes = "*/";
+        stream.skipToEnd();
+      }
+      return "comment";
+    }
+    const first = !stream.string.slice(0, stream.start).trim();
+    const included = state.name;
+    state.name = false;
+    if (first && stream.match(/^#\s*include\b\s*/)) {
+      state.name = true; // the name of a file follows
+      return "keyword";
+    }
+    if (first && stream.match(/^#\s*\w*/)) return "keyword";
+    if (included && stream.match(/^<[^>]*>?/)) return "string";
+    if (stream.match(/^(?:u8|[uUL])?"(?:[^"\\]|\\.)*"?/) || stream.match(/^[uUL]?'(?:[^'\\]|\\.)*'?/)) return "string";
+    if (stream.match(/^\.?\d(?:[eEpP][-+]|[\w.'])*/)) return "number";
+    const word = stream.match(/^[A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff]*/);
+    if (word) {
+      if (C_WORDS.has(word[0])) return "keyword";
+      if (C_TYPES.has(word[0]) || /^u?int(?:_\w+)?\d+_t$|^u?int(?:ptr|max)_t$/.test(word[0])) return "variableName.standard";
+      return stream.match(/^\s*\(/, false) ? NAME : "variableName";
+    }
+    return /[-+*/%=<>!&|^~?:]/.test(stream.next()) ? "operator" : null;
   }
 
   // -- Kaleidoscope -----------------------------------------------------------------------------
@@ -120,6 +172,11 @@
       const back = /^[\])}]/.test(after) || /^(?:"[^"]*"|[-\w$.]+):/.test(after);
       return 2 * Math.max(0, state.depth - (back ? 1 : 0));
     },
+    // Four columns more than the line that opened the innermost bracket; where it closes, as many.
+    c(state, after) {
+      const opened = state.opened[state.opened.length - 1];
+      return opened === undefined ? 0 : opened + (/^[\])}]/.test(after) ? 0 : 4);
+    },
     kaleidoscope: (state, after) => (after || !state.opens ? null : state.column + 2),
     python: (state, after) => (after || !state.opens ? null : state.column + 4)
   };
@@ -128,33 +185,39 @@
 
   function follow(state, piece, kind) {
     if (kind === "comment") return;
-    if (kind !== "string" && /^[[({]$/.test(piece)) state.depth += 1;
-    if (kind !== "string" && /^[\])}]$/.test(piece)) state.depth = Math.max(0, state.depth - 1);
+    if (kind !== "string" && /^[[({]$/.test(piece)) {
+      state.depth += 1;
+      state.opened.push(state.column);
+    }
+    if (kind !== "string" && /^[\])}]$/.test(piece)) {
+      state.depth = Math.max(0, state.depth - 1);
+      state.opened.pop();
+    }
     const opens = OPENS[state.mode];
     if (opens) state.opens = opens.test(piece);
   }
 
   // -- a cell -------------------------------------------------------------------------------------
 
-  const MODES = { llvm, kaleidoscope, python };
+  const MODES = { llvm, c, kaleidoscope, python };
   const BODIES = { pass: "python" }; // what stands below a magic of another name
-  const FILES = { ll: "llvm", ks: "kaleidoscope", py: "python" };
+  const FILES = { ll: "llvm", c: "c", h: "c", ks: "kaleidoscope", py: "python" };
 
   // The parser of a notebook's language; lines that begin with %% may choose another one.
-  function parser(name, comment) {
+  function parser(name, comment, mode = name) {
     return {
       name,
       // What is typed alone in its line moves to its place: a closing bracket, a label.
       languageData: { commentTokens: { line: comment }, indentOnInput: /^\s*(?:[\])}]|[-\w$.]+:)$/ },
-      startState: () => ({ mode: name, head: true, quotes: "", name: false, depth: 0, column: 0, opens: false }),
+      startState: () => ({ mode, head: true, quotes: "", name: false, depth: 0, opened: [], column: 0, opens: false }),
       token(stream, state) {
         if (state.head && stream.sol()) {
           const magic = stream.match(/^\s*%%(\w+)(.*)/);
           if (magic) {
             const file = /^(?:writefile)\b/.test(magic[1]) && /\.(\w+)\s*$/.exec(magic[2]);
-            const mode = file ? FILES[file[1]] : BODIES[magic[1]] || magic[1];
-            if (Object.hasOwn(MODES, mode)) {
-              state.mode = mode;
+            const below = file ? FILES[file[1]] : BODIES[magic[1]] || magic[1];
+            if (Object.hasOwn(MODES, below)) {
+              state.mode = below;
               state.head = false;
             }
             return META;
@@ -182,25 +245,27 @@
     const { IEditorLanguageRegistry } = await load("@jupyterlab/codemirror");
     return {
       id: "jitkernel:languages",
-      description: "LLVM IR and Kaleidoscope for the editor",
+      description: "LLVM IR, C and Kaleidoscope for the editor",
       autoStart: true,
       requires: [IEditorLanguageRegistry],
       activate: (app, languages) => {
         const style = document.createElement("style");
         style.textContent = WRAP;
         document.head.append(style);
-        const add = (name, displayName, extension, comment) =>
+        const add = (name, displayName, extension, comment, mode) =>
           languages.addLanguage({
             name,
             displayName,
             mime: "text/x-" + name,
-            extensions: [extension],
+            extensions: [extension].flat(),
             load: async () => {
               const { LanguageSupport, StreamLanguage } = await load("@codemirror/language");
-              return new LanguageSupport(StreamLanguage.define(parser(name, comment)));
+              return new LanguageSupport(StreamLanguage.define(parser(name, comment, mode)));
             }
           });
         add("llvm", "LLVM IR", "ll", ";");
+        // JupyterLab has a "C", which knows neither magics nor cells of other languages.
+        add("jitkernel-c", "C with magics", [], "//", "c");
         add("kaleidoscope", "Kaleidoscope", "ks", "#");
       }
     };

@@ -28,6 +28,7 @@ COMPILE_OPTIONS = (
     Argument("--keep-data", "globals defined again keep their values", "flag"),
     Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),
 )
+_SANITIZE = Argument("--sanitize", "stop where C leaves undefined what happens", "flag")
 
 
 @magic("llvm", *COMPILE_OPTIONS, form="cell", example="%%llvm -O3 --closed")
@@ -51,6 +52,7 @@ def cell_options(arguments: Any) -> CellOptions:
         passes=canonical(arguments.passes) if arguments.passes else "",
         fresh=arguments.fresh,
         keep_cpu=arguments.keep_cpu,
+        sanitize=getattr(arguments, "sanitize", False),
     )
 
 
@@ -62,9 +64,11 @@ def language_magic(name: str, shown: str) -> Magic:
         return context.execute(arguments.body, arguments.cell_id, options, name)
 
     help = f"Run the rest of the cell as {shown}, in the same program as all other cells."
-    return Magic(name, help, call, COMPILE_OPTIONS, form="cell")
+    own = (_SANITIZE,) if name == "c" else ()
+    return Magic(name, help, call, (*COMPILE_OPTIONS, *own), form="cell")
 
 
+c = language_magic("c", "C: any mixture of includes, types, functions, variables and statements")
 kaleidoscope = language_magic("kaleidoscope", "Kaleidoscope, the language of LLVM's tutorial")
 
 
@@ -134,7 +138,7 @@ def python_pass(context: Frontend, arguments: Any) -> None:
     "opt",
     Argument(
         "pipeline",
-        "-O0 to -O3, or names of passes with commas between; --keep-cpu",
+        "-O0 to -O3, or names of passes with commas between; --keep-cpu, --sanitize",
         "rest",
         completes="pipeline",
     ),
@@ -149,13 +153,15 @@ def opt(context: Frontend, arguments: Any) -> None:
         context.print(f"cells are optimised with {now}")
         return
     words = arguments.pipeline.split()
-    if "--keep-cpu" in words:
-        if session.cell_options is None:
-            raise UsageError("%opt --keep-cpu is for one cell: write it above the cell's code")
-        session.cell_options = replace(session.cell_options, keep_cpu=True)
-        words.remove("--keep-cpu")
-        if not words:
-            return
+    for flag, name in (("--keep-cpu", "keep_cpu"), ("--sanitize", "sanitize")):
+        if flag in words:
+            if session.cell_options is None:
+                raise UsageError(f"%opt {flag} is for one cell: write it above the cell's code")
+            changed: dict[str, Any] = {name: True}
+            session.cell_options = replace(session.cell_options, **changed)
+            words.remove(flag)
+    if not words:
+        return
     level, names = pipeline(" ".join(words))
     if session.cell_options is not None:  # above the code of a cell: for that one
         session.cell_options = replace(session.cell_options, opt_level=level, passes=names)

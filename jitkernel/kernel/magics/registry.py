@@ -182,7 +182,6 @@ _HABITS = {
     "python": "notebooks/write_your_own_language.ipynb adds Python; or: !python3 -c '...'",
     "bash sh": "use !command, one line each",
     "cpp": "cells are LLVM IR, which clang makes from C++: !clang++ -O1 -S -emit-llvm x.cpp",
-    "c": "cells are LLVM IR, which clang makes from C: !clang -O1 -S -emit-llvm x.c",
     "vars": "%symbols",
     "undo_all": "%reset",
     "del xdel": "%evict @name",

@@ -79,7 +79,7 @@ class Runner:
         self._language, relay = find(language), self._relay
         try:
             with self._core.heard_by(relay):
-                return self._run(self._read(source))
+                return self._run(source)
         finally:
             relay.finish()
             self._execution.change.effects.printed += len(relay.out) + len(relay.err)
@@ -94,12 +94,16 @@ class Runner:
             words = f"{self._language.name} failed on this cell: {type(error).__name__}: {error}"
             raise CompileError(words) from error
 
-    def _run(self, plan: Plan) -> Result:
+    def _run(self, source: str) -> Result:
+        plan = self._read(source)
         if plan.cell_magic is not None:
             raise UsageError(
                 f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
             )
+        asked = self._execution.options
         self._early(plan)
+        if self._execution.options != asked:  # a language may heed them while it reads
+            plan = self._read(source)
         self._definer = Definer(self._execution)
         if not plan.has_code:
             for action in plan.actions:
