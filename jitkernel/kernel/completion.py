@@ -1,7 +1,7 @@
 """`complete_request`: symbols, magics and their arguments, IR words, locals of the cell.
 
-What fits is decided by the text before the cursor alone; nothing is compiled.
-Start from `complete`.
+What fits is decided by the text before the cursor alone; nothing is compiled, but for a language
+that completes its cells itself.  Start from `complete`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import NAME, quote_name
 from jitkernel.kernel.arguments import (
     Match,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.languages import Language
 
-__all__ = ["Match", "cell_language", "complete", "magic_of", "reply"]
+__all__ = ["Match", "cell_body", "cell_language", "complete", "magic_of", "reply"]
 
 _TOKEN = re.compile(r'(?:[@%!]{0,2}"[^"\n]*|[@!]?[\w.$-]*|%{1,2}[\w.$-]*|--?[\w-]*)\Z')
 _WORD = re.compile(r"%{1,2}\w*\Z|[A-Za-z_]\w*\Z|\Z")
@@ -64,6 +64,8 @@ def complete(context: Frontend, code: str, position: int) -> dict[str, Any]:
         start = position - len(word)
         if language is None:
             matches = list(_ir_matches(context, code, before, word))
+        elif (own := _own_matches(context, language, code, position)) is not None:
+            start, matches = own
         else:
             matches = list(_language_matches(context, language, code, word))
         if head is not None:
@@ -145,6 +147,31 @@ def cell_language(context: Frontend, code: str) -> Language | None:
         return None if name == "llvm" else find(name)
     except UsageError:
         return None
+
+
+def cell_body(code: str, position: int) -> tuple[str, int]:
+    """What stands below a cell's %% lines, on its own lines, and the position there."""
+    body = code
+    while (call := cell_magic(body)) is not None:
+        body = call.body
+    return body, position - (len(code) - len(body))
+
+
+def _own_matches(
+    context: Frontend, language: Language, code: str, position: int
+) -> tuple[int, list[Match]] | None:
+    """What the language itself says, and where that begins; None where it says nothing."""
+    body, at = cell_body(code, position)
+    if language.complete is None or at < 0:
+        return None
+    try:
+        found = language.complete(body, at, context.session.inspect.glance)
+    except JitError:
+        return None
+    if found is None:
+        return None
+    matches = [Match(s.text, s.kind, s.signature) for s in found.found]
+    return found.start + position - at, matches
 
 
 def _language_matches(

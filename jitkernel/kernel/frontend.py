@@ -217,8 +217,14 @@ class Frontend:
 
     def look_up(self, name: str, level: int = 0) -> View | None:
         """What is known of a name; from level 1 on with IR and assembly."""
-        from jitkernel.kernel.inspection import inspect_name
+        from jitkernel.kernel.early import find_language
+        from jitkernel.kernel.inspection import in_words, inspect_name
 
+        language = find_language(self.setting("JITKernel.default_language"))
+        if language.inspect is not None and name[:1] not in "@%":
+            text = language.inspect(name, 0, self.session.inspect.glance)
+            if text or name in self.session.symbols:
+                return in_words(self, text, name, level)
         return inspect_name(self, name, level)
 
     def confirm(self, question: str, unasked: bool = False) -> bool:

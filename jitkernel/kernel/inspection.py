@@ -13,7 +13,7 @@ from jitkernel.compiler.passes import DESCRIPTIONS
 from jitkernel.errors import JitError
 from jitkernel.ir.names import NAME, bare, written
 from jitkernel.kernel.arguments import option_at
-from jitkernel.kernel.completion import cell_language, magic_of
+from jitkernel.kernel.completion import cell_body, cell_language, magic_of
 from jitkernel.kernel.magics.parsing import help_text
 from jitkernel.kernel.magics.registry import Magic
 from jitkernel.views.view import View, join, listing, prose
@@ -68,6 +68,12 @@ def _in_language(
     context: Frontend, language: Language, code: str, position: int, level: int
 ) -> View | None:
     """A keyword of the language, a function that stands or is called there, or a magic."""
+    body, at = cell_body(code, position)
+    if language.inspect is not None and at >= 0:
+        name = language.symbol_at(body, at)
+        return in_words(
+            context, language.inspect(body, at, context.session.inspect.glance), name, level
+        )
     called = re.findall(r"([A-Za-z_]\w*)\(", code[:position])
     for name in (language.symbol_at(code, position), *called[-1:]):
         if name in language.keywords:
@@ -76,6 +82,15 @@ def _in_language(
         if found is not None:
             return found
     return None
+
+
+def in_words(context: Frontend, text: str, name: str, level: int) -> View | None:
+    """What a language says of a name, and where the session has it."""
+    symbol = context.session.symbols.get(name) if name else None
+    parts = [listing("", text)] if text else []
+    if symbol is not None and symbol.cell:
+        parts += [_row_view(context, symbol), *(_source(context, symbol, level) if level else ())]
+    return join(parts) if parts else None
 
 
 def inspect_name(context: Frontend, name: str, level: int) -> View | None:
@@ -100,6 +115,11 @@ def inspect_name(context: Frontend, name: str, level: int) -> View | None:
 
 
 def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
+    return join([_row_view(context, symbol), *_source(context, symbol, level)])
+
+
+def _row_view(context: Frontend, symbol: Symbol) -> View:
+    """What the session keeps of a symbol."""
     from jitkernel.session import VariableHandle
 
     session = context.session
@@ -120,7 +140,7 @@ def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
                 rows.append(("value", handle.typed.text(session.describe)))
     width = max(len(key) for key, _ in rows)
     name = written(symbol.name)
-    head = View(
+    return View(
         "\n".join([name, *(f"  {key:<{width}}  {value}" for key, value in rows)]),
         f"<p><b>{prose(name)}</b></p><table><tbody>"
         + "".join(
@@ -130,7 +150,6 @@ def _symbol(context: Frontend, symbol: Symbol, level: int) -> View:
         )
         + "</tbody></table>",
     )
-    return join([head, *_source(context, symbol, level)])
 
 
 def _source(context: Frontend, symbol: Symbol, level: int) -> list[View]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FunctionType, Type
@@ -28,12 +28,15 @@ from jitkernel.languages.llvm.values import Layouts, TypedValue
 __all__ = [
     "Commands",
     "Completeness",
+    "Completions",
+    "Glance",
     "Host",
     "Known",
     "Language",
     "Names",
     "Once",
     "Remake",
+    "Suggestion",
     "plan",
     "split_commands",
 ]
@@ -98,6 +101,46 @@ class Known(Names, Protocol):
         """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
 
 
+class Glance(Protocol):
+    """What a language may ask while somebody types, whatever the session is doing: nothing is
+    looked up in the program, and nothing waits for it."""
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """The notes as they are at this moment."""
+
+    @property
+    def functions(self) -> Sequence[str]:
+        """The names of the functions that cells have defined."""
+
+    def signature(self, name: str) -> FunctionType | None:
+        """The type of a function."""
+
+    def cell_of(self, name: str) -> int:
+        """The number of the cell that defines a name; 0 where none does."""
+
+    def source(self, cell: int) -> str:
+        """The source of a cell, "" where it is gone."""
+
+    def setting(self, name: str) -> str:
+        """A setting of the session, as text."""
+
+
+class Suggestion(NamedTuple):
+    """One completion: the text, what it is ("function", "variable", "type", ...) and its type."""
+
+    text: str
+    kind: str
+    signature: str = ""
+
+
+class Completions(NamedTuple):
+    """What may stand from the offset `start` on in place of the word that is being typed."""
+
+    start: int
+    found: Sequence[Suggestion]
+
+
 class Host(Names, Protocol):
     """What an expression of a call line or an assignment may ask besides."""
 
@@ -156,11 +199,13 @@ class Language:
     of the source.  `is_complete` tells a console whether Enter runs the cell.  `keywords` (word to
     kind and meaning) are completed and explained; so are the functions of the session that cells
     of this language can call, `callable_here`.  `symbol_at` names the symbol or the keyword at an
-    offset of the source, "" where there is none.  `show` writes a value as this language does, ""
+    offset of the source, "" where there is none.  A language that knows better than these what may
+    stand at an offset, and what stands there, says so with `complete` (None: it does not know) and
+    `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
     to leave it to the IR form.  The rest describes files and editors, see Jupyter's
     `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one for
-    notebooks in it, which follows a cell's `%%` line (the same where there is none); `editor_mode` the
-    name of JupyterLab's mode for it, the language's own where that is none.
+    notebooks in it, which follows a cell's `%%` line (the same where there is none);
+    `editor_mode` is JupyterLab's mode for it, where that is not called as the language is.
     """
 
     name: str
@@ -177,6 +222,8 @@ class Language:
     keywords: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     callable_here: Callable[[FunctionType], bool] = lambda type: True
     symbol_at: Callable[[str, int], str] = _word_at
+    complete: Callable[[str, int, Glance], Completions | None] | None = None
+    inspect: Callable[[str, int, Glance], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
 
 

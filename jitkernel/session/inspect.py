@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
     from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.run.host import SessionGlance
 
 __all__ = ["Inspect", "UndoStep", "ZoneUse"]
 
@@ -119,6 +120,13 @@ class Inspect:
     def was_local(self, name: str) -> bool:
         """Whether `%name` was a value of an instruction block, with which it ended."""
         return name in self.core.hidden.locals
+
+    @property
+    def glance(self) -> SessionGlance:
+        """What a language may ask while somebody types, also while a cell runs."""
+        from jitkernel.session.run.host import SessionGlance
+
+        return SessionGlance(self.core)
 
     # -- what cells were made of -----------------------------------------------------------------
 

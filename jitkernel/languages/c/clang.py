@@ -121,12 +121,20 @@ class Clang:
         """What `#if` leaves of a text, macros expanded."""
         return self._run(["-E", "-x", "c", "-o", "-", "-"], source, header)
 
-    def complete(self, source: str, header: str, line: int, column: int) -> str:
-        """The lines that clang writes for what may stand at a place of the text."""
-        at = ["-fsyntax-only", f"-code-completion-at=-:{line}:{column}", "-code-completion-macros"]
-        if self.include:
-            at.append("-code-completion-brief-comments")
+    def complete(
+        self, source: str, header: str, line: int, column: int,
+        headers: bool = False, macros: bool = False,
+    ) -> str:  # fmt: skip
+        """The lines that clang writes for what may stand at a place of the text: also what stands
+        outside of functions, with `headers`, and macros, only where asked for."""
+        at = ["-fsyntax-only", f"-code-completion-at=-:{line}:{column}"]
+        at.append("-code-completion-brief-comments")
+        at += ["-code-completion-macros"] * macros + ["-no-code-completion-globals"] * (not headers)
         return self._run([*at, "-x", "c", "-"], source, header).text
+
+    def macros(self, header: str) -> str:
+        """The `#define` directives that a header leaves."""
+        return self._run(["-E", "-dM", "-x", "c", "-o", "-", "-"], "", header).text
 
     def _run(self, arguments: Sequence[str], source: str, header: str) -> Output:
         for precompiled in dict.fromkeys((self.precompiled(header), "")):

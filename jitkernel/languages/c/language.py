@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reader import CValue, read
 from jitkernel.languages.c.tokens import Unfinished, tokens
@@ -63,5 +64,7 @@ LANGUAGE = Language(
     editor_mode="jitkernel-c",
     help_url="https://en.cppreference.com/w/c",
     is_complete=is_complete,
+    complete=complete,
+    inspect=inspect,
     show=show,
 )

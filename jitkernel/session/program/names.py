@@ -132,7 +132,7 @@ class LanguageNotes(Recorded):
     @property
     def texts(self) -> dict[str, str]:
         """The texts by key, as languages read them."""
-        return {key: note.text for key, note in self.found.items()}
+        return {key: note.text for key, note in dict(self.found).items()}
 
     def learn(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
         """Take a cell's notes in, in place of those of their keys."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.run.thunks import Thunk
 
-__all__ = ["Execution", "LanguageHost", "SessionHost"]
+__all__ = ["Execution", "LanguageHost", "SessionGlance", "SessionHost"]
 
 
 _NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
@@ -213,6 +213,43 @@ class SessionHost:
             arena.write(extent.start, data)
             self._own(Block(extent))
         return extent.start
+
+
+class SessionGlance:
+    """What a language may ask while somebody types: see `Glance`.  No lock is taken, since a cell
+    may run; what is asked of the program is a look-up in a table."""
+
+    def __init__(self, core: Core):
+        self._core, self._host = core, SessionHost(core)
+        self.signature = self._host.signature
+
+    @cached_property
+    def notes(self) -> Mapping[str, str]:
+        """A copy of the notes that cells of languages have left, by key."""
+        return self._core.program.notes.texts
+
+    @property
+    def functions(self) -> Sequence[str]:
+        """The names of the functions that cells have defined."""
+        symbols = dict(self._core.program.linker.symbols)
+        return [
+            name for name, s in symbols.items()
+            if s.is_function and s.image is not None and s.image.cell
+        ]  # fmt: skip
+
+    def cell_of(self, name: str) -> int:
+        """The number of the cell that defines a name; 0 where none does."""
+        symbol = self._core.program.symbol(name)
+        return symbol.image.cell if symbol is not None and symbol.image is not None else 0
+
+    def source(self, cell: int) -> str:
+        """The source of a cell, "" where it is gone."""
+        record = self._core.store.get(cell)
+        return record.source if record is not None else ""
+
+    def setting(self, name: str) -> str:
+        """A setting of the session, as text."""
+        return str(getattr(self._core.settings, name))
 
 
 class LanguageHost(SessionHost):

@@ -1,0 +1,393 @@
+"""What may stand at a place of a cell of C, and what stands there, as clang has it.
+
+The cell is read up to the place, with what earlier cells have declared in front of it, as when it
+is run (`unit.py`); clang says what may follow.  It is no text that can be compiled: what is open is
+closed here so that it can be cut into pieces, and clang stops reading at the place.  Names of
+headers are asked for once.  Start from `complete` and `inspect`.
+
+Source: the form of the answer is `PrintingCodeCompleteConsumer` in clang/Sema.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from jitkernel.errors import JitError
+from jitkernel.languages.c.clang import Clang, find_clang
+from jitkernel.languages.c.foreign import function_in_c
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
+from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
+from jitkernel.languages.c.tokens import Token, Unfinished, tokens
+from jitkernel.languages.c.unit import OWN, Guesses, Unit
+from jitkernel.languages.language import Completions, Glance, Suggestion, split_commands
+
+__all__ = ["complete", "inspect"]
+
+_SECONDS = 2.0  # for clang, and for man
+_HERE = f"{OWN}here"
+_KINDS = {"typedef": "type", "variable": "variable", "function": "function"}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_WORD = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
+_TYPED = re.compile(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")
+_FILE = re.compile(
+    r'#\s*(?:include|include_next|embed)\s*[<"](?P<folder>(?:[^<">\n]*/)?)[^<">/\n]*\Z'
+)
+_LINE = re.compile(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))?")
+_OVERLOAD = re.compile(r"OVERLOAD: (?P<form>.*)")
+_NULLABILITY = re.compile(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
+_MARKS = re.compile(r"<#|#>|\{#|#\}")
+_DEFINITION = re.compile(r"#define (\w+)(.*)")
+_MAN_LINES = 24
+_LONGEST = 200_000  # characters of a cell that are read while somebody types
+_COMMENT = re.compile(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place of a cell, as clang is asked for it; `members` and `tags` say what alone may stand
+    there."""
+
+    notes: Notes
+    unit: Unit
+    clang: Clang
+    headers: str
+    members: bool
+    tags: bool
+
+    def every(self, prefix: str) -> list[Note]:
+        """The notes of a kind of key, the cell's own first."""
+        own = {n.key: n for n in self.unit.own if n.key.startswith(prefix)}
+        names = (prefix + name for name in self.notes.names(prefix))
+        earlier = (n for key in names if key not in own and (n := self.notes.get(key)) is not None)
+        return [n for n in (*own.values(), *earlier) if n.text and n.key.startswith(prefix)]
+
+    def ask(self) -> str:
+        """clang's lines."""
+        text = self.unit.text.partition(_HERE)[0]
+        last = text.rpartition("\n")[2].encode("utf-8", "surrogateescape")
+        return self.clang.complete(
+            text, self.unit.header, text.count("\n") + 1, len(last) + 1, headers=self.tags
+        )
+
+
+def complete(source: str, position: int, known: Glance) -> Completions | None:
+    """What may stand before a position, in place of the word that is being typed; None where clang
+    cannot be asked."""
+    before = source[:position]
+    line = before.rpartition("\n")[2]
+    if found := _FILE.search(line):
+        return _files(line, position, found.end("folder"), known)
+    word = _TYPED.search(before)
+    start = word.start() if word else position
+    typed = before[start:]
+    if _is_text(before):
+        return Completions(position, ())
+    place = _place(before[:start], known)
+    if place is None:
+        return None
+    offered = [*_suggestions(place.ask())]
+    if place.tags:
+        offered += (Suggestion(n.name, "type", _declaration(n)) for n in place.every(TAG))
+    elif not place.members:
+        offered += _known(place, known, typed)
+    fitting = [
+        s for s in offered
+        if s.text.startswith(typed) and OWN not in s.text
+        and (s.text[0] != "_" or typed.startswith("_"))
+    ]  # fmt: skip
+    first: dict[str, Suggestion] = {}
+    for one in fitting:
+        first.setdefault(one.text, one)
+    return Completions(start, sorted(first.values(), key=lambda s: s.kind == "keyword"))
+
+
+def _is_text(before: str) -> bool:
+    """Whether a place is in a string or in a comment, where no names are."""
+    try:
+        found = tokens(before + _HERE)
+    except Unfinished:
+        return True
+    line = before.count("\n") + 1
+    last = found[-2] if len(found) > 1 else found[-1]
+    if not last.text.endswith(_HERE) or (last.kind == "directive" and '"' in last.text):
+        return True
+    return any(t.line == line and t.kind == "other" and t.text in "\"'" for t in found)
+
+
+def _known(place: _Place, known: Glance, typed: str) -> Iterator[Suggestion]:
+    """What cells and headers have."""
+    for note in place.every(IDENTIFIER):
+        if note.kind in _KINDS:
+            yield Suggestion(note.name, _KINDS[note.kind], _declaration(note))
+    for note in place.every(MACRO):
+        yield Suggestion(note.name, "macro", _declaration(note))
+    for note in place.every(TAG):
+        for key in note.also:
+            if key.startswith(IDENTIFIER):
+                yield Suggestion(key_name(key), "enumerator", _declaration(note))
+    for name in known.functions:
+        type = known.signature(name) if name.startswith(typed) else None
+        text = function_in_c(name, type) if type is not None and _WORD.fullmatch(name) else ""
+        if text:
+            yield Suggestion(name, "function", text.rstrip(";"))
+    if typed:
+        yield from (s for s in _of_headers(place.clang, place.headers) if s.text.startswith(typed))
+
+
+def _declaration(note: Note) -> str:
+    text = " ".join(note.text.removeprefix("extern ").split()).rstrip(";")
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+# -- clang -------------------------------------------------------------------------------------
+
+
+def _compiler(known: Glance) -> Clang:
+    """The compiler with the flags that cells have, so that its headers are there."""
+    warnings = ("-Wno-unused-value", *known.setting("clang_warnings").split())
+    return replace(find_clang(known.setting("clang")), warnings=warnings, timeout=_SECONDS)
+
+
+def _place(before: str, known: Glance) -> _Place | None:
+    """The place behind a text; None in comments, strings and what cannot be read."""
+    code = split_commands(before + _HERE).code
+    if len(code) > _LONGEST or "\0" in code:
+        return None
+    try:
+        found = tokens(code)
+        if len(found) > 1 and found[-2].kind == "directive":  # as if it were a statement
+            code = code[: found[-2].start] + _HERE
+            found = tokens(code)
+        if len(found) < 2 or found[-2].kind != "name" or found[-2].text != _HERE:
+            return None
+        notes = Notes(known.notes)
+        macros = {n.name: n.text for n in notes if n.kind == "define"}
+        pieces = cut(
+            code + _closed(found),
+            lambda name: _meaning(notes, name, known), lambda name: macros.get(name, ""),
+        )  # fmt: skip
+    except (Unfinished, Mismatch):
+        return None
+
+    def foreign(name: str) -> str:
+        type = known.signature(name) if known.cell_of(name) else None
+        return function_in_c(name, type) if type is not None else ""
+
+    unit = Unit(
+        0, code, pieces, notes, Guesses(), foreign,
+        lambda name: notes.identifier(name) is not None,
+    )  # fmt: skip
+    unit.build()
+    if _HERE not in unit.text:
+        return None
+    own = "".join(
+        f"{p.text}\n" for p in pieces
+        if p.kind is PieceKind.DIRECTIVE and re.match(r"#\s*include\s*<", p.text)
+    )  # fmt: skip
+    last = found[-3].text if len(found) > 2 else ""
+    return _Place(
+        notes, unit, _compiler(known), unit.header + own, last in (".", "->"),
+        last in ("struct", "union", "enum"),
+    )  # fmt: skip
+
+
+def _meaning(notes: Notes, name: str, known: Glance) -> str:
+    note = notes.identifier(name)
+    if note is None:
+        return "value" if known.cell_of(name) else ""
+    return "type" if note.kind == "typedef" else "value"
+
+
+def _closed(found: list[Token]) -> str:
+    """What closes the brackets that are open at the end, and the statement."""
+    open_: list[str] = []
+    for token in found:
+        if token.kind == "operator":
+            if token.text in _CLOSING:
+                open_.append(_CLOSING[token.text])
+            elif open_ and token.text == open_[-1]:
+                open_.pop()
+    return "".join(reversed(open_)) + ";"
+
+
+def _suggestions(answer: str) -> Iterator[Suggestion]:
+    """What clang's lines offer."""
+    for line in answer.split("\n"):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        name, form = match["name"], match["form"]
+        if form and form.endswith("::"):  # of C++
+            continue
+        if name == "Pattern":
+            words = _WORD.match(re.sub(r"\[#.*?#\]", "", form or ""))
+            if words:
+                yield Suggestion(words[0], "keyword")
+        elif not form:
+            yield Suggestion(name, "keyword")
+        else:
+            text, comment = _plain(form)
+            kind = "function" if f"{name}(" in form else "variable"
+            if "[#" not in form:
+                kind = "type" if form == name and "#" not in form else "macro"
+            yield Suggestion(name, kind, f"{text}: {comment}" if comment else text)
+
+
+def _plain(form: str) -> tuple[str, str]:
+    """A form of clang's as C, and the comment that stands behind it."""
+    pattern, _, comment = form.partition(" : ")
+    type, bracket, rest = pattern.partition("#]")
+    if bracket and type.startswith("[#"):
+        type = type[2:]
+        pattern = f"{type}{'' if type.endswith('*') else ' '}{rest}"
+    text = _NULLABILITY.sub("", _MARKS.sub("", pattern.replace("[#", "").replace("#]", " ")))
+    return " ".join(text.replace("restrict  ", "restrict ").split()), comment.strip()
+
+
+@lru_cache(maxsize=16)
+def _of_headers(clang: Clang, headers: str) -> tuple[Suggestion, ...]:
+    """The names that headers declare, and macros."""
+    try:
+        answer = clang.complete("void f(void) {\n", headers, 2, 1, headers=True, macros=True)
+    except JitError:
+        return ()
+    macros = _macros_of_headers(clang, headers)
+    found: dict[str, Suggestion] = {}
+    for one in _suggestions(answer):
+        if one.kind != "keyword" and one.text != "f":
+            macro = one.text in macros and one.kind == "type"
+            own = one._replace(kind="macro", signature=macros[one.text]) if macro else one
+            found.setdefault(one.text, own)
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=16)
+def _macros_of_headers(clang: Clang, headers: str) -> dict[str, str]:
+    try:
+        text = clang.macros(headers)
+    except JitError:
+        return {}
+    return {m[1]: m[0] for m in map(_DEFINITION.match, text.split("\n")) if m is not None}
+
+
+def _files(line: str, position: int, folder: int, known: Glance) -> Completions:
+    """The files that an include directive can name."""
+    start = position - (len(line) - folder)
+    typed = line[folder:]
+    clang = _compiler(known)
+    text = line[:folder].lstrip()
+    found = []
+    for match in map(
+        _LINE.fullmatch, clang.complete(text, "", 1, len(text.encode()) + 1).split("\n")
+    ):
+        name = match["form"].strip() if match and match["form"] else ""
+        if name.startswith(typed) and not (name.startswith("_") and not typed):
+            found.append(Suggestion(name.rstrip('>"'), "path"))
+    return Completions(start, found)
+
+
+# -- what stands somewhere -----------------------------------------------------------------------
+
+
+def inspect(source: str, position: int, known: Glance, level: int = 0) -> str:
+    """What is known of the name at a position, and of the call around it; "" for nothing."""
+    word = next((m for m in _WORD.finditer(source) if m.start() <= position <= m.end()), None)
+    start = word.start() if word is not None else position
+    if _is_text(source[:start]):
+        return ""
+    parts = []
+    if word is not None and (text := _described(source, word, known)):
+        parts.append(text)
+    if not parts or source[:start].rstrip().endswith((",", "(")):
+        place = _place(source[:start], known)
+        if place is not None:
+            calls = filter(None, map(_OVERLOAD.fullmatch, place.ask().split("\n")))
+            parts += [_call(match["form"], place, known) for match in calls]
+    return "\n\n".join(parts)
+
+
+def _call(form: str, place: _Place, known: Glance) -> str:
+    """A call's function and the argument that is being typed, marked."""
+    text = _plain(re.sub(r"<#(.*?)#>", r"»\1«", form))[0]
+    name = _WORD.findall(text.partition("(")[0])[-1:]
+    more = (
+        next((s for s in _known(place, known, name[0]) if s.text == name[0]), None)
+        if name
+        else None
+    )
+    if more is not None and "..." in more.signature and "..." not in text:
+        text = f"{text[:-1]}, ...)"
+    return f"the call around it: {text}"
+
+
+def _described(source: str, word: re.Match[str], known: Glance) -> str:
+    """The declaration of a word, its comment, and what a manual has on it."""
+    name = word[0]
+    place = _place(source[: word.start()], known)
+    found: list[str] = []
+    notes = place.notes if place is not None else Notes(known.notes)
+    here = _here(place, name)
+    if place is not None and (place.members or (here and here.kind == "variable")):
+        return here.signature if here else ""
+    own = {key: n for n in (place.unit.own if place else ()) for key in (n.key, *n.also)}
+    for key in (MACRO + name, IDENTIFIER + name, TAG + name):
+        note = own.get(key) or notes.get(key)
+        if note is not None:
+            text = note.text.removeprefix("extern ").strip()
+            comment = _comment_above(known.source(note.cell), note) if note.cell else ""
+            found += [f"{comment}\n{text}" if comment else text]
+    if found:
+        return "\n".join(found)
+    if place is None:
+        return ""
+    if here is not None and here.kind != "keyword":
+        return here.signature
+    for suggestion in _of_headers(place.clang, place.headers):
+        if suggestion.text == name:
+            manual = _manual(name) if suggestion.kind == "function" else ""
+            return f"{suggestion.signature}\n\n{manual}" if manual else suggestion.signature
+    type = known.signature(name)
+    return function_in_c(name, type) if type is not None else ""
+
+
+def _here(place: _Place | None, name: str) -> Suggestion | None:
+    """What clang offers of that name at a place."""
+    if place is None:
+        return None
+    return next((s for s in _suggestions(place.ask()) if s.text == name), None)
+
+
+def _comment_above(source: str, note: Note) -> str:
+    """The comment that stands directly above a declaration of a cell."""
+    lines = source.split("\n")
+    above = "\n".join(lines[: note.line - 1]) + "\n" if note.line > 1 else ""
+    match = _COMMENT.search(above)
+    return match[0].strip() if match else ""
+
+
+@lru_cache(maxsize=64)
+def _manual(name: str) -> str:
+    """The beginning of a function's manual page, "" where there is none."""
+    program = shutil.which("man")
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, "-P", "cat", "-S", "3:2", "--", name], capture_output=True, timeout=_SECONDS,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""},
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    if done.returncode:
+        return ""
+    text = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.stdout.decode("utf-8", "replace"))
+    lines = [line.rstrip() for line in text.strip("\n").split("\n")]
+    head = "\n".join(lines[:_MAN_LINES])
+    return head + ("\n..." if len(lines) > _MAN_LINES else "")
