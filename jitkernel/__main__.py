@@ -31,7 +31,8 @@ def install(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     from jitkernel.kernel.terminal import run_file
 
-    return run_file(Path(arguments.file), arguments.session, arguments.trust)
+    words = arguments.arguments
+    return run_file(Path(arguments.file), arguments.session, arguments.trust, words)
 
 
 def console(arguments: argparse.Namespace) -> int:
@@ -57,7 +58,7 @@ def tour(arguments: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="jitkernel",
-        description="A Jupyter kernel for incremental JIT sessions of LLVM IR.",
+        description="A Jupyter kernel for incremental JIT sessions of LLVM IR and C.",
     )
     root.add_argument("--version", action="version", version=f"jitkernel {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -69,8 +70,12 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--prefix", metavar="PATH", help="for the Jupyter installed under PATH")
     command.set_defaults(call=install)
 
-    command = commands.add_parser("run", help="run a file of IR or Kaleidoscope, or a notebook")
-    command.add_argument("file", metavar="FILE", help="FILE.ll, FILE.ks or FILE.ipynb")
+    command = commands.add_parser("run", help="run a file of IR, C or Kaleidoscope, or a notebook")
+    command.add_argument("file", metavar="FILE", help="FILE.ll, FILE.c, FILE.ks or FILE.ipynb")
+    command.add_argument(
+        "arguments", metavar="ARGUMENT", nargs="*",
+        help="what the file's main function gets; behind -- where they begin with a dash",
+    )  # fmt: skip
     command.add_argument(
         "--session", metavar="SESSION", default="",
         help="go on with the session in this file, and save to it",

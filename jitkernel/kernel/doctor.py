@@ -94,6 +94,27 @@ def check_llvmlite() -> Finding:
     return Finding("ok", f"llvmlite {found}")
 
 
+def check_clang() -> Finding:
+    """C cells are optional: without a clang, all the rest is there."""
+    from jitkernel.errors import JitError
+    from jitkernel.kernel.settings import configured, sections
+    from jitkernel.languages.c.clang import find_clang
+
+    path = sections(configured())["Compiler"].clang
+    try:
+        clang = find_clang(path)
+        made = clang.compile("int f(void) { return __clang_major__; }")
+    except JitError as error:
+        return Finding(
+            "note", "no clang for C cells", str(error).replace("C cells need clang: ", "")
+        )
+    if "define " not in made.text:
+        words = made.complaints[0].message if made.complaints else "it compiles nothing"
+        return Finding("note", f"{clang.program[0]}: {words}", "pip install 'jitkernel[c]'")
+    package = _version("ziglang")
+    return Finding("ok", f"clang for C cells ({path or f'of ziglang {package}'})")
+
+
 def check_syscall_file() -> Finding:
     """How a cell that waits for input is recognised: /proc/PID/syscall of the executor.  It needs
     what ptrace does, by which `%stack --after` stops a thread."""
@@ -168,6 +189,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_memfd,
     check_low_addresses,
     check_llvmlite,
+    check_clang,
     check_syscall_file,
     check_session,
     check_kernelspec,

@@ -175,6 +175,17 @@ class Compiler(Configurable):
         "start", Integer(1, min=1, max=64, help="Compiler processes beside the spare.")
     )
     prelude = _setting("next cell", Bool(True, help="Declare the common C functions when used."))
+    clang = _setting(
+        "next cell",
+        Unicode(
+            "",
+            help="The clang that reads C cells: the path of one from 19 on; empty: that of the"
+            " package ziglang, which pip install 'jitkernel[c]' brings.",
+        ),
+    )
+    clang_flags = _setting(
+        "next cell", Unicode("", help="Its flags for C cells, as -cc1 takes them: -Wall -I folder.")
+    )
 
 
 class Executor(Configurable):

@@ -1,6 +1,6 @@
 """The kernel without Jupyter's messages: `jitkernel run FILE`, and the way into `jupyter console`.
 
-A file of IR or Kaleidoscope runs as one cell in a session of this process, magics included; a
+A file of IR, C or Kaleidoscope runs as one cell in a session of this process, magics included; a
 notebook runs through a real kernel.  Start from `run_file`.
 """
 
@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from jitkernel.printable import printable
@@ -74,9 +75,12 @@ class TerminalOutput:
         return line.removesuffix("\n")
 
 
-def run_file(path: Path, session: str = "", trust: bool = False) -> int:
+def run_file(
+    path: Path, session: str = "", trust: bool = False, arguments: Sequence[str] = ()
+) -> int:
     """Run a file; 0 if nothing failed.  `session` is the file of the session that it goes on with,
-    and that is saved when it ends; with `trust` the libraries that it names are loaded."""
+    and that is saved when it ends; with `trust` the libraries that it names are loaded.  Where it
+    defines `main`, that is called with the `arguments`, and gives the status."""
     try:
         if path.suffix == ".ipynb":
             return _run_notebook(path, session, trust)
@@ -88,13 +92,14 @@ def run_file(path: Path, session: str = "", trust: bool = False) -> int:
         return 1
     from jitkernel.languages import of_file
 
-    return _run_source(source, of_file(str(path)), session, trust)
+    return _run_source(source, of_file(str(path)), session, trust, [str(path), *arguments])
 
 
-def _run_source(source: str, language: str, path: str, trust: bool) -> int:
+def _run_source(source: str, language: str, path: str, trust: bool, words: list[str]) -> int:
     from jitkernel.errors import Exited
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.frontend import Frontend
+    from jitkernel.kernel.program_main import run_main
     from jitkernel.kernel.settings import configured, sections, session_settings
     from jitkernel.session import Session
 
@@ -114,6 +119,8 @@ def _run_source(source: str, language: str, path: str, trust: bool) -> int:
         frontend.begin()
         try:
             result = frontend.execute(source, language=language)
+            if result is not None and result.cell is not None and "main" in result.cell.names:
+                return run_main(frontend, words)
         except Exited as error:
             return error.status & 0xFF
         except Exception as error:

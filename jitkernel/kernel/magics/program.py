@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def undo(context: Frontend, arguments: Any) -> None:
     if what is not None and cell is not None:
         raise UsageError("%undo takes a number of runs, a name, or --cell N: one of them")
     if what is not None and not what.isdigit():
-        if not what.startswith("@") or not bare(what):
+        if not (what.startswith("@") or what in context.session.symbols) or not bare(what):
             raise UsageError(
                 f"%undo {what}: a number of runs, or a name as @name; --cell N for one cell's run"
             )
@@ -145,16 +146,37 @@ def reset(context: Frontend, arguments: Any) -> None:
     context.print("The session is empty. Loaded libraries and the program's heap stay.")
 
 
-@magic("run", Argument("file", "a file of LLVM IR", completes="file"), example="%run sort.ll")
+@magic(
+    "run",
+    Argument("file", "a file of LLVM IR, C or Kaleidoscope; or main", completes="file"),
+    Argument("arguments", "what main gets", "rest"),
+    example="%run main 3 4",
+)
 def run(context: Frontend, arguments: Any) -> Any:
-    """Run a file as a cell."""
+    """Run a file as a cell; then the main function that it defines, with arguments, and say its
+    exit status. `%run main` does so with the one that there is."""
+    from jitkernel.kernel.program_main import has_main, run_main
     from jitkernel.languages import of_file
 
-    path = os.path.expanduser(arguments.file)
-    if path.endswith(".so") or ".so." in os.path.basename(path):
-        raise UsageError(f"{path} is a shared library: %lib {path}")
-    source = read_text(path, "%run: ")
-    context.run_nested(source, of_file(path))
+    try:
+        words = shlex.split(arguments.arguments or "")
+    except ValueError as error:
+        raise UsageError(f"%run: {error}") from None
+    path, ran = os.path.expanduser(arguments.file), arguments.file == "main"
+    if not (ran and has_main(context)):
+        if path.endswith(".so") or ".so." in os.path.basename(path):
+            raise UsageError(f"{path} is a shared library: %lib {path}")
+        source = read_text(path, "%run: ")
+        before = context.session.symbols.get("main")
+        context.run_nested(source, of_file(path))
+        after = context.session.symbols.get("main")
+        ran = has_main(context) and after is not None and (
+            before is None or before.cell != after.cell
+        )  # fmt: skip
+        if words and not ran:
+            raise UsageError(f"%run: {path} defines no main, which would get the arguments")
+    if ran:
+        context.print(f"exit status {run_main(context, [arguments.file, *words])}")
 
 
 @magic(

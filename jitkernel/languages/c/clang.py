@@ -14,10 +14,11 @@ import contextlib
 import os
 import re
 import resource
+import shlex
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import private_folder
 from jitkernel.printable import printable
 
-__all__ = ["Clang", "Complaint", "Output", "find_clang"]
+__all__ = ["Clang", "Complaint", "Output", "clang_of", "find_clang"]
 
 #: Versions that were tried: ziglang 0.17 (clang 22.1) by the tests, others by hand.
 OLDEST = 19
@@ -275,7 +276,7 @@ def find_clang(path: str = "") -> Clang:
         import ziglang
     except ImportError:
         raise UsageError(
-            "C cells need clang: pip install 'jitkernel[c]', or set JITKernel.clang to the path "
+            "C cells need clang: pip install 'jitkernel[c]', or set Compiler.clang to the path "
             f"of a clang from {OLDEST} on"
         ) from None
     home = os.path.dirname(str(ziglang.__file__))
@@ -284,6 +285,15 @@ def find_clang(path: str = "") -> Clang:
     folders = [os.path.join(library, "libc", "include", name) for name in libc]
     own = [os.path.join(library, "include"), *folders, *system]
     return Clang((program, "clang", "-cc1"), library, tuple(own), _stamp(program))
+
+
+def clang_of(setting: Callable[[str], str]) -> Clang:
+    """The compiler that a session's settings ask for.  Raises UsageError."""
+    try:
+        flags = tuple(shlex.split(setting("clang_flags")))
+    except ValueError as error:
+        raise UsageError(f"Compiler.clang_flags: {error}") from None
+    return replace(find_clang(setting("clang")), more=("-Wno-unused-value", *flags))
 
 
 def _stamp(path: str) -> str:

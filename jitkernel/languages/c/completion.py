@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from jitkernel.errors import JitError
-from jitkernel.languages.c.clang import Clang, find_clang
+from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.foreign import function_in_c
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
@@ -150,8 +150,7 @@ def _declaration(note: Note) -> str:
 
 def _compiler(known: Glance) -> Clang:
     """The compiler with the flags that cells have, so that its headers are there."""
-    warnings = ("-Wno-unused-value", *known.setting("clang_warnings").split())
-    return replace(find_clang(known.setting("clang")), warnings=warnings, timeout=_SECONDS)
+    return replace(clang_of(known.setting), timeout=_SECONDS)
 
 
 def _place(before: str, known: Glance) -> _Place | None:

@@ -6,14 +6,13 @@ Start from `read`.  What later cells have to know is left in the session's notes
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import decode_name
 from jitkernel.ir.types import PointerType, Type
-from jitkernel.languages.c.clang import Clang, Complaint, find_clang
+from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.foreign import function_in_c, type_in_c, type_in_ir
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
@@ -105,10 +104,8 @@ class _Reader:
         raise CompileError("clang does not agree with how this cell was read")
 
     def _compiler(self) -> Clang:
-        found = find_clang(self._known.setting("clang"))
-        flags = tuple(shlex.split(self._known.setting("clang_flags")))
         return replace(
-            found, more=("-Wno-unused-value", *flags), optimise=self._known.opt_level != 0,
+            clang_of(self._known.setting), optimise=self._known.opt_level != 0,
             sanitize=self._known.sanitize,
             timeout=float(self._known.setting("timeout") or 60),
         )  # fmt: skip

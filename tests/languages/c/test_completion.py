@@ -11,6 +11,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.languages.c import completion
+from jitkernel.languages.c.clang import Clang
 from jitkernel.languages.c.completion import complete, inspect
 
 CELLS = (
@@ -102,13 +103,13 @@ def test_names_of_headers_are_asked_for_once(
 ) -> None:
     offered(session, "freop|")
     asked = []
-    run = completion.Clang._run
+    run = Clang._run
 
     def counted(self, arguments, source, header):
         asked.append(arguments)
         return run(self, arguments, source, header)
 
-    monkeypatch.setattr(completion.Clang, "_run", counted)
+    monkeypatch.setattr(Clang, "_run", counted)
     assert offered(session, "freop|")
     assert len(asked) == 1 and "-no-code-completion-globals" in asked[0]
 

@@ -1,0 +1,275 @@
+"""Cells of C through a real kernel: the tile, `%%c` in a notebook of IR, editing, programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jitkernel.kernel.install import kernelspec_source
+from tests.kernel.conftest import ROOT, Kernel
+from tests.kernel.test_languages import ask, info
+
+pytest.importorskip("ziglang")
+
+POINT = """#include <stdio.h>
+// A point.
+struct pt { int x; double y; };
+struct pt p = {1, 2.5};
+int sq(int n) { return n * n; }"""
+
+PROGRAM = r"""#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        printf("%d: %s\n", i, argv[i]);
+    if (argc > 2)
+        exit(argc);
+    return 300;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def tile() -> Iterator[Kernel]:
+    """The kernel as its launcher tile starts it."""
+    spec = json.loads((kernelspec_source("jitkernel-c") / "kernel.json").read_text())
+    running = Kernel(*[a for a in spec["argv"] if a.startswith("--JITKernel")])
+    yield running
+    running.stop()
+
+
+@pytest.fixture(autouse=True)
+def fresh(tile: Kernel) -> None:
+    tile.ok("%reset -f")
+    tile.ok(POINT)
+
+
+def matches(kernel: Kernel, code: str, position: int | None = None) -> list[str]:
+    reply = ask(kernel, "complete", code, len(code) if position is None else position)
+    return reply["matches"]
+
+
+def test_what_it_tells_of_itself(tile: Kernel) -> None:
+    told = info(tile)
+    language = told["language_info"]
+    assert (language["name"], language["file_extension"], language["mimetype"]) == (
+        "c", ".c", "text/x-csrc",
+    )  # fmt: skip
+    assert language["codemirror_mode"] == language["pygments_lexer"] == "jitkernel-c"
+    assert "C cells" in told["banner"]
+
+
+def test_cells(tile: Kernel) -> None:
+    assert tile.result("sq(7)") == "(int) 49"
+    assert tile.result("p") == "(struct pt) {.x = 1, .y = 2.5}"
+    assert "hello" in tile.ok('puts("hello");')
+    assert tile.result("%%llvm\n@sq(i32 5)") == "i32 25"
+    assert "line 2, column 8: use of undeclared identifier 'q'" in tile.fails("int r;\nreturn q;")
+
+
+def test_in_a_notebook_of_ir(kernel: Kernel) -> None:
+    kernel.ok("%%c\n" + POINT)
+    assert kernel.result("%%c\nsq(7)") == "(int) 49"
+    assert kernel.result("@sq(8)") == "i32 64"
+    assert matches(kernel, "%%c\np.") == ["x", "y"]
+    assert "--sanitize" in kernel.page("%%c?")
+    assert "line 3, column 9" in kernel.fails("%%c\n\nint z = nobody;")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("p.", ["x", "y"]),
+        ("%opt -O0\np.", ["x", "y"]),
+        ("int f(struct pt *here) {\n  return here->", ["x", "y"]),
+        ("int f(int alpha) {\n  al", ["alpha"]),
+        ("s", None),
+        ("%asm s", ["sq"]),
+        ("#include <stdi", ["stdint.h", "stdio.h", "stdio_ext.h"]),
+    ],
+)
+def test_tab(tile: Kernel, code: str, expected: list[str] | None) -> None:
+    found = matches(tile, code)
+    if expected is None:
+        assert {"sq", "struct", "sizeof", "stdin"} <= set(found)
+    else:
+        assert found == expected
+
+
+def test_shift_tab(tile: Kernel) -> None:
+    def told(code: str, position: int, level: int = 0) -> str:
+        return ask(tile, "inspect", code, position, level)["data"]["text/plain"]
+
+    assert told("struct pt a;", 8).startswith("// A point.\nstruct pt {")
+    text = told("sq(7)", 1)
+    assert text.startswith("int sq(int n);") and "6 bytes" in text and "define" not in text
+    assert "define i32 @sq" in told("sq(7)", 1, 1)
+    assert told("sq(", 3) == "the call around it: int sq(»int n«)"
+    assert not ask(tile, "inspect", "nobody", 3)["found"]
+    assert tile.page("pt?").startswith("// A point.\nstruct pt {")
+    assert "int printf(const char *restrict format, ...)" in tile.page("?printf")
+
+
+def test_enter_in_a_console(tile: Kernel) -> None:
+    reply = ask(tile, "is_complete", "int f(int x) {\n    if (x) {")
+    assert (reply["status"], reply["indent"]) == ("incomplete", " " * 8)
+    assert ask(tile, "is_complete", "int f(int x)")["status"] == "incomplete"
+    assert ask(tile, "is_complete", "sq(1)")["status"] == "complete"
+    assert ask(tile, "is_complete", "int f(int x) { return x; }")["status"] == "complete"
+    assert ask(tile, "is_complete", "f(1))")["status"] == "invalid"
+
+
+def test_magics_take_names_without_a_mark(tile: Kernel) -> None:
+    assert "imul" in tile.ok("%asm sq")
+    assert re.search(r"@sq +function", tile.ok("%symbols sq"))
+    assert "a call (median" in tile.ok("%timeit -n 100 sq(7)")
+    assert "(int) 9" in tile.ok("%time sq(3)")
+    tile.ok("int sq(int n) { return n; }")
+    assert tile.result("sq(3)") == "(int) 3"
+    tile.ok("%undo sq")
+    assert tile.result("sq(3)") == "(int) 9"
+    assert "evicted" in tile.ok("%evict sq --cascade")
+
+
+@pytest.mark.parametrize("head", ["%%c --sanitize", "%opt --sanitize"])
+def test_checks_of_undefined_behaviour(tile: Kernel, head: str) -> None:
+    text = tile.fails(head + "\nint add(int a) {\n  return a + 2147483647;\n}\nadd(1);")
+    assert "undefined behaviour: an addition of signed integers overflowed" in text
+    assert "line 3: return a + 2147483647;" in text
+    assert tile.result("int plain(int a) {\n  return a + 2147483647;\n}\nplain(1)")
+
+
+def test_a_level_above_the_code(tile: Kernel) -> None:
+    for level, spills in (("-O0", True), ("-O2", False)):
+        tile.ok(f"%opt {level}\nint twice(int a) {{ int b = a; return b + b; }}")
+        assert ("dword ptr [rsp" in tile.ok("%asm twice")) == spills
+
+
+def test_warnings_and_flags(tile: Kernel) -> None:
+    assert "warning" not in tile.ok("int f(int a) { int unused; return a; }")
+    tile.ok("%config Compiler.clang_flags=-Wall")
+    try:
+        assert "unused variable 'unused'" in tile.ok("int g(int a) { int unused; return a; }")
+        tile.ok("%config Compiler.clang=/usr/bin/false")
+        assert "does not answer as a clang does" in tile.fails("1")
+        assert matches(tile, "sq") is not None
+        tile.ok("%config Compiler.clang=")
+        tile.ok('%config Compiler.clang_flags="')
+        assert "Compiler.clang_flags: No closing quotation" in tile.fails("1")
+    finally:
+        tile.ok("%config Compiler.clang=")
+        tile.ok("%config Compiler.clang_flags=")
+
+
+def test_without_the_package() -> None:
+    script = (
+        "import sys; sys.modules['ziglang'] = None\n"
+        "from jitkernel.kernel.doctor import check_clang\n"
+        "print(check_clang())\n"
+        "from jitkernel import Session\n"
+        "with Session() as s:\n"
+        "    print(s.run('define i32 @f() {\\n  ret i32 3\\n}\\n@f()').text)\n"
+        "    try:\n"
+        "        s.run('1 + 1', 'c')\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, error)\n"
+        "    print(s.run('@f()').text)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100
+    )
+    assert not done.stderr
+    doctor, first, refused, last = done.stdout.splitlines()
+    assert "state='note'" in doctor and "pip install 'jitkernel[c]'" in doctor
+    assert refused.startswith("UsageError C cells need clang: pip install 'jitkernel[c]'")
+    assert first == last == "i32 3"
+
+
+def test_the_doctor_tries_it() -> None:
+    from jitkernel.kernel.doctor import check_clang
+
+    found = check_clang()
+    assert found.state == "ok" and "ziglang" in found.what
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def test_main_with_arguments(tile: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "program.c"
+    file.write_text(PROGRAM)
+    assert tile.ok(f"%run {file} a").endswith("1: a\nexit status 44\n")  # 300 & 255
+    assert '1: x\n2: y z é"\nexit status 3\n' in tile.ok("%run main x 'y z é\"'")
+    tile.ok("int main(void) { return 5; }")
+    assert "exit status 5" in tile.ok("%run main")
+    assert tile.result("main()") == "(int) 5"
+    tile.ok("%undo main")
+    assert "1: x\nexit status 44" in tile.ok("%run main x")
+
+
+def test_a_file_without_main_takes_no_arguments(tile: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "part.c"
+    file.write_text("int part(void) { return 6; }\n")
+    assert "exit status" not in tile.ok(f"%run {file}")
+    assert tile.result("part()") == "(int) 6"
+    assert "defines no main" in tile.fails(f"%run {file} a")
+    assert "No closing quotation" in tile.fails(f"%run {file} 'a")
+
+
+def test_a_file_in_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "program.c"
+    file.write_text(PROGRAM)
+
+    def run(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "jitkernel", "run", str(file), *words],
+            capture_output=True, text=True, timeout=100, cwd=ROOT,
+        )  # fmt: skip
+        assert not done.stderr
+        return done.returncode, done.stdout
+
+    assert run("a") == (44, "1: a\n")
+    assert run("--", "-a", "b c") == (3, "1: -a\n2: b c\n")
+
+
+@pytest.mark.parametrize(
+    ("reads", "typed", "shown"),
+    [
+        ('int n;\nscanf("%d%*c", &n);\nn', ["42"], "(int) 42"),
+        ("int c = getchar();\ngetchar();\nc", ["A"], "(int) 65"),
+        ("char line[20];\nfgets(line, 20, stdin);\nline", ["to be"], '(char[20]) "to be\\n"'),
+        ('int a, b;\nscanf("%d %d%*c", &a, &b);\na + b', ["1", "2"], "(int) 3"),
+    ],
+)
+def test_input(tile: Kernel, reads: str, typed: list[str], shown: str) -> None:
+    identity = tile.client.execute(reads, allow_stdin=True)
+    for line in typed:
+        tile.client.get_stdin_msg(timeout=30)
+        tile.client.input(line)
+    assert tile.reply_to(identity)["status"] == "ok"
+    results = [m for m in tile.iopub_of(identity) if m["msg_type"] == "execute_result"]
+    assert [m["content"]["data"]["text/plain"] for m in results] == [shown]
+
+
+def test_output_comes_while_it_runs_and_the_stop_button_stops(tile: Kernel) -> None:
+    identity = tile.start('#include <unistd.h>\nputs("begun");\nfor (;;) usleep(1000);')
+    tile.wait_output(identity, "begun")
+    tile.manager.interrupt_kernel()
+    assert tile.reply_to(identity)["ename"] == "Interrupted"
+    tile.iopub_of(identity)
+    assert tile.result("sq(2)") == "(int) 4"
+
+
+def test_the_stop_button_in_a_bare_loop(tile: Kernel) -> None:
+    identity = tile.start('puts("begun");\nfor (;;);')
+    tile.wait_output(identity, "begun")
+    tile.manager.interrupt_kernel()
+    assert tile.reply_to(identity)["ename"] == "Interrupted"
+    tile.iopub_of(identity)
+    assert tile.result("p") == "(struct pt) {.x = 1, .y = 2.5}"
