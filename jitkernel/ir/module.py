@@ -148,6 +148,7 @@ def type_definitions(text: str) -> Iterator[tuple[str, int]]:
 @dataclass(slots=True)
 class Names:
     """The symbols that texts define and declare; `local` are those of private and internal linkage.
+    A copy for the optimiser alone (`available_externally`) defines nothing.
 
     Globals without a name (`@0`) are their module's own and no symbols.
     """
@@ -161,7 +162,8 @@ class Names:
         if statement.startswith(("define", "declare")):
             most = 1 if statement.startswith("define") else None  # a body is not looked into
             for function in islice(functions(statement), most):
-                self._add(function, function.keyword == "declare")
+                declared = function.keyword == "declare" or "available_externally" in function.words
+                self._add(function, declared)
         elif statement.startswith("@"):
             for value in global_values(statement):
                 self._add(value, _DECLARED.search(value.words) is not None)

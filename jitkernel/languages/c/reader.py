@@ -33,6 +33,7 @@ _ATTEMPTS = 8
 _SPELLED = 80  # characters of a declaration in a status line
 _CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
+_COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _MARK = f"#pragma {OWN}at"
@@ -230,7 +231,7 @@ class _Reader:
                 if not guesses.bit_field:
                     guesses.bit_field = True
                     raise _Again
-            if "not a compile-time constant" in complaint.message and complaint.file == self._file:
+            if _COMPUTED.search(complaint.message) and complaint.file == self._file:
                 for index, piece in enumerate(pieces):
                     if (
                         piece.kind is PieceKind.DECLARATION
