@@ -18,6 +18,7 @@ __all__ = [
     "escaped",
     "locals_in",
     "quote_name",
+    "shown",
     "symbol_name",
     "symbols_in",
     "verbatim_in",
@@ -91,6 +92,11 @@ def symbol_name(text: str) -> str:
 def written(name: str) -> str:
     """A symbol as IR text writes it: `@sq`, `@"a b"`."""
     return "@" + quote_name(name)
+
+
+def shown(name: str) -> str:
+    """A symbol as the user knows it: a thread's variable is found by a record of another name."""
+    return written(name.removeprefix("__emutls_v."))
 
 
 def bare(text: str) -> str:

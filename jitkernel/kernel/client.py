@@ -56,9 +56,11 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
 
 
 def run_cell(
-    client: Any, source: str, cell_id: str = "", timeout: float | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run one cell: the reply's content and the outputs as a notebook stores them."""
+    client: Any, source: str, cell_id: str = "", timeout: float | None = None,
+    answers: Sequence[str] | None = None,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
+    """Run one cell: the reply's content and the outputs as a notebook stores them.  `answers` are
+    the lines that it gets where it asks; None: the client has no input box."""
     outputs: list[dict[str, Any]] = []
     live: dict[str, dict[str, Any]] = {}  # displays that may be updated in place
 
@@ -77,10 +79,13 @@ def run_cell(
             if display:
                 live[display] = outputs[-1]
 
+    left = list(answers or ())
     client.session.metadata = {"cellId": cell_id}
     reply = client.execute_interactive(
-        source, allow_stdin=False, stop_on_error=False, timeout=timeout, output_hook=take
-    )
+        source, allow_stdin=answers is not None, stop_on_error=False, timeout=timeout,
+        output_hook=take,
+        stdin_hook=lambda message: client.input(left.pop(0) if left else "\x04"),
+    )  # fmt: skip
     return reply["content"], outputs
 
 
@@ -105,6 +110,20 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 def _joined(value: Any) -> Any:
     return "".join(value) if isinstance(value, list) else value
+
+
+def language_of(notebook: dict[str, Any]) -> tuple[str, ...]:
+    """What a kernel is started with for the notebook's language, where that is one of ours."""
+    spec = notebook.get("metadata", {}).get("kernelspec", {})
+    if spec.get("name") not in KERNELS[1:]:
+        return ()
+    return (f"--JITKernel.default_language={spec['language']}",)
+
+
+def answers_of(cell: dict[str, Any]) -> list[str] | None:
+    """The lines that a cell is to get where it asks for input, from its metadata."""
+    own = cell.get("metadata", {}).get("jitkernel", {})
+    return own.get("input") if isinstance(own, dict) else None
 
 
 def code_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:

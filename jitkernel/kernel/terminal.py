@@ -134,16 +134,27 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
 
 
 def _run_notebook(path: Path, session: str, trust: bool) -> int:
-    from jitkernel.kernel.client import code_cells, outputs_text, read_notebook, run_cell
+    from jitkernel.kernel.client import (
+        answers_of,
+        code_cells,
+        language_of,
+        outputs_text,
+        read_notebook,
+        run_cell,
+    )
     from jitkernel.kernel.client import running_kernel as kernel
 
-    cells = code_cells(read_notebook(path))
+    notebook = read_notebook(path)
+    cells = code_cells(notebook)
     arguments: tuple[str, ...] = (f"--session={Path(session).resolve()}",) if session else ()
+    arguments += language_of(notebook)
     if trust:
         arguments += ("--Session.trust=True",)
     with kernel(path.resolve().parent, arguments) as client:
         for cell in cells:
-            reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
+            reply, outputs = run_cell(
+                client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
+            )
             for text in outputs_text(outputs):
                 kind, _, body = text.partition(": ")
                 stream = sys.stderr if kind in ("stderr", "error") else sys.stdout

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jitkernel.kernel.client import (
+    answers_of,
     code_cells,
+    language_of,
     outputs_text,
     read_notebook,
     run_cell,
@@ -77,11 +79,13 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
         return 1
     cells = code_cells(notebook)
     expected = unexpected = 0
-    with running_kernel(path.parent, ("--deterministic",)) as client:
+    with running_kernel(path.parent, ("--deterministic", *language_of(notebook))) as client:
         print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out)
         print(MASKED + "\n", file=out, flush=True)
         for cell in cells:
-            reply, outputs = run_cell(client, cell["source"], cell_id=cell.get("id", ""))
+            reply, outputs = run_cell(
+                client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)
+            )
             count = reply.get("execution_count")
             failed = reply["status"] == "error"
             meant = "raises-exception" in cell["metadata"].get("tags", ())

@@ -161,6 +161,15 @@ class Inspect:
         Empty where the lines cannot be told."""
         return self.core.places.lines.of_cell(number)
 
+    def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
+        """From lines of what the compiler is asked for a cell to lines of its source, 0 where
+        unknown."""
+        from jitkernel.session.report.source_lines import cell_lines
+
+        record = self.core.store.get(number)
+        source = record.source if record is not None else ""
+        return cell_lines(request.source, request.first_line, source)
+
     def line_finder(self) -> Callable[[int], tuple[int, str]]:
         """From an address of code to its line's number and text; `(0, "")` where unknown."""
         return self.core.places.lines.find

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.debug_info import Origins
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare, shown, written
 from jitkernel.linker.linkmap import MappedSymbol
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.view import View, join, listing
@@ -29,6 +29,8 @@ __all__ = [
 ]  # fmt: skip
 
 _IMMEDIATE = re.compile(r"(?<![\w+-] )(?<!\w)\$?(0x[0-9a-f]+)(?![\w(])")
+# A check of clang's sanitizer that failed, with its number.
+_CHECK = re.compile(rb"\x67\x0f\xb9(?:\x40(.)|\x00)", re.DOTALL)
 _RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d+)\]|(-?)(0x[0-9a-f]+|\d+)\(%rip\)")
 _ROW = 8  # bytes in a row; the rest of a longer instruction stands in the next
 _INT3 = b"\xcc"  # the one-byte trap (Intel SDM, volume 2, INT3)
@@ -183,7 +185,7 @@ def describer(session: Session, cell: Cell | None = None) -> Callable[[int], str
         for symbol in own:
             if symbol.address <= address < symbol.address + max(symbol.size, 1):
                 offset = address - symbol.address
-                return written(symbol.name) + (f"+{offset}" if offset else "")
+                return shown(symbol.name) + (f"+{offset}" if offset else "")
         return look.name_of(address)
 
     return describe
@@ -226,11 +228,17 @@ def decode(
     at = 0
     while at < len(code):
         for row in machine.disasm_lite(code[at:], address + at):
+            if row[2] == "ud1" and (check := _CHECK.match(code, row[0] - address)):
+                number = check[1][0] if check[1] else 0
+                rows.append((row[0], len(check[0]), "ud1", f"eax, dword ptr [eax + {number}]"))
+                at = check.end()
+                break
             rows.append(row)
             at = row[0] + row[1] - address
-        if at < len(code):
-            rows.append((address + at, 1, ".byte", f"{code[at]:#04x}"))
-            at += 1
+        else:
+            if at < len(code):
+                rows.append((address + at, 1, ".byte", f"{code[at]:#04x}"))
+                at += 1
     stop = address + len(code)
     jumps = {
         int(row[3].lstrip("$*"), 16)

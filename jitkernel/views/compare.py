@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.errors import LinkError, UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare, shown, written
 from jitkernel.views.asm import Instruction, code_of, decode, describer, source_lines
 from jitkernel.views.foreign import code_for, cpu_of, triple_of
 from jitkernel.views.view import View, escape, join, preformatted, table, time_text, titled
@@ -263,16 +263,29 @@ def compiled(
     starts = {at: other for other, (where, at, _) in known.items() if where == section}
     # Addresses count from a megabyte, so that decoding takes them for addresses.
     base = 1 << 20
-    lines = [(base + at, line) for where, at, line in session.inspect.compiler.lines(request)
+    line_of = session.inspect.cell_lines(cell, request)
+    lines = [(base + at, line_of(line))
+             for where, at, line in session.inspect.compiler.lines(request)
              if where == obj.section_name(section)]  # fmt: skip
     content = obj.content(section)[value : value + size]
 
     def describe(address: int) -> str:
-        return written(starts[address - base]) if address - base in starts else ""
+        return (
+            written(starts[address - base].removesuffix(".inline"))
+            if address - base in starts
+            else ""
+        )
 
     def relocated(i: Instruction) -> str:
         at = i.address - base
-        return next((written(names[o]) for o in range(at, at + len(i.code)) if o in names), "")
+        return next(
+            (
+                shown(names[o].removesuffix(".inline"))
+                for o in range(at, at + len(i.code))
+                if o in names
+            ),
+            "",
+        )
 
     found = [replace(i, refers=relocated(i) or i.refers)
              for i in decode(content, value + base, describe, syntax)]  # fmt: skip
@@ -283,7 +296,7 @@ def elsewhere(
     session: Session, request: Request, name: str, cell: int, machine: str, cpu: str, syntax: str
 ) -> Side:
     """A function as it would be on another machine."""
-    code = code_for(session, request, machine, cpu, syntax)
+    code = code_for(session, request, machine, cpu, syntax, cell)
     if name not in code.functions:
         raise UsageError(f"{written(name)} has no machine code on {machine}")
     compiler, triple = session.inspect.compiler, triple_of(machine)

@@ -7,6 +7,7 @@ of it is linked or runs here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
@@ -51,10 +52,11 @@ _DROPPED_LABELS = re.compile(r"\.?L?(?:func_begin|func_end|tmp|cfi|debug|info|li
 class ForeignCode:
     """Assembly text by function: `functions[name]` are `(line or 0, text, is instruction)`.
 
-    `data` are the lines of everything that is no function.
+    `data` are the lines of everything that is no function; `line_of` makes lines of a cell of those
+    of the text.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, line_of: Callable[[int], int] = int) -> None:
         self.functions: dict[str, list[tuple[int, str, bool]]] = {}
         self.data: list[str] = []
         self.text = "\n".join(row for row in text.splitlines() if row.strip().strip("/"))
@@ -72,7 +74,7 @@ class ForeignCode:
                 skipped = name.strip('"').startswith(_SKIPPED)
                 continue
             if match := _LOCATION.match(row):
-                line = int(match[1])
+                line = line_of(int(match[1]))
                 continue
             if skipped:
                 continue
@@ -109,9 +111,11 @@ def cpu_of(target: str, cpu: str = "") -> str:
 
 
 def code_for(
-    session: Session, request: Request, target: str, cpu: str = "", syntax: str = "intel"
-) -> ForeignCode:
-    """A module's assembly on another machine, with lines where they can be told.
+    session: Session, request: Request, target: str, cpu: str = "", syntax: str = "intel",
+    cell: int = 0,
+) -> ForeignCode:  # fmt: skip
+    """A module's assembly on another machine, with lines of the `cell` that it belongs to where
+    they can be told.
 
     Raises CompileError where LLVM has no such machine.
     """
@@ -123,7 +127,7 @@ def code_for(
     text = compiler.assembly(request._replace(source=source), triple, cpu, syntax)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
         text = compiler.assembly(request, triple, cpu, syntax)
-    return ForeignCode(text)
+    return ForeignCode(text, session.inspect.cell_lines(cell, request) if cell else int)
 
 
 def foreign(
@@ -143,7 +147,7 @@ def foreign(
     request = session.inspect.request(cell.number)
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level))
-    code = code_for(session, request, machine, cpu, syntax)
+    code = code_for(session, request, machine, cpu, syntax, cell.number)
     only = bare(target) if isinstance(target, str) else ""
     return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from jitkernel.ir.names import bare, quote_name, written
+from jitkernel.ir.names import bare, quote_name, shown, written
 from jitkernel.views.memory import last_use
 from jitkernel.views.view import View, paragraph, size_text, sparkline, table, time_text
 from jitkernel.wording import counted, cut_list
@@ -53,7 +53,7 @@ def _defines(cell: Cell) -> str:
     """What a cell defines: its symbols, or the types that it has alone."""
     if cell.image is None and cell.types:
         return cut_list(["%" + quote_name(n) for n in cell.types], NAMES, " ")
-    return cut_list([written(n) for n in cell.names], NAMES, " ") or "(statements)"
+    return cut_list([shown(n) for n in cell.names], NAMES, " ") or "(statements)"
 
 
 def symbols(session: Session, pattern: str | None = None, everything: bool = False) -> View:
@@ -61,7 +61,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
     chosen = _chosen(session, pattern, everything)
     rows = [
         (
-            written(symbol.name),
+            shown(symbol.name),
             "constant" if symbol.constant else symbol.kind,
             symbol.type,
             symbol.size or "",
@@ -83,7 +83,7 @@ def nothing(pattern: str | None) -> str:
 
 def symbol_names(session: Session, pattern: str | None = None) -> list[str]:
     """The names alone, as they are written."""
-    return [written(s.name) for s in _chosen(session, pattern, False)]
+    return [shown(s.name) for s in _chosen(session, pattern, False)]
 
 
 def _chosen(session: Session, pattern: str | None, everything: bool) -> list[Symbol]:
@@ -137,7 +137,7 @@ def undo(session: Session) -> View:
             number,
             step.cell or "",
             step.title.removeprefix(f"cell {step.cell}: "),
-            cut_list([written(n) for n in step.names], 4),
+            cut_list([shown(n) for n in step.names], 4),
             step.old_data or "",
             step.lasting,
         )
@@ -161,7 +161,7 @@ def undo(session: Session) -> View:
 
 def garbage(found: Garbage) -> View:
     """What `%gc` freed, or would."""
-    rows = [(n, ", ".join(map(written, names)) or "(statements)") for n, names in found.cells]
+    rows = [(n, ", ".join(map(shown, names)) or "(statements)") for n, names in found.cells]
     notes = []
     verb = "would be freed" if found.dry_run else "freed"
     count = len(rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
 from jitkernel.files import read_text
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare, shown, written
 from jitkernel.kernel.magics.parsing import CELLS
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.wording import cut_list
@@ -73,7 +73,7 @@ def evict(context: Frontend, arguments: Any) -> None:
     )
     for cell in gone:
         names, size = before.get(cell.number, ([], 0))
-        what = ", ".join(map(written, names))
+        what = ", ".join(map(shown, names))
         context.print(f"evicted cell {cell.number}{': ' * bool(what)}{what}, {size} bytes")
 
 

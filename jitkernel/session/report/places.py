@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown, written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.layout import arrange, read_names
 from jitkernel.linker.records import sites
@@ -90,7 +90,8 @@ class Places:
             return ""
         cell, symbol, offset = found
         if symbol is None and (local := self._local(cell, address - returns)) is not None:
-            name, offset = local[0], local[1] + returns
+            # A copy for the optimiser, of a function that can be replaced, is called as that.
+            name, offset = local[0].removesuffix(".inline"), local[1] + returns
             return f"{written(name)}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
@@ -151,7 +152,7 @@ class Places:
         """`@g+4` for an address of the data or constants zones, else the empty string."""
         for symbol in self._symbols.find(address):
             offset = address - symbol.address
-            return f"{written(symbol.name)}{f'+{offset}' if offset else ''}"
+            return f"{shown(symbol.name)}{f'+{offset}' if offset else ''}"
         return ""
 
     def name(self, address: int, returns: bool = False) -> str:
