@@ -10,10 +10,11 @@ LAB_ARGS ?=
 MUTANTS_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour test mutants lab bench soak docs lint format clean
+.PHONY: help tour c-tour test mutants lab bench soak docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
+	@echo 'make c-tour  the same for notebooks/c.ipynb, with clang (100 MB more to download)'
 	@echo 'make test    run the tests            (PYTEST_ARGS="tests/arena -x")'
 	@echo 'make mutants put small faults into what matters most: do the tests notice?'
 	@echo 'make lab     open JupyterLab with the kernel'
@@ -25,6 +26,9 @@ help:
 
 tour: $(VENV)/.base
 	@$(PY) -m jitkernel tour
+
+c-tour: $(VENV)/.c
+	@$(PY) -m jitkernel tour notebooks/c.ipynb
 
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
@@ -72,6 +76,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@

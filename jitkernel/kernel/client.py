@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from jitkernel.kernel.displays import plain
+from jitkernel.kernel.install import KERNELS, NAME, kernelspec_source
 
-__all__ = ["code_cells", "outputs_text", "read_notebook", "run_cell", "running_kernel"]
+__all__ = [
+    "answers_of", "code_cells", "language_of", "outputs_text", "read_notebook", "run_cell",
+    "running_kernel",
+]  # fmt: skip
 
 START_TIMEOUT = 60.0  # seconds
 #: What a notebook stores of each message that is an output.
@@ -32,8 +36,6 @@ def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[An
     """A client of a fresh kernel that works in `folder`; the kernel is gone afterwards."""
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import KernelManager
-
-    from jitkernel.kernel.install import NAME, kernelspec_source
 
     specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
     manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)

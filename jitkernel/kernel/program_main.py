@@ -33,16 +33,30 @@ def run_main(context: Frontend, words: Sequence[str]) -> int:
     parameters = list(map(str, type.parameters)) if isinstance(type, FunctionType) else []
     if parameters not in ([], ["i32", "ptr"]):
         raise UsageError(f"main takes {', '.join(parameters)}: call it with these yourself")
-    call = "@main()"
-    if parameters:
-        texts = ", ".join(f'ptr "{_escaped(word)}"' for word in words)
-        call = f"@main(i32 {len(words)}, [{texts}, ptr null])"
     try:
-        result = context.execute(call, language="llvm")
+        with context.session.aside():
+            result = context.execute(_call(words if parameters else ()), language="llvm")
     except Exited as error:
         return error.status & 0xFF
     value = result.value if result is not None else 0
     return value & 0xFF if isinstance(value, int) else 0
+
+
+def _call(words: Sequence[str]) -> str:
+    """Instructions that call `main`, its arguments on the stack as a process has them."""
+    lines = []
+    for number, word in enumerate(words):
+        text, size = _escaped(word), len(word.encode("utf-8", "surrogateescape")) + 1
+        lines += [f"%s{number} = alloca [{size} x i8]",
+                  f'store [{size} x i8] c"{text}\\00", ptr %s{number}']  # fmt: skip
+    if words:
+        lines.append(f"%argv = alloca [{len(words) + 1} x ptr]")
+    for number in range(len(words) + bool(words)):
+        value = f"%s{number}" if number < len(words) else "null"
+        lines += [f"%a{number} = getelementptr ptr, ptr %argv, i64 {number}",
+                  f"store ptr {value}, ptr %a{number}"]  # fmt: skip
+    arguments = f"i32 {len(words)}, ptr %argv" if words else ""
+    return "\n".join([*lines, f"%status = call i32 @main({arguments})", "ret i32 %status"])
 
 
 def _escaped(word: str) -> str:

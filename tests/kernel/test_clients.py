@@ -318,6 +318,30 @@ def test_the_tour() -> None:
     assert not alive(children(os.getpid()) - before)
 
 
+def test_the_tour_of_c() -> None:
+    pytest.importorskip("ziglang")
+    before = children(os.getpid())
+    done = run("jitkernel", "tour", "notebooks/c.ipynb", cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "18 cells, 4 expected errors, 0 unexpected, " in done.stdout
+    assert not alive(children(os.getpid()) - before)
+
+
+def test_a_notebook_is_run_in_its_own_language(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    content = json.loads((ROOT / "notebooks" / "c.ipynb").read_text())
+    sources = ["#include <stdio.h>", 'int n;\nscanf("%d", &n);\nn + 1']
+    content["cells"] = [
+        {"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": s, "outputs": []}
+        for i, s in enumerate(sources)
+    ]
+    content["cells"][1]["metadata"]["jitkernel"] = {"input": ["41"]}
+    file = tmp_path / "input.ipynb"
+    file.write_text(json.dumps(content))
+    done = run("jitkernel", "run", str(file), cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "(int) 42")
+
+
 def test_what_the_tour_advises_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/a folder/bin/python")
     assert "'/a folder/bin/jitkernel' console" in advice()

@@ -77,7 +77,7 @@ def test_the_command_and_the_lexer_are_declared(wheel: zipfile.ZipFile) -> None:
     assert "jitkernel = jitkernel.__main__:main" in text
     lexers = text.partition("[pygments.lexers]\n")[2].partition("\n\n")[0].split("\n")
     assert {line.partition(" = jitkernel.languages.lexer:")[0] for line in lexers if line} == {
-        "jitkernel", "jitkernel-kaleidoscope", "kaleidoscope",
+        "jitkernel", "jitkernel-c", "jitkernel-kaleidoscope", "kaleidoscope",
     }  # fmt: skip
 
 
