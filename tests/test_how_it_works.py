@@ -90,7 +90,7 @@ def test_every_command_is_there(page: str) -> None:
     assert phony is not None
     made = {*phony[1].split(), *(f".venv/{t}" for t in re.findall(r"\$\(VENV\)/(\.\w+)", makefile))}
     for code in _code(page):
-        for target in re.findall(r"^\s*make ([\w./]+)", code, re.M):
+        for target in re.findall(r"^\s*make ([\w./-]+)", code, re.M):
             assert target in made, code
         for command in re.findall(r"(?:^|bin/)jitkernel (\w+)", code, re.M):
             assert command in COMMANDS, code

@@ -355,7 +355,7 @@ def test_a_value_is_no_magic_and_an_unknown_cell_magic_names_those_there_are(
     kernel.ok("%total = add i32 40, 2")
     assert "%total was a value of an instruction block" in kernel.fails("%total")
     assert "`@total = _` keeps it" in kernel.fails("%total = add i32 40, 2\n%total")
-    for name in ("c", "fortran"):
+    for name in ("cpp", "fortran"):
         words = kernel.fails(f"%%{name}\nint x;")
         assert "there are %%" in words and "%%llvm" in words and "%%kaleidoscope" in words
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["language_magic", "pipeline"]
 
+_KEEP_CPU = Argument(
+    "--keep-cpu", "compile for the CPU that pasted functions name by default", "flag"
+)
+_SANITIZE = Argument("--sanitize", "stop where C leaves undefined what happens", "flag")
 COMPILE_OPTIONS = (
     Argument("-O", "optimisation level", type=int, choices=LEVELS),
     Argument(
@@ -23,12 +27,11 @@ COMPILE_OPTIONS = (
     Argument("--cpu", "the CPU to compile for", completes="cpu"),
     Argument("--closed", "let LLVM inline and fold exported symbols within the cell", "flag"),
     Argument("--ignore-optnone", "drop optnone, which clang -O0 puts on functions", "flag"),
-    Argument("--keep-cpu", "compile for the CPU that pasted functions name by default", "flag"),
+    _KEEP_CPU,
     Argument("--retype", "replace functions of another type; callers raise TypeMismatch", "flag"),
     Argument("--keep-data", "globals defined again keep their values", "flag"),
     Argument("--fresh", "compile it anew, also where the object cache has it", "flag"),
 )
-_SANITIZE = Argument("--sanitize", "stop where C leaves undefined what happens", "flag")
 
 
 @magic("llvm", *COMPILE_OPTIONS, form="cell", example="%%llvm -O3 --closed")
@@ -138,28 +141,32 @@ def python_pass(context: Frontend, arguments: Any) -> None:
     "opt",
     Argument(
         "pipeline",
-        "-O0 to -O3, or names of passes with commas between; --keep-cpu, --sanitize",
+        "-O0 to -O3, or names of passes with commas between",
         "rest",
         completes="pipeline",
     ),
+    _KEEP_CPU,
+    _SANITIZE,
     example="%opt sroa,instcombine,simplifycfg",
 )
 def opt(context: Frontend, arguments: Any) -> None:
     """The level or the passes for this cell, above its code; alone in a cell, for all to come."""
     session = context.session
-    if not arguments.pipeline:
+    flags = [name for name in ("keep_cpu", "sanitize") if getattr(arguments, name)]
+    words = (arguments.pipeline or "").split()
+    if not words and not flags:
         settings = session.settings
         now = settings.passes or f"-O{settings.opt_level}"
         context.print(f"cells are optimised with {now}")
         return
-    words = arguments.pipeline.split()
-    for flag, name in (("--keep-cpu", "keep_cpu"), ("--sanitize", "sanitize")):
-        if flag in words:
+    for name in ("keep_cpu", "sanitize"):
+        flag = f"--{name.replace('_', '-')}"
+        if name in flags or flag in words:
             if session.cell_options is None:
                 raise UsageError(f"%opt {flag} is for one cell: write it above the cell's code")
             changed: dict[str, Any] = {name: True}
             session.cell_options = replace(session.cell_options, **changed)
-            words.remove(flag)
+            words = [word for word in words if word != flag]
     if not words:
         return
     level, names = pipeline(" ".join(words))

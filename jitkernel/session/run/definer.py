@@ -14,7 +14,7 @@ from jitkernel.compiler import Compiled, Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.names import quote_name
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
@@ -304,7 +304,7 @@ class Definer:
             )  # fmt: skip
             anew = remake(program, cell, new, compiled.summary, leaving, self.change)
             if anew:
-                names = ", ".join(map(written, anew))
+                names = ", ".join(anew)
                 self.change.notes.append(
                     f"{names} (cell {cell.number}) has another type now and its first value again"
                 )
