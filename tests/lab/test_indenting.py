@@ -33,6 +33,10 @@ TYPED = [
         "%%kaleidoscope\ndef fib(x)\n  if x < 3 then\n    1\n    ",
     ),
     (
+        "%%c\nint f(int x) {\nif (x) {\ng(\n1);\n}\nreturn x; // {\n}\nf(1)",
+        "%%c\nint f(int x) {\n    if (x) {\n        g(\n            1);\n    }\n    return x; // {\n}\nf(1)",
+    ),
+    (
         "%%python\ndef f(x):\nif x:\nreturn {}\n",
         "%%python\ndef f(x):\n    if x:\n        return {}\n        ",
     ),
