@@ -191,6 +191,8 @@ def console(arguments: list[str]) -> int:
     except NoSuchKernel:
         print("Jupyter does not see the kernel yet: jitkernel install --user", file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "jupyter_console", "--kernel", NAME]
+    command = [sys.executable, "-m", "jupyter_console"]
+    if not any(a.partition("=")[0] == "--kernel" for a in arguments):
+        command += ["--kernel", NAME]
     command += [*_own_transport(arguments), *arguments]
     os.execv(sys.executable, command)

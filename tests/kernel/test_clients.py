@@ -198,6 +198,14 @@ def test_our_console_takes_its_options_and_starts_without_a_warning(tmp_path: Pa
     assert run("jitkernel", "doctor", "--no-such-option", cwd=tmp_path).returncode == 2
 
 
+def test_our_console_with_another_kernel(tmp_path: Path) -> None:
+    done = run(
+        "jitkernel", "console", "--simple-prompt", "--kernel=jitkernel-kaleidoscope",
+        cwd=tmp_path, stdin=None, input="20 + 1\nexit\n",
+    )  # fmt: skip
+    assert "21.0" in done.stdout, done.stdout + done.stderr
+
+
 # -- our own command line --------------------------------------------------------------------
 
 
