@@ -295,6 +295,9 @@ class LanguageHost(SessionHost):
         return str(getattr(self._core.settings, name))
 
 
+_SESSION_S = CellOptions()  # what the session's settings say
+
+
 class Execution:
     """On whose behalf code runs: a cell, or a call that is none, in a core whose lock is held.
 
@@ -311,12 +314,15 @@ class Execution:
         cell_id: str | None = None,
         number: int | None = None,
     ):
-        self.core, self.options = core, options or CellOptions()
+        self.core, self.options = core, options or _SESSION_S
         self.relay = Relay(sink or Collector())
-        wanted = core.number + 1
-        number = number if number is not None and number >= wanted else wanted
-        self.cell = Cell(number, cell_id, self.options.words)
+        self._number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
+
+    @cached_property
+    def cell(self) -> Cell:
+        """Most calls need none."""
+        return Cell(self._number, self._cell_id, self.options.words)
 
     @cached_property
     def change(self) -> Change:
