@@ -280,6 +280,8 @@ class Definer:
 
     def remake(self, remakes: Sequence[Remake]) -> None:
         """Compile cells anew that this cell's changes reach, and link them where they are."""
+        if not remakes:
+            return
         program, core = self.program, self.core
         leaving = self.plan.defines if self.plan else frozenset()
         made: list[tuple[Cell, Record, Request]] = []
