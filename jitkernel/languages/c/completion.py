@@ -72,7 +72,7 @@ class _Place:
         text = self.unit.text.partition(_HERE)[0]
         last = text.rpartition("\n")[2].encode("utf-8", "surrogateescape")
         return self.clang.complete(
-            text, self.unit.header, text.count("\n") + 1, len(last) + 1, headers=self.tags
+            text, self.notes.header, text.count("\n") + 1, len(last) + 1, headers=self.tags
         )
 
 
@@ -191,7 +191,7 @@ def _place(before: str, known: Glance) -> _Place | None:
     )  # fmt: skip
     last = found[-3].text if len(found) > 2 else ""
     return _Place(
-        notes, unit, _compiler(known), unit.header + own, last in (".", "->"),
+        notes, unit, _compiler(known), notes.header + own, last in (".", "->"),
         last in ("struct", "union", "enum"),
     )  # fmt: skip
 

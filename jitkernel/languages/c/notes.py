@@ -171,6 +171,11 @@ class Notes:
             found = self._needs[note] = _mentioned(note.text, self._kept) - {note.key, *note.also}
         return found
 
+    @property
+    def header(self) -> str:
+        """The directives that bring the headers of earlier cells."""
+        return "".join(f"{n.text}\n" for n in self.directives() if n.kind == "header")
+
     def closure(self, keys: Iterable[str], without: Collection[str] = ()) -> dict[str, Note]:
         """The notes of these keys and of all that those need."""
         found: dict[str, Note] = {}

@@ -162,9 +162,8 @@ class _Reader:
             f"\n{note.text}\n" for note in sorted(self._notes, key=lambda n: n.place)
             if note.kind in ("define", "undef")
         )  # fmt: skip
-        unit = Unit(0, "", [], self._notes, self._guesses, lambda n: "", lambda n: True)
         text = f'{macros}\n# 1 "{self._file}"\n{"".join(parts)}'
-        output = self._clang.preprocess(text, unit.header)
+        output = self._clang.preprocess(text, self._notes.header)
         if any(c.is_error for c in output.complaints):
             raise self._refused(output.complaints, None)
         alive = {int(number) for number in _MARKED.findall(output.text)}
@@ -244,7 +243,7 @@ class _Reader:
     # -- the plan --------------------------------------------------------------------------------
 
     def _planned(self, unit: Unit) -> Plan:
-        output = self._clang.compile(unit.text, unit.header)
+        output = self._clang.compile(unit.text, self._notes.header)
         if not output.text:
             self._mend(output.complaints, unit.pieces)
             raise self._refused(output.complaints, unit)

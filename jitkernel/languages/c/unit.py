@@ -75,11 +75,11 @@ class _Part:
 class Unit:
     """The text for one cell.
 
-    After `build`: `text` is what clang is given behind `header`; `own` are the notes that the cell
-    makes, `owned` their keys, `kept` variables whose values stay, `unchanged` those whose types do,
-    `stale` the definitions of other cells that must follow, each with the names that changed;
-    `remade` are all definitions of those cells; `runs` what is called once, `value` the last
-    expression.  `foreign` declares a name that a cell of another language has, `replaces` is the
+    After `build`: `text` is what clang is given behind `Notes.header`; `own` are the notes that the
+    cell makes, `owned` their keys, `kept` variables whose values stay, `unchanged` those whose
+    types do, `stale` the definitions of other cells that must follow, each with the names that
+    changed; `remade` are all definitions of those cells; `runs` what is called once, `value` the
+    last expression.  `foreign` declares a name that a cell of another language has, `replaces` is the
     cell whose place this one takes.
     """
 
@@ -132,12 +132,6 @@ class Unit:
         if self.value is not None:
             self._write_value(self.value)
         self.text = "".join(self._out)
-
-    @property
-    def header(self) -> str:
-        """The directives that bring the headers of earlier cells."""
-        found = [n for n in self._notes.directives() if n.kind == "header"]
-        return "".join(f"{note.text}\n" for note in found)
 
     def _is_known(self, name: str) -> bool:
         keys = (IDENTIFIER + name, MACRO + name)
