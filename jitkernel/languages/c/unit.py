@@ -79,8 +79,8 @@ class Unit:
     cell makes, `owned` their keys, `kept` variables whose values stay, `unchanged` those whose
     types do, `stale` the definitions of other cells that must follow, each with the names that
     changed; `remade` are all definitions of those cells; `runs` what is called once, `value` the
-    last expression.  `foreign` declares a name that a cell of another language has, `replaces` is the
-    cell whose place this one takes.
+    last expression.  `foreign` declares a name that a cell of another language has, `replaces` is
+    the cell whose place this one takes.
     """
 
     def __init__(
