@@ -164,7 +164,7 @@ class Inspect:
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where
         unknown."""
-        from jitkernel.session.report.source_lines import cell_lines
+        from jitkernel.session.report.places import cell_lines
 
         record = self.core.store.get(number)
         source = record.source if record is not None else ""

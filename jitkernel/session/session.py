@@ -162,13 +162,12 @@ class Session:
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
         """
-        from jitkernel.session.run.host import Execution
         from jitkernel.session.run.runner import Runner
 
-        if not self.core.engine.executor.serving:
-            self.core.garbage.collect_data()
-        execution = Execution(self.core, sink, options, cell_id, number)
-        return Runner(execution).run(source, language)
+        core = self.core
+        if not core.engine.executor.serving:
+            core.garbage.collect_data()
+        return Runner(core.execution(sink, options, cell_id, number)).run(source, language)
 
     @operation(observed=True)
     def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
@@ -548,7 +547,7 @@ class Session:
         JitError with the loader's words, UsageError where no folder has one.
         """
         if path.startswith("-l"):
-            from jitkernel.session.run.libraries import find_library
+            from jitkernel.linker.libraries import find_library
 
             return [name for file in find_library(path) for name in self._load_file(file)]
         return self._load_file(path)

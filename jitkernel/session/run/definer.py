@@ -34,7 +34,7 @@ from jitkernel.session.program.signatures import (
     too_long,
 )
 from jitkernel.session.program.status import status_lines, type_line
-from jitkernel.session.report.source_lines import cell_lines
+from jitkernel.session.report.places import cell_lines
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
 from jitkernel.session.saved.store import Record

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel import Session, errors
-from jitkernel.session.run.libraries import find_library, folders
+from jitkernel.linker.libraries import find_library, folders
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linker"))
 from toolchain import compile_c, needs, tool
