@@ -129,7 +129,17 @@ class Core:
 
     def definer(self, options: CellOptions | None = None, cell_id: str | None = None) -> Definer:
         """What compiles and places the definitions of the next cell."""
-        return Definer(Execution(self, options=options, cell_id=cell_id))
+        return Definer(self.execution(options=options, cell_id=cell_id))
+
+    def execution(
+        self,
+        sink: Sink | None = None,
+        options: CellOptions | None = None,
+        cell_id: str | None = None,
+        number: int | None = None,
+    ) -> Execution:
+        """On whose behalf the next cell runs."""
+        return Execution(self, sink, options, cell_id, number)
 
     def finish(self, image: Image) -> None:
         """Run an image's destructors: see `calls.finish`."""

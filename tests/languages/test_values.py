@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from jitkernel.ir.types import VOID, IntType, parse_type
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import parse_expression
-from jitkernel.languages.llvm.values import Pointer, TypedValue, from_python, scalar_layout, void
+from jitkernel.languages.llvm.values import (
+    Pointer,
+    TypedValue,
+    from_python,
+    preformatted,
+    scalar_layout,
+    void,
+)
 
 PRE = '<pre style="margin:0;padding:6px 0 0 0.6em;font-size:0.93em">'
 
@@ -135,7 +142,7 @@ def test_any_bytes_are_shown_and_read_back(data, host):
     assert again.text() == value.text()
     assert len(again.data) == size
     assert read(again.text(), host).data == again.data
-    assert value.html()
+    assert value.wide_text()
     assert repr(value.python) == repr(again.python)
 
 
@@ -170,12 +177,13 @@ def test_void_and_pointers(host):
     assert repr(value.python) == "Pointer(0x5008)"
 
 
-def test_html_adds_unsigned_hex_and_escapes(host):
-    assert read("i8 -1", host).html() == PRE + "i8 -1 (0xff)</pre>"
-    assert read("i32 1", host).html() == PRE + "i32 1</pre>"
-    shown = read("[2 x i16] [i16 -2, i16 3]", host).html()
-    assert shown == PRE + "[2 x i16] [i16 -2 (0xfffe), i16 3]</pre>"
-    assert read('[3 x i8] c"<&>"', host).html() == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
+def test_wide_text_adds_unsigned_hex_and_html_is_escaped(host):
+    assert read("i8 -1", host).wide_text() == "i8 -1 (0xff)"
+    assert read("i32 1", host).wide_text() == "i32 1"
+    assert (
+        read("[2 x i16] [i16 -2, i16 3]", host).wide_text() == "[2 x i16] [i16 -2 (0xfffe), i16 3]"
+    )
+    assert preformatted('[3 x i8] c"<&>"') == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
 
 
 def test_elision_over_64_elements(host):

@@ -134,6 +134,7 @@ _TYPE_BEGINS = re.compile(
     r"%|[{\[<]|(?:i\d+|void|ptr|half|bfloat|float|double|x86_fp80|fp128|ppc_fp128|label|metadata"
     r"|token|x86_amx|target)\b"
 )
+_SPACE_BEGINS = " \t\r\n;/"
 # `[4 x`, `<4 x`, `{ i32,`: a cheap look, so that long lists of values are not read twice.
 _TYPE_IN_BRACKET = re.compile(r"[\[<]\s*(?:vscale\b|\d+\s*x\b)|<?\{\s*(?:\}|[%\[{<a-z])")
 _WORDS = ("true", "false", "null", "zeroinitializer")
@@ -179,7 +180,8 @@ class _Parser:
     # --- tokens ---
 
     def space(self) -> None:
-        self.at = min(after_space(self.source, self.at), self.stop)
+        if self.source[self.at : self.at + 1] in _SPACE_BEGINS:
+            self.at = min(after_space(self.source, self.at), self.stop)
 
     def peek(self) -> str:
         self.space()

@@ -229,14 +229,16 @@ def parse_cell(source: str) -> Plan:
         from jitkernel.languages.llvm.miswritten import most_telling  # only for errors
 
         raise CompileError(most_telling(problems))
+    warnings = _behind_semicolons(source, statements)
+    instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
+    if not entities and not instructions:  # magics and calls: most cells
+        return Plan(source, magics=tuple(magics), actions=tuple(actions), warnings=tuple(warnings))
     names = Names()
     for statement in entities:
         if statement.kind is Kind.ENTITY:
             names.add(statement.text)
-    instructions = [s for a in actions if isinstance(a, BlockAction) for s in a.statements]
     mentioning = [s.text for s in (*entities, *instructions) if s.kind is not Kind.TYPE]
-    warnings = truncation.check(entities) + truncation.check(instructions)
-    warnings += _behind_semicolons(source, statements)
+    warnings = truncation.check(entities) + truncation.check(instructions) + warnings
     types = {
         name: without_comments(s.text)[at:].replace("\n", " ").strip()
         for s in entities

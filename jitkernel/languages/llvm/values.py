@@ -115,12 +115,12 @@ class TypedValue:
         """IR text without the type in front."""
         return _Writer(self.layouts, describe, False).value(self.type, memoryview(self.data))
 
-    def html(self, describe: Describe | None = None) -> str:
+    def wide_text(self, describe: Describe | None = None) -> str:
         """As `text`; negative integers with their unsigned hex beside them."""
         if self.is_void:
             return ""
         value = _Writer(self.layouts, describe, True).value(self.type, memoryview(self.data))
-        return preformatted(f"{self.type} {value}")
+        return f"{self.type} {value}"
 
 
 def preformatted(text: str, result: bool = True) -> str:

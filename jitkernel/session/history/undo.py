@@ -317,11 +317,12 @@ class UndoHistory(Recorded):
         if pages or lost:
             self.forget_undone()
         if self._done:
+            if lost:
+                self._done[-1].lost += apart(lost, self._done[-1])
             if pages:
                 self._done[-1].remember(pages)
-            self._done[-1].lost += apart(lost, self._done[-1])
-            for change in beyond(self._done, 4 * self._shadow.limit):
-                change.lose_pages()
+                for change in beyond(self._done, 4 * self._shadow.limit):
+                    change.lose_pages()
 
 
 def _enough(count: int, there: int, what: str) -> None:

@@ -7,7 +7,7 @@ takes changes back, `history.undo.UndoHistory` keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -229,7 +229,7 @@ class Change(Recorded):
     whose users, the cells of these numbers, and perhaps canonical entry went back to the symbol.
     """
 
-    title: str
+    title: str = ""
     cell: int = 0
     added: Cell | None = None
     back: list[Cell] = field(default_factory=list)
@@ -255,6 +255,16 @@ class Change(Recorded):
     restored: list[tuple[Symbol, tuple[int, ...], bool]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
+
+    def __init__(self, title: str, cell: int = 0, **given: Any):
+        for name, default in _PLAIN:
+            set_first(self, name, default)
+        for name, make in _MADE:
+            set_first(self, name, make())
+        set_first(self, "title", title)
+        set_first(self, "cell", cell)
+        for name, value in given.items():
+            set_first(self, name, value)
 
     @property
     def is_empty(self) -> bool:
@@ -298,6 +308,10 @@ class Change(Recorded):
         """Keep no old bytes any more: those places are lost."""
         self.lost += sorted((at, at + len(old)) for at, old in self.pages.items())
         self.pages.clear()
+
+
+_MADE = [(f.name, f.default_factory) for f in fields(Change) if f.default_factory is not MISSING]
+_PLAIN = [(f.name, f.default) for f in fields(Change) if f.default_factory is MISSING]
 
 
 def title(number: int, source: str) -> str:

@@ -75,6 +75,11 @@ class MemoryLog:
         """What was noted, the oldest first."""
         return tuple(self._samples)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the last sample is old enough for another one."""
+        return time.monotonic() >= self._due
+
     def note(self, cell: int, executor: int, workers: Sequence[int], now: bool = False) -> None:
         """A cell ended: take a sample if the last one is old enough, or `now`.
 

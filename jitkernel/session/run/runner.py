@@ -100,10 +100,11 @@ class Runner:
             raise UsageError(
                 f"%%{plan.cell_magic.name} needs the kernel; pass options to run() instead"
             )
-        asked = self._execution.options
-        self._early(plan)
-        if self._execution.options != asked:  # a language may heed them while it reads
-            plan = self._read(source)
+        if plan.magics:
+            asked = self._execution.options
+            self._early(plan)
+            if self._execution.options != asked:  # a language may heed them while it reads
+                plan = self._read(source)
         self._definer = Definer(self._execution)
         if not plan.has_code:
             for action in plan.actions:
@@ -368,12 +369,15 @@ class Runner:
         if own:
             return own, ""
         describe = self._core.places.describe
-        text, found = value.text(describe), value.html(describe)
-        return text, "" if found == preformatted(text) else found
+        text, wide = value.text(describe), value.wide_text(describe)
+        return text, "" if wide == text else preformatted(wide)
+
+
+_NAMED = re.compile(rf"\s*(%{NAME})\s*=")
 
 
 def _label(text: str) -> str:
     """What a value is shown with: of instructions the last one's name, else the statement."""
     *above, last = text.rstrip().splitlines() or [""]
-    name = re.match(rf"\s*(%{NAME})\s*=", last)
+    name = _NAMED.match(last)
     return name[1] if name else last.strip() if above else text
