@@ -1,0 +1,244 @@
+"""C cells: the code that they become, and how long one takes.  Start from `generated_code`.
+
+Native programs are built by the clang of C cells and by gcc, where there is one, for this
+processor, as a session compiles for it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import re
+import select
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+from benchmarks.c_programs import HEADERS, PROGRAMS, TIMED, names
+from benchmarks.harness import Comparison, Figure, Scale
+from jitkernel import Session
+from jitkernel.languages.c.clang import Clang
+
+__all__ = ["generated_code", "latency"]
+
+_MAIN = """
+#include <stdio.h>
+int main(void) {
+    while (getchar() != EOF) { printf("%f\\n", timed()); fflush(stdout); }
+}
+"""
+_FLAGS = ("-O2", "-march=native", "-w")
+_CLANG = "clang -O2"
+_HOW = "int f1(int x) { return x; }"
+
+
+# -- generated code ------------------------------------------------------------------------------
+
+
+def generated_code(scale: Scale) -> Iterator[Figure]:
+    """Each program as a C cell at -O2 and as native programs, one run of each in turn."""
+    compilers = _compilers()
+    if _CLANG not in compilers:
+        yield Figure("C cells", None, "x", note="not installed: pip install 'jitkernel[c]'")
+        return
+    ratios: dict[str, list[float]] = {name: [] for name in compilers}
+    for program in list(PROGRAMS)[: 1 if scale.name == "tiny" else None]:
+        took = _run_in_turn(program, compilers, scale.pick(7, 31, 75))
+        for name in compilers:
+            ratio = took.ratio("C cell", name)
+            ratios[name].append(ratio)
+            ours, theirs = took.median("C cell"), took.median(name)
+            yield Figure(
+                f"{program}: C cell / {name}", ratio, "x", 1.05 if name == _CLANG else None,
+                note=f"{ours:.1f} ms, {theirs:.1f} ms; {took.spread('C cell', name)}",
+            )  # fmt: skip
+    for name, found in ratios.items():
+        yield Figure(f"geometric mean: C cell / {name}", statistics.geometric_mean(found), "x")
+
+
+def _compilers() -> dict[str, Callable[[Path, Path], None]]:
+    """How the native compilers that are there make a program of a file."""
+    found: dict[str, Callable[[Path, Path], None]] = {}
+    if importlib.util.find_spec("ziglang"):
+        found[_CLANG] = _build_by_clang
+    if shutil.which("gcc"):
+        found["gcc -O2"] = lambda file, built: _build("gcc", *_FLAGS, file, "-o", built, "-lm")
+    return found
+
+
+def _build_by_clang(file: Path, built: Path) -> None:
+    """The clang of C cells by its own driver: `zig cc` would keep frame pointers, and tune for no
+    processor."""
+    import ziglang
+
+    home = Path(str(ziglang.__file__)).parent
+    made = file.with_suffix(".o")
+    clang = (home / "zig", "clang", "--target=x86_64-linux-gnu", "-isystem", home / "lib/include")
+    _build(*clang, *_FLAGS, "-c", file, "-o", made)
+    _build(home / "zig", "cc", made, "-o", built, "-lm")
+
+
+def _build(*command: str | Path) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _run_in_turn(
+    program: str, compilers: Mapping[str, Callable[[Path, Path], None]], rounds: int
+) -> Comparison:
+    """Milliseconds of processor time of each side, in every round one run of each."""
+    source = PROGRAMS[program] + TIMED
+    with TemporaryDirectory() as folder, Session() as s, ExitStack() as stack:
+        s.run(source, "c")
+        sides: dict[str, Callable[[], float]] = {"C cell": lambda: float(s.call("timed"))}
+        for number, (name, build) in enumerate(compilers.items()):
+            file, built = Path(folder, f"{number}.c"), Path(folder, str(number))
+            file.write_text(source + _MAIN, encoding="utf-8")
+            build(file, built)
+            process = stack.enter_context(
+                subprocess.Popen([built], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            sides[name] = partial(_timed, process)
+        found: dict[str, list[float]] = {name: [] for name in sides}
+        order = random.Random(1)
+        for name in sides:
+            sides[name]()
+        for _ in range(rounds):
+            for name in order.sample(list(sides), len(sides)):
+                found[name].append(sides[name]())
+    return Comparison(found)
+
+
+def _timed(process: subprocess.Popen[bytes]) -> float:
+    """What one run in a native program takes, in milliseconds."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+# -- latency -------------------------------------------------------------------------------------
+
+
+def latency(scale: Scale) -> Iterator[Figure]:
+    """Cells that define a function, and that show an expression: all, and the share that is not
+    clang's; with headers, and among many names."""
+    if not importlib.util.find_spec("ziglang"):
+        yield Figure("C cells", None, "ms", note="not installed: pip install 'jitkernel[c]'")
+        return
+    times = scale.pick(15, 60)
+    plain = _cells("", times)
+    many = _cells(names(4000), times)
+    for what, took, bar, own_bar in (
+        ("", plain, 25, 6),
+        ("16 headers: ", _cells(HEADERS, times), 30, 9),
+        ("4,000 names: ", many, None, None),
+        ("4,000 names, 16 headers: ", _cells(f"{HEADERS}\n{names(4000)}", times), None, None),
+    ):
+        for kind, (whole, own) in took.items():
+            yield Figure(f"{what}{kind}", whole, "ms", bar)
+            yield Figure(f"{what}{kind}, without clang's time", own, "ms", own_bar)
+    for kind, (_, own) in many.items():
+        yield Figure(f"{kind}: what 4,000 names add to our share", own - plain[kind][1], "ms", 3)
+    yield from _clang_repl(times)
+
+
+def _cells(before: str, times: int) -> dict[str, tuple[float, float]]:
+    """Milliseconds of a cell of each kind behind the cell `before`: the whole, and our share."""
+    spent = 0.0
+
+    def run(self: Clang, *arguments: Any) -> Any:
+        nonlocal spent
+        start = time.perf_counter()
+        try:
+            return original(self, *arguments)
+        finally:
+            spent += time.perf_counter() - start
+
+    original = Clang._run
+    kinds = {
+        "define a function": "int f{0}(int x) {{ return x * {0} + 1; }}",
+        "show an expression": "f1({0}) + 2",
+    }
+    found = {}
+    with mock.patch.object(Clang, "_run", run), Session() as s:
+        s.run(before, "c")
+        s.run(_HOW, "c")
+        for kind, text in kinds.items():
+            whole, own = [], []
+            for number in range(2, times + 7):
+                spent, start = 0.0, time.perf_counter()
+                s.run(text.format(number), "c")
+                whole.append(time.perf_counter() - start)
+                own.append(whole[-1] - spent)
+            found[kind] = (statistics.median(whole[5:]) * 1e3, statistics.median(own[5:]) * 1e3)
+    return found
+
+
+# -- clang-repl ----------------------------------------------------------------------------------
+
+
+def _clang_repl(times: int) -> Iterator[Figure]:
+    """The same of LLVM's own interpreter, one process that parses everything."""
+    names = ("clang-repl", *(f"clang-repl-{version}" for version in range(30, 18, -1)))
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        yield Figure("clang-repl", None, "ms", note="not installed")
+        return
+    words = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"version (\S+)", words)
+    note = f"{Path(program).name} {version[1] if version else ''}".strip()
+    for what, before in (("", ""), ("16 headers: ", HEADERS)):
+        for kind, text in (
+            ("define a function and show its call", "int f{0}(int x) {{ return x * {0} + 1; }}\nf{0}(2)"),
+            ("show an expression", "f1({0}) + 2"),
+        ):  # fmt: skip
+            took = _repl_cells(program, f"{before}\n{_HOW}", text, times)
+            said = note if took else f"{note}: shows no values here"
+            yield Figure(f"clang-repl: {what}{kind}", took or None, "ms", note=said)
+
+
+def _repl_cells(program: str, before: str, text: str, times: int) -> float:
+    """The median in milliseconds; 0.0 where it does not answer."""
+    terminal, inner = os.openpty()  # else what it prints stays with it
+    found = []
+    try:
+        with subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=inner, stderr=inner, text=True
+        ) as process:
+            assert process.stdin is not None
+            try:
+                for number in range(1, times + 6):
+                    start = time.perf_counter()
+                    lines = before if number == 1 else text.format(number)
+                    process.stdin.write(f"{lines}\n" if number > 1 else f"{lines}\n1 + 1\n")
+                    process.stdin.flush()
+                    if not _answers(terminal):
+                        return 0.0
+                    found.append(time.perf_counter() - start)
+            except BrokenPipeError:
+                return 0.0
+            finally:
+                process.kill()
+    finally:
+        os.close(inner)
+        os.close(terminal)
+    return statistics.median(found[5:]) * 1e3
+
+
+def _answers(terminal: int) -> bool:
+    """Wait for a value, for ten seconds."""
+    text, end = b"", time.monotonic() + 10
+    while not re.search(rb"\(int\) -?\d+", text):
+        if not select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]:
+            return False
+        text += os.read(terminal, 4096)
+    return True
