@@ -179,8 +179,8 @@ class Compiler(Configurable):
         "next cell",
         Unicode(
             "",
-            help="The clang that reads C cells: the path of one from 19 on; empty: that of the"
-            " package ziglang, which pip install 'jitkernel[c]' brings.",
+            help="The clang that reads C cells: the path of one from 19 on, or a name that the PATH"
+            " has (clang-19); empty: that of the package ziglang, which pip install 'jitkernel[c]' brings.",
         ),
     )
     clang_flags = _setting(

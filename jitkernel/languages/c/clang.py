@@ -15,6 +15,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +31,7 @@ from jitkernel.printable import printable
 
 __all__ = ["Clang", "Complaint", "Output", "clang_of", "find_clang"]
 
-#: Versions that were tried: ziglang 0.17 (clang 22.1) by the tests, others by hand.
+#: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
 _MEMORY = 2 << 30  # bytes of address space
 _SLICE = 0.05  # seconds between looks for an interrupt
@@ -260,15 +261,18 @@ def _glibc_minor() -> str:
 
 @lru_cache(maxsize=8)
 def find_clang(path: str = "") -> Clang:
-    """The compiler of the `ziglang` package, or the program at `path`.
+    """The compiler of the `ziglang` package, or the program at `path`, which may be a name that the
+    PATH has.
 
     Raises UsageError where it is not there, or too old.
     """
     system = ["/usr/local/include", "/usr/include/x86_64-linux-gnu", "/usr/include"]
     if path:
+        path = shutil.which(os.path.expanduser(path)) or path
         version = _VERSION.search(_answer([path, "--version"]))
         if version is None or int(version[1]) < OLDEST:
-            raise UsageError(f"{path} is no clang from {OLDEST} on; C cells need one")
+            said = f" (it says {version[0]})" if version is not None else ""
+            raise UsageError(f"{path} is no clang from {OLDEST} on{said}; C cells need one")
         resources = _answer([path, "-print-resource-dir"]).strip()
         own = [os.path.join(resources, "include"), *system]
         return Clang((path, "-cc1"), resources, tuple(own), _stamp(path) + version[0])
