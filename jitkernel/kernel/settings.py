@@ -180,7 +180,8 @@ class Compiler(Configurable):
         Unicode(
             "",
             help="The clang that reads C cells: the path of one from 19 on, or a name that the PATH"
-            " has (clang-19); empty: that of the package ziglang, which pip install 'jitkernel[c]' brings.",
+            " has (clang-19); empty: that of the package ziglang, which pip install"
+            " 'jitkernel[c]' brings.",
         ),
     )
     clang_flags = _setting(
