@@ -24,6 +24,7 @@ __all__ = [
     "read_text",
     "refuse_irregular",
     "write_text",
+    "write_whole",
 ]
 
 LIMIT = 1 << 30  # bytes that are read of one file
@@ -91,6 +92,26 @@ def write_text(path: str, text: str, what: str = "", append: bool = False) -> bo
         while data:
             data = data[os.write(file, data) :]
     return there
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Write a file for the user, all of it or nothing: what is there stays until then.
+
+    Raises UsageError.
+    """
+    refuse_irregular(path)
+    temporary = f"{path}.{os.getpid():x}-{os.urandom(4).hex()}"
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
+        try:
+            with open(file, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def create_private(path: str) -> None:

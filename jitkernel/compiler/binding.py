@@ -60,6 +60,7 @@ _PROTOTYPES: dict[str, _Prototype] = {
     "VerifyModule": (c_bool, (_REF, _OUT)),
     "ParseBitcode": (_REF, (_REF, c_char_p, c_size_t, _OUT)),
     "WriteBitcodeToString": (None, (_REF, _OUT, POINTER(c_size_t))),
+    "LinkModules": (c_int, (_REF, _REF, _OUT)),
     **_each("PrintModuleToString PrintValueToString", None, _REF, _OUT),
     **_each(" ".join(_WALKS.values()), _REF, _REF),
     **_each(" ".join(f"{item}IterNext" for item in _WALKS), _REF, _REF),

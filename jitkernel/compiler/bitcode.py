@@ -16,7 +16,7 @@ from jitkernel.compiler.records import Options
 from jitkernel.errors import CompileError
 from jitkernel.ir.names import written
 
-__all__ = ["optimised", "internalised", "disassembled"]
+__all__ = ["bitcode_of", "disassembled", "internalised", "optimised"]
 
 _INTERNAL = 8  # LLVMLinkage of llvm-c/Core.h
 
@@ -38,12 +38,17 @@ def internalised(source: str, keep: str, called: str, first_line: int) -> bytes:
         if not found:
             raise CompileError(f"{written(keep)} is not defined here")
         lib.SetValueName(found, called.encode())
-        start, size = c_void_p(), c_size_t()
-        lib.WriteBitcodeToString(module, byref(start), byref(size))
-        try:
-            return ctypes.string_at(start.value or 0, size.value)
-        finally:
-            lib.DisposeString(start.value)
+        return bitcode_of(module)
+
+
+def bitcode_of(module: int) -> bytes:
+    """The module as bitcode."""
+    start, size = c_void_p(), c_size_t()
+    lib.WriteBitcodeToString(module, byref(start), byref(size))
+    try:
+        return ctypes.string_at(start.value or 0, size.value)
+    finally:
+        lib.DisposeString(start.value)
 
 
 def disassembled(bitcode: bytes) -> str:

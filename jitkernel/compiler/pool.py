@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
@@ -24,6 +24,8 @@ from jitkernel.compiler.records import (
     Identity,
     Layout,
     LineTable,
+    Options,
+    Part,
     Request,
     WorkerMemory,
 )
@@ -287,6 +289,26 @@ class CompilerPool:
     def disassembled(self, bitcode: bytes) -> str:
         """The text of a module in bitcode.  Raises CompileError."""
         return self._answer(frame({"do": "disassembled"}, bitcode), "bitcode")[1].decode()
+
+    def merged(
+        self, parts: Sequence[Part], options: Options, seen: Iterable[str], forms: Sequence[str]
+    ) -> list[bytes]:
+        """Modules as one, in each of the `forms` (`object`, `text`, `bitcode`) before its passes;
+        only the names that are `seen` can be seen from outside.  Raises CompileError."""
+        texts = [part.source.encode("utf-8", "surrogateescape") for part in parts]
+        header = {
+            "do": "merged",
+            "parts": [(len(t), part.row()) for t, part in zip(texts, parts, strict=True)],
+            "options": options.row(),
+            "seen": sorted(seen),
+            "forms": forms,
+        }
+        answer, blob = self._answer(frame(header, b"".join(texts)), "the cells as one module")
+        made, at = [], 0
+        for size in answer["sizes"]:
+            made.append(blob[at : at + size])
+            at += size
+        return made
 
     def optimised(self, request: Request) -> str:
         """The module as its passes leave it, as text.  Raises CompileError."""

@@ -22,6 +22,7 @@ __all__ = [
     "Layout",
     "LineTable",
     "Options",
+    "Part",
     "Request",
     "Summary",
     "VariableInfo",
@@ -83,6 +84,37 @@ class Request(NamedTuple):
     first_line: int = 1
     context: str = "throwaway"
     cell: int = 0
+
+
+class Part(NamedTuple):
+    """A module that becomes a part of another one.
+
+    Of what it defines and can be seen from outside, `owned` stands; the rest gives way to what
+    another part defines.  `renamed` are internal variables that get other names, and give way, too.
+    """
+
+    source: str
+    options: Options
+    owned: frozenset[str]
+    nobuiltin: frozenset[str] = frozenset()
+    first_line: int = 1
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def row(self) -> list[Any]:
+        """The form it travels in, without its source."""
+        return [
+            self.options.row(), sorted(self.owned), sorted(self.nobuiltin), self.first_line,
+            self.renamed,
+        ]  # fmt: skip
+
+    @staticmethod
+    def of(source: str, row: list[Any]) -> Part:
+        """The inverse of `row`."""
+        options, owned, nobuiltin, first_line, renamed = row
+        return Part(
+            source, Options.of(options), frozenset(owned), frozenset(nobuiltin), first_line,
+            tuple((old, new) for old, new in renamed),
+        )  # fmt: skip
 
 
 class Flow(NamedTuple):

@@ -42,7 +42,7 @@ from jitkernel.compiler import binding, bitcode, memory, pipeline  # noqa: E402
 from jitkernel.compiler.diagnose import warnings  # noqa: E402
 from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
-from jitkernel.compiler.records import Options  # noqa: E402
+from jitkernel.compiler.records import Options, Part  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
 from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
@@ -211,6 +211,18 @@ def _optimised(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], byt
     return {}, bitcode.optimised(*_module(header, blob)).encode()
 
 
+def _merged(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
+    from jitkernel.compiler.merging import merged  # not needed to compile
+
+    parts, at = [], 0
+    for size, row in header["parts"]:
+        parts.append(Part.of(blob[at : at + size].decode("utf-8", "surrogateescape"), row))
+        at += size
+    options = Options.of(header["options"])
+    made = merged(parts, options, frozenset(header["seen"]), header["forms"])
+    return {"sizes": [len(form) for form in made]}, b"".join(made)
+
+
 def _flow(header: dict[str, Any], blob: bytes) -> tuple[dict[str, Any], bytes]:
     from jitkernel.compiler.flow import flow  # not needed to compile
 
@@ -229,6 +241,7 @@ _SERVED: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes
     "disassembled": _disassembled,
     "optimised": _optimised,
     "flow": _flow,
+    "merged": _merged,
 }
 
 

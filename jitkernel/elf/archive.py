@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from jitkernel.elf import constants as c
 from jitkernel.elf.reader import ElfObject, read_object
 from jitkernel.errors import LinkError
 
-__all__ = ["MAGIC", "THIN_MAGIC", "Archive", "Member", "is_archive", "read_archive"]
+__all__ = [
+    "MAGIC",
+    "THIN_MAGIC",
+    "Archive",
+    "Member",
+    "is_archive",
+    "read_archive",
+    "write_archive",
+]
 
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
@@ -198,3 +206,45 @@ def _content(data: bytes, member: Member, read: Callable[[str], bytes]) -> bytes
     if member.path:
         return read(member.path)
     return data[member.offset : member.offset + member.size]
+
+
+def write_archive(members: Mapping[str, bytes]) -> bytes:
+    """An archive of objects by name, with the index that linkers look names up in.
+
+    Dates, owners and groups are 0, so that equal objects make equal archives.
+    """
+    long = bytearray()
+    spelled: list[str] = []
+    offsets: list[int] = []
+    names: list[tuple[int, str]] = []
+    at = 0
+    for number, (name, data) in enumerate(members.items()):
+        obj = read_object(data)
+        for i, (_, info, _, section, _, _) in enumerate(obj.symbols):
+            if info >> 4 != c.STB_LOCAL and section:
+                names.append((number, obj.symbol_name(i)))
+        raw = name.encode("utf-8", "surrogateescape")
+        if len(raw) < 16:
+            spelled.append(name + "/")
+        else:
+            spelled.append(f"/{len(long)}")
+            long += raw + b"/\n"
+        offsets.append(at)
+        at += _HEADER + len(data) + len(data) % 2
+    text = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for _, name in names)
+    size = 4 + 4 * len(names) + len(text)
+    first = len(MAGIC) + _HEADER + size + size % 2
+    first += _HEADER + len(long) + len(long) % 2 if long else 0
+    index = struct.pack(f">{len(names) + 1}I", len(names), *[first + offsets[n] for n, _ in names])
+    out = [MAGIC, _written("/", index + text)]
+    if long:
+        out.append(_written("//", bytes(long)))
+    out += [_written(s, data) for s, data in zip(spelled, members.values(), strict=True)]
+    return b"".join(out)
+
+
+def _written(name: str, data: bytes) -> bytes:
+    """A member with its header."""
+    head = name.encode("utf-8", "surrogateescape").ljust(16)
+    head += b"0           0     0     644     " + b"%-10d`\n" % len(data)
+    return head + data + b"\n" * (len(data) % 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UsageError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm.values import TypedValue
+    from jitkernel.portable.records import Exported
     from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
@@ -575,6 +576,35 @@ class Session:
         from jitkernel.session.run.linking import link_file
 
         return link_file(self.core, path, whole)
+
+    @operation()
+    def export(
+        self,
+        names: str | Sequence[str],
+        path: str,
+        *,
+        globals: Literal["present", "first"] = "present",
+        cpu: str = "",
+    ) -> Exported:
+        """Write functions and variables to a file, with all that they need: it needs no session.
+
+        The ending says what is written: `.o` a relocatable object, `.a` a static archive, `.so` a
+        shared library, `.h` a header for C, `.ll` IR, `.bc` bitcode, `.py` a Python module that
+        brings its library along.  Only `names` can be seen from outside; code is position
+        independent.  Variables begin with the values that they have now (`globals="present"`) or
+        with those of their definitions ("first"; what only a statement has given a value keeps
+        that).  `cpu` is compiled for, such as `x86-64-v3`; the session's own unless given.
+
+        What libraries must bring is listed in the answer.  Raises UsageError for a name that no
+        cell defines and for a value that cannot leave (a pointer to the heap), LinkError where
+        something would be missing.
+        """
+        from jitkernel.portable.export import export
+        from jitkernel.portable.gathering import Home
+
+        chosen = [names] if isinstance(names, str) else names
+        home = Home(self.core.program, self.core.engine)
+        return export(home, chosen, path, globals, cpu)
 
     @operation()
     def chdir(self, path: str) -> None:

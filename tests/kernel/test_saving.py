@@ -54,6 +54,17 @@ def test_save_and_restore(start: Callable[..., Kernel], tmp_path: Path) -> None:
     assert "cell" in kernel.ok("%cells") and "@bump" in kernel.ok("%symbols")
 
 
+def test_export(start: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = start()
+    kernel.ok(COUNT)
+    text = kernel.ok("%export @bump -o bump.o")
+    assert "@bump written to bump.o, " in text and "with their present values: @n" in text
+    assert (tmp_path / "bump.o").read_bytes()[:4] == b"\x7fELF"
+    assert "with their first values: @n" in kernel.ok("%export bump --first -o bump.h")
+    assert "%export needs names and a file" in kernel.fails("%export @bump")
+    assert "the ending says what is written" in kernel.fails("%export @bump -o bump")
+
+
 def test_restore_stands_alone(start: Callable[..., Kernel]) -> None:
     kernel = start()
     kernel.ok(COUNT)

@@ -31,7 +31,7 @@ _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
     "What became of the code": "explain cfg passes compare mir object callgraph timeline stack",
     "How a cell is compiled": "llvm opt pass language kaleidoscope",
-    "The session": "redo deps gc save restore",
+    "The session": "redo deps gc save export restore",
     "Memory": "memory arena watch budget keep hibernate context",
     "Libraries, files, folders": "lib load link writefile cd pwd env",
     "Exercises": "check exercise",

@@ -1,12 +1,13 @@
-"""Magics that write the session to a file and bring one back."""
+"""Magics that write the session, or functions of it, to a file, and bring a session back."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jitkernel.errors import UsageError
 from jitkernel.kernel.magics.registry import Argument, magic
+from jitkernel.portable import ENDINGS
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -27,6 +28,25 @@ def save(context: Frontend, arguments: Any) -> None:
     size = session.save(path)
     cells = counted(len(session.cells), "cell")
     context.print(f"{cells} saved to {arguments.file}, {size} bytes")
+
+
+@magic(
+    "export",
+    Argument("names", "functions and variables", "*", completes="symbol"),
+    Argument("-o --output", f"the file, which ends in {' '.join(ENDINGS)}", completes="file"),
+    Argument("--first", "variables begin with their first values, not the present ones", "flag"),
+    Argument("--cpu", "the processor that runs it, such as x86-64-v3", completes="cpu"),
+    example="%export @dot -o libdot.so",
+)
+def export(context: Frontend, arguments: Any) -> None:
+    """Write functions to a file with all that they need, for programs that have no session:
+    an object, an archive, a shared library, a header, IR, bitcode, a Python module."""
+    if not arguments.names or not arguments.output:
+        raise UsageError("%export needs names and a file: %export @dot -o libdot.so")
+    path = os.path.expanduser(arguments.output)
+    kind: Literal["first", "present"] = "first" if arguments.first else "present"
+    done = context.session.export(arguments.names, path, globals=kind, cpu=arguments.cpu or "")
+    context.print(str(done))
 
 
 @magic(

@@ -10,7 +10,10 @@ from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import Aggregate, Expr, Number, Text, Word, complaint
 from jitkernel.languages.llvm.values import TypedValue
 
-__all__ = ["Assignment", "assign"]
+__all__ = ["ASSIGNED", "Assignment", "assign"]
+
+#: ends the definition of a global that a statement makes: its value is stored, and not in the text
+ASSIGNED = " ; assigned"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from jitkernel.ir.names import NAME, quote_name, written
 from jitkernel.ir.types import Type, function_type
 from jitkernel.languages import find
 from jitkernel.languages.llvm.assemble import Assembled, stands_alone
-from jitkernel.languages.llvm.assignment import assign
+from jitkernel.languages.llvm.assignment import ASSIGNED, assign
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.plan import (
     ENTRY,
@@ -236,7 +236,7 @@ class Runner:
             change = self._execution.change
             if extend(self._program, self._cell, name, info, value.data, layout.align, change):
                 return
-            plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer")
+            plan = parse_cell(f"@{quote_name(name)} = global {type} zeroinitializer{ASSIGNED}")
             silent = Execution(self._core, options=self._execution.options)
             if self._cell.image is None:
                 silent.cell, silent.change = self._cell, self._execution.change

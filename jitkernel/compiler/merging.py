@@ -1,0 +1,108 @@
+"""Modules of several cells as one, of which little can be seen from outside.  Worker only.
+
+Start from `merged`.  What a cell defines and another one defines by now gives way; all but what is
+exported becomes internal, and what nobody uses then goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from ctypes import byref, c_void_p
+
+from jitkernel.compiler import binding, pipeline
+from jitkernel.compiler.binding import LLVMError, lib
+from jitkernel.compiler.bitcode import bitcode_of
+from jitkernel.compiler.prepare import prepare
+from jitkernel.compiler.records import Options, Part
+from jitkernel.compiler.summary import NOBUILTIN
+from jitkernel.errors import CompileError
+
+__all__ = ["merged"]
+
+# LLVMLinkage of llvm-c/Core.h
+_EXTERNAL, _AVAILABLE, _GIVES_WAY, _INTERNAL, _PRIVATE = 0, 1, 2, 8, 9
+_LOCAL = (_INTERNAL, _PRIVATE)
+
+
+def merged(
+    parts: Sequence[Part], options: Options, seen: Collection[str], forms: Sequence[str]
+) -> list[bytes]:
+    """The parts as one module, in each of the `forms`: `object`, `text`, `bitcode`.
+
+    `seen` are the names that can be seen from outside.  Text and bitcode are as before the passes.
+    Raises CompileError.
+    """
+    target = pipeline.machine(options)
+    context = lib.ContextCreate()
+    module = 0
+    try:
+        for part in parts:
+            ready = prepare(
+                part.source, part.options, target.triple, target.prefix, part.first_line
+            )
+            added = binding.parse(context, ready.text)
+            try:
+                binding.verify(added)
+                _own(added, part)
+            except BaseException:
+                lib.DisposeModule(added)
+                raise
+            module = _linked(module, added)
+        for value in _values(module):
+            if not lib.IsDeclaration(value) and lib.GetLinkage(value) != _AVAILABLE:
+                if binding.name_of(value) not in seen:
+                    lib.SetLinkage(value, _INTERNAL)
+        binding.verify(module)
+        target.dispose(target.run_passes(module, ("globaldce",)))
+        made = {}
+        if "text" in forms:
+            made["text"] = binding.print_module(module).encode("utf-8", "surrogateescape")
+        if "bitcode" in forms:
+            made["bitcode"] = bitcode_of(module)
+        if "object" in forms:
+            target.dispose(target.optimise(module))
+            made["object"] = target.emit(module)
+        return [made[form] for form in forms]
+    except LLVMError as error:
+        raise CompileError(f"the cells cannot be made one module: {error.message}") from None
+    finally:
+        if module:
+            lib.DisposeModule(module)
+        lib.ContextDispose(context)
+
+
+def _values(module: int) -> list[int]:
+    """Functions and variables, without LLVM's own."""
+    found = [*binding.functions(module), *binding.variables(module)]
+    return [v for v in found if not lib.GetValueName(v).startswith(b"llvm.")]
+
+
+def _own(module: int, part: Part) -> None:
+    """Let a cell's definitions be its own, or give way to another cell's."""
+    renamed = dict(part.renamed)
+    functions = set(binding.functions(module))
+    for value in _values(module):
+        name, linkage = binding.name_of(value), lib.GetLinkage(value)
+        defined = not lib.IsDeclaration(value)
+        if value in functions and (name in part.nobuiltin or (defined and linkage == _EXTERNAL)):
+            lib.AddFunctionAttr(value, NOBUILTIN)
+        if not defined or linkage == _AVAILABLE:
+            continue
+        if linkage in _LOCAL:
+            if name in renamed:
+                lib.SetValueName(value, renamed[name].encode("utf-8", "surrogateescape"))
+                lib.SetLinkage(value, _GIVES_WAY)
+        else:
+            lib.SetLinkage(value, _EXTERNAL if name in part.owned else _GIVES_WAY)
+
+
+def _linked(module: int, added: int) -> int:
+    """One module of two, both of which are gone."""
+    if not module:
+        return added
+    out = c_void_p()
+    failed = lib.LinkModules(module, added, byref(out))
+    words = binding.take(out.value)
+    if failed:
+        raise LLVMError("link", words or "they define the same name")
+    return module

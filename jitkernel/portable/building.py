@@ -1,0 +1,151 @@
+"""From what was gathered to one relocatable object.  Start from `build`.
+
+Modules become one module and that one object; objects of other compilers are merged with it
+(`linker.builder`).  Only what is exported can be seen in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from jitkernel.compiler import CompilerPool
+from jitkernel.elf import constants as c
+from jitkernel.elf import read_object
+from jitkernel.errors import LinkError
+from jitkernel.ir.names import written
+from jitkernel.linker import SymbolState
+from jitkernel.linker.builder import Builder, SectionDraft
+from jitkernel.portable.gathering import Gathered, Home, gather
+from jitkernel.wording import cut_list
+
+__all__ = ["Built", "build", "merge_objects"]
+
+_ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
+_NOBITS = c.SHT_NOBITS
+_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+_LINKERS = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
+_AGAIN = 8  # times; a name that only code mentions that the optimiser took away
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """`made` are the forms that were asked for, by name (see `CompilerPool.merged`); the `object`
+    is whole.  `needs` maps names that others must bring to the library that has them here, "" where
+    nobody has."""
+
+    gathered: Gathered
+    made: Mapping[str, bytes]
+    needs: Mapping[str, str]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names that nobody has."""
+        return [name for name, library in self.needs.items() if not library]
+
+    def refuse_missing(self) -> None:
+        """Raise LinkError where a name is missing."""
+        if self.missing:
+            raise LinkError(
+                f"{cut_list([written(n) for n in self.missing], 8)} would be missing: neither a "
+                "cell nor a library defines that"
+            )
+
+
+def build(
+    home: Home,
+    names: Iterable[str],
+    present: bool = False,
+    cpu: str = "",
+    forms: Iterable[str] = (),
+    called: Mapping[str, str] | None = None,
+) -> Built:
+    """One object of some names and of all that they need, and other `forms` of its modules.
+
+    `called` gives exported names others in the object.  Raises UsageError, LinkError, CompileError.
+    """
+    more: set[str] = set()
+    for _ in range(_AGAIN):
+        gathered = gather(home, names, present, cpu, more)
+        wanted = tuple(dict.fromkeys(("object", *forms)))
+        seen = gathered.seen | gathered.exports.keys()
+        made = dict(zip(wanted, _compiled(home.engine.pool, gathered, seen, wanted), strict=True))
+        made["object"], undefined = merge_objects(
+            made["object"], gathered.objects, gathered.exports.keys(), called or {}
+        )
+        own = [n for n in undefined if _is_own(home, n)]
+        if not set(own) - more:
+            return Built(gathered, made, _needs(home, undefined))
+        more.update(own)
+    raise LinkError(f"{cut_list([written(n) for n in own], 8)} could not be taken along")
+
+
+def _compiled(
+    pool: CompilerPool, gathered: Gathered, seen: Iterable[str], forms: tuple[str, ...]
+) -> list[bytes]:
+    if not gathered.parts:
+        return [b""] * len(forms)
+    return pool.merged(gathered.parts, gathered.options, seen, forms)
+
+
+def merge_objects(
+    compiled: bytes,
+    objects: Iterable[tuple[str, bytes, frozenset[str]]],
+    exports: Collection[str],
+    called: Mapping[str, str],
+) -> tuple[bytes, list[str]]:
+    """One object in which only the `exports` can be seen, and the names that it lacks.
+
+    Of each of the `objects`, a label and bytes, stands what it owns.
+    """
+    builder = Builder()
+    if compiled:
+        builder.add(read_object(compiled), "the cells")
+    for label, data, owned in objects:
+        obj = read_object(data)
+        for at, (spelled, info, other, where, _, _) in enumerate(obj.symbols):
+            if info >> 4 != c.STB_LOCAL and where and obj.symbol_name(at) not in owned:
+                obj.symbols[at] = (spelled, info, other, 0, 0, 0)
+        builder.add(obj, label)
+    builder.sections[:] = [s for s in builder.sections if s.type != _ADDRSIG]
+    if not any(s.name == ".note.GNU-stack" for s in builder.sections):
+        builder.add_section(".note.GNU-stack", 0, b"", 1)
+    grouped = {symbol for symbol, _ in builder.groups.values()}
+    undefined = []
+    for name, symbol in builder.globals.items():
+        if not symbol.is_defined:
+            if symbol.info >> 4 != c.STB_WEAK and name not in _LINKERS:
+                undefined.append(name)
+            continue
+        if symbol.section in _COMMON:
+            bss = SectionDraft(".bss", _NOBITS, c.SHF_ALLOC | c.SHF_WRITE, b"", symbol.size,
+                               symbol.value or 1)  # fmt: skip
+            builder.sections.append(bss)
+            symbol.section, symbol.value = bss, 0
+        if name not in exports:
+            symbol.info &= 15
+            symbol.other &= ~3
+        else:
+            symbol.info = c.STB_GLOBAL << 4 | symbol.info & 15
+            symbol.name = called.get(name, name)
+    for symbol in grouped:
+        symbol.info &= 15
+    builder.groups.clear()
+    for section in builder.sections:
+        section.flags &= ~c.SHF_GROUP
+    return builder.write(), undefined
+
+
+def _is_own(home: Home, name: str) -> bool:
+    symbol = home.program.symbol(name)
+    return symbol is not None and symbol.state is SymbolState.DEFINED
+
+
+def _needs(home: Home, names: Iterable[str]) -> dict[str, str]:
+    """The libraries that have names here."""
+    names = [n for n in names if not n.startswith(("__start_", "__stop_"))]
+    if not names:
+        return {}
+    services = home.engine.executor.services
+    found = zip(names, services.lookup(names), strict=True)
+    return {n: (services.file_at(a) or "its process") if a else "" for n, a in found}

@@ -1,0 +1,222 @@
+"""All that some names of a session need: modules, objects of other compilers, values of variables.
+
+Start from `gather`.  What cells define and others define by now gives way, as in the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jitkernel.compiler import Options, Part
+from jitkernel.elf import read_object
+from jitkernel.errors import LinkError, TypeMismatch, UsageError
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import bare, written
+from jitkernel.languages.llvm.assignment import ASSIGNED
+from jitkernel.linker import SymbolState
+from jitkernel.linker.layout import read_names
+from jitkernel.linker.retargeting import stale_symbols
+from jitkernel.portable.values import OURS, PresentValues
+from jitkernel.session.program.signatures import Signature, Variable
+from jitkernel.session.settings import CellOptions, options_for, stored_options
+
+if TYPE_CHECKING:
+    from jitkernel.session.engine import Engine
+    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.program import Program
+
+__all__ = ["Gathered", "Home", "gather"]
+
+_LINKED = "; %link "  # what the source of a cell begins with that is another compiler's object
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where functions leave from: a session's program, and what compiles it."""
+
+    program: Program
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What the names `exports` need: modules, and objects of other compilers by label with what
+    each of them owns.  `seen` are the names of modules that objects refer to, besides.
+
+    `variables` are those that come along and can be written, `present` those of them that begin
+    with the values that they have now.
+    """
+
+    exports: dict[str, Signature | Variable]
+    cells: tuple[int, ...]
+    parts: tuple[Part, ...]
+    objects: tuple[tuple[str, bytes, frozenset[str]], ...]
+    seen: frozenset[str]
+    variables: tuple[str, ...]
+    present: tuple[str, ...]
+    options: Options
+
+
+def gather(
+    home: Home,
+    names: Iterable[str],
+    present: bool,
+    cpu: str = "",
+    more: Iterable[str] = (),
+) -> Gathered:
+    """What some functions and variables of a session need.
+
+    `present`: variables begin with the values that they have now; otherwise only those do that
+    have no other (`@r = @f(3)`).  `more` are names that are needed besides.  Raises UsageError for
+    a name that no cell defines, and where a variable's value cannot leave.
+    """
+    return _Gathering(home, names, present, cpu, more).run()
+
+
+class _Gathering:
+    def __init__(
+        self, home: Home, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
+    ):
+        self._program, self._engine, self._present = home.program, home.engine, present
+        self._exports = {name: self._known(name) for name in dict.fromkeys(map(bare, names))}
+        if not self._exports:
+            raise UsageError("export what? The name of a function: @f")
+        self._cells: dict[int, Cell] = {}
+        self._roots = set(self._exports) | set(more)
+        engine = home.engine
+        options = options_for(CellOptions(cpu=cpu), engine.settings, engine.arena)
+        self._options = options._replace(reloc="pic", closed=False, internal=True, passes="")
+        self._values = PresentValues(self._program, engine.arena)
+
+    def _known(self, name: str) -> Signature | Variable:
+        symbol = self._program.symbol(name)
+        if symbol is None or symbol.state is not SymbolState.DEFINED or symbol.image is None:
+            far = symbol is not None and symbol.state is SymbolState.FAR
+            why = "it is a library's" if far else "no cell defines it"
+            raise UsageError(f"{written(name)} cannot leave: {why}")
+        if symbol.info is None:
+            raise UsageError(
+                f"{written(name)} cannot leave: nobody has declared its type; a cell with "
+                f"declare ... {written(name)}(...) does"
+            )
+        return symbol.info  # type: ignore[no-any-return]
+
+    def run(self) -> Gathered:
+        self._take(self._roots)
+        pool, values = self._engine.pool, self._values
+        while True:
+            parts, objects, seen = self._parts(), self._objects(), frozenset[str]()
+            if objects:
+                seen = self._asked(objects)
+            roots = {*self._roots, *seen, *values.mentioned}
+            (text,) = pool.merged(
+                [*parts, *self._value_parts()], self._options, roots, ("text",)
+            ) if parts else (b"",)  # fmt: skip
+            writable = self._writable(text.decode("utf-8", "surrogateescape"))
+            wanted = [n for n in writable if self._present or self._assigned(n)]
+            new = [n for n in wanted if n not in values]
+            for name in new:
+                values.add(name)
+            before = len(self._cells)
+            self._take(values.mentioned)
+            if not new and len(self._cells) == before:
+                break
+        return Gathered(
+            self._exports, tuple(sorted(self._cells)), (*parts, *self._value_parts()),
+            objects, seen, tuple(map(_plain, writable)), tuple(map(_plain, wanted)), self._options,
+        )  # fmt: skip
+
+    # -- which cells -----------------------------------------------------------------------------
+
+    def _take(self, names: Iterable[str]) -> None:
+        """The cells that define names, and those whose names they use in turn."""
+        symbols = self._program.linker.symbols
+        todo = [symbols[n] for n in names if n in symbols]
+        while todo:
+            symbol = todo.pop()
+            if symbol.state is not SymbolState.DEFINED:
+                continue
+            cell = self._program.cell_of(symbol)
+            if cell is None or cell.image is None or cell.number in self._cells:
+                continue
+            self._cells[cell.number] = cell
+            if stale_symbols(self._program.linker, cell.image):
+                raise TypeMismatch(
+                    f"cell {cell.number} uses something whose type has changed since; run it again"
+                )
+            todo += cell.image.refs
+
+    def _owned(self, cell: Cell) -> frozenset[str]:
+        return frozenset(cell.names) - {name for name, *_ in cell.extras}
+
+    def _parts(self) -> list[Part]:
+        parts = []
+        for number, cell in sorted(self._cells.items()):
+            record = self._program.store.get(number)
+            if record is None:
+                raise LinkError(f"the code of cell {number} is gone: run it again")
+            if record.source.startswith(_LINKED):
+                continue
+            owned = self._owned(cell) - self._values.names
+            parts.append(
+                Part(
+                    record.module, stored_options(record), owned, frozenset(record.nobuiltin),
+                    record.first_line, self._values.renamed(cell) if self._present else (),
+                )
+            )  # fmt: skip
+        return parts
+
+    def _value_parts(self) -> list[Part]:
+        text = self._values.text()
+        return [Part(text, Options(), self._values.names)] if text else []
+
+    def _objects(self) -> tuple[tuple[str, bytes, frozenset[str]], ...]:
+        found = []
+        for number, cell in sorted(self._cells.items()):
+            record = self._program.store.get(number)
+            if record is not None and record.source.startswith(_LINKED):
+                label = record.source.removeprefix(_LINKED)
+                found.append((label, record.object, self._owned(cell)))
+        return tuple(found)
+
+    @staticmethod
+    def _asked(objects: Sequence[tuple[str, bytes, frozenset[str]]]) -> frozenset[str]:
+        """What objects of other compilers want from others."""
+        found: set[str] = set()
+        for _, data, owned in objects:
+            names = read_names(read_object(data))
+            found.update(name for _, name, _ in names.imports)
+            found.update(e.name for e in names.exports if e.name not in owned)
+        return frozenset(found)
+
+    # -- which variables -------------------------------------------------------------------------
+
+    def _writable(self, text: str) -> list[str]:
+        """The variables of the session that a module has and that can be written."""
+        names = [v.name for v in global_values(text) if v.kind == "global"]
+        names += [n for n, info in self._exports.items() if isinstance(info, Variable)]
+        return [
+            n for n in dict.fromkeys(names)
+            if not n.startswith(OURS) and (n in self._values or self._values.has(n))
+        ]  # fmt: skip
+
+    def _place(self, name: str) -> Cell | None:
+        symbol = self._program.symbol(name)
+        return self._program.cell_of(symbol) if symbol is not None else None
+
+    def _assigned(self, name: str) -> bool:
+        """Whether a variable has no first value but what a statement has given it."""
+        cell = self._place(name)
+        if cell is None:
+            return False
+        if any(extra == name for extra, *_ in cell.extras):
+            return True
+        record = self._program.store.get(cell.number)
+        return record is not None and record.source.endswith(ASSIGNED)
+
+
+def _plain(name: str) -> str:
+    """A name as the user knows it."""
+    return name.partition(OURS)[0]

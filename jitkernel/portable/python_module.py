@@ -1,0 +1,71 @@
+"""A Python module with a shared library in it, which needs ctypes alone.
+
+Start from `python_module`.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
+from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
+from jitkernel.portable.c_types import NoEquivalent, check_callable
+from jitkernel.session.program.signatures import Signature, Variable
+
+if TYPE_CHECKING:
+    from jitkernel.session.program.program import Program
+
+__all__ = ["python_module"]
+
+_WIDTH = 96
+
+
+def python_module(
+    program: Program, exports: Mapping[str, Signature | Variable], library: bytes
+) -> str:
+    """The text of a module with a function for each of `exports`.  Raises UsageError for what
+    ctypes cannot call."""
+    rows = []
+    for name, info in exports.items():
+        if not isinstance(info, Signature):
+            raise UsageError(f"{written(name)} is a variable: a Python module has functions alone")
+        if not name.isidentifier():
+            raise UsageError(f"{written(name)} is no name in Python")
+        try:
+            rows.append(_row(name, info))
+        except NoEquivalent as why:
+            raise UsageError(f"{written(name)}, {info}: ctypes cannot call it: {why}") from None
+    packed = base64.b85encode(zlib.compress(library, 9)).decode()
+    lines = [packed[i : i + _WIDTH] for i in range(0, len(packed), _WIDTH)]
+    template = files("jitkernel.portable").joinpath("module.py.txt").read_text("utf-8")
+    return (
+        template.replace("@NAMES@", repr(list(exports)))
+        .replace("@FUNCTIONS@", "\n".join(rows))
+        .replace("@LIBRARY@", "\n".join(f'    b"{line}"' for line in lines))
+    )
+
+
+def _row(name: str, signature: Signature) -> str:
+    check_callable(signature)
+    function = signature.function
+    if function.variadic:
+        raise NoEquivalent("it takes any number of arguments")
+    types = [_code(p) for p in function.parameters]
+    returned = "void" if isinstance(function.result, VoidType) else _code(function.result)
+    return f'{name} = _function("{name}", "{returned}", {types!r}, "{function}")'
+
+
+def _code(type: Type) -> str:
+    match type:
+        case IntType(1 | 8 | 16 | 32 | 64 as bits):
+            return f"i{bits}"
+        case FloatType("float" | "double" as name):
+            return name
+        case PointerType(0):
+            return "ptr"
+    raise NoEquivalent(f"a value of type {type} is passed")

@@ -1,0 +1,224 @@
+"""The values that variables have now, as definitions of a module: `@g = global ...`.
+
+Start from `PresentValues`.  Where a variable's type has a pointer, the address becomes what it
+points to: a function, another variable, text.  Addresses in the program's heap cannot leave.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from jitkernel.errors import UsageError
+from jitkernel.ir.module import global_values
+from jitkernel.ir.names import escaped, quote_name, written
+from jitkernel.ir.text import type_at
+from jitkernel.ir.types import PTR, PointerType, parse_type
+from jitkernel.languages.llvm.values import element_count, element_type
+from jitkernel.linker import Image, SymbolState
+from jitkernel.linker.linkmap import read_link_map
+from jitkernel.linker.x86_64 import CONTROL
+from jitkernel.session.program.signatures import Variable
+
+if TYPE_CHECKING:
+    from jitkernel.arena import Arena
+    from jitkernel.compiler import Layout
+    from jitkernel.ir.types import Type
+    from jitkernel.session.program.cell import Cell
+    from jitkernel.session.program.program import Program
+
+__all__ = ["OURS", "PresentValues"]
+
+_MOST_ALIGNED = 64
+OURS = ".jk"  # after the names of what a cell has for itself
+
+
+class PresentValues:
+    """Variables that begin with the values that they have now; `names` are theirs, `mentioned` what
+    they point to."""
+
+    def __init__(self, program: Program, arena: Arena):
+        self._program, self._arena = program, arena
+        self._lines: dict[str, str] = {}
+        self.mentioned: set[str] = set()
+        self._internal: dict[str, tuple[int, int, str]] = {}  # address, bytes, type
+        self._renamed: dict[int, tuple[tuple[str, str], ...]] = {}
+        self._places: list[tuple[int, int, str]] = []  # of what has a name: address, end, name
+        self._entries: dict[int, str] = {}
+        self._blocks: list[tuple[int, int, bool]] = []  # of what has none
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that have been added, and what came with them."""
+        return frozenset(self._lines)
+
+    def has(self, name: str) -> bool:
+        """Whether a name is a variable with a value of its own that can be written."""
+        if name in self._internal:
+            return True
+        symbol = self._program.symbol(name)
+        if symbol is None or symbol.state is not SymbolState.DEFINED or name.startswith(CONTROL):
+            return False
+        return isinstance(symbol.info, Variable) and not symbol.info.constant
+
+    def renamed(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+        """The variables that a cell has for itself, with names that no other cell has."""
+        if cell.number not in self._renamed:
+            found = []
+            record = self._program.store.get(cell.number)
+            if cell.image is not None and cell.image.data is not None and record is not None:
+                own = cell.image.data.extent
+                types = {v.name: type_at(v.rest.lstrip()) for v in global_values(record.module)}
+                for s in read_link_map(self._program.linker, cell.image, record.object).symbols:
+                    if s.binding == "local" and s.kind == "object" and s.name in types:
+                        if own.start <= s.address < own.stop:
+                            name = f"{s.name}{OURS}{cell.number}"
+                            found.append((s.name, name))
+                            self._internal[name] = s.address, s.size, types[s.name]
+            self._renamed[cell.number] = tuple(found)
+        return self._renamed[cell.number]
+
+    def add(self, name: str) -> None:
+        """One more variable.  Raises UsageError where its value cannot leave."""
+        if name in self._internal:
+            address, shown = self._internal[name][0], self._internal[name][2]
+        else:
+            symbol = self._program.linker.symbols[name]
+            if not isinstance(symbol.info, Variable):
+                raise UsageError(f"nobody knows the type of {written(name)}")
+            address, shown = symbol.address, symbol.info.shown
+        type = parse_type(shown)
+        layout = self._program.layouts(type)
+        data = self._arena.read(address, layout.size)
+        pointers = list(self._pointers(type, layout))
+        self._lines[name] = ""  # that may point to itself
+        align = min(_MOST_ALIGNED, address & -address)
+        self._define(name, data, pointers, align, "global")
+
+    def text(self) -> str:
+        """The definitions, with declarations of what they mention."""
+        if not self._lines:
+            return ""
+        declared = sorted(self.mentioned - self._lines.keys())
+        lines = list(self._lines.values())
+        for name in declared:
+            symbol = self._program.symbol(name)
+            function = symbol is not None and symbol.is_function
+            at = written(name)
+            lines.append(f"declare void {at}()" if function else f"{at} = external global i8")
+        return "\n".join(lines) + "\n"
+
+    def _define(
+        self, name: str, data: bytes, pointers: Iterable[int], align: int, kind: str
+    ) -> None:
+        types: list[str] = []
+        values: list[str] = []
+        done = 0
+
+        def piece(stop: int) -> None:
+            if stop > done:
+                part = data[done:stop]
+                types.append(f"[{len(part)} x i8]")
+                values.append(f'c"{escaped(part)}"' if part.strip(b"\0") else "zeroinitializer")
+
+        for at in pointers:
+            piece(at)
+            types.append("ptr")
+            values.append(self._target(_word(data, at), name))
+            done = at + 8
+        piece(len(data))
+        inside = ", ".join(f"{t} {v}" for t, v in zip(types, values, strict=True))
+        self._lines[name] = (
+            f"@{quote_name(name)} = {kind} <{{{', '.join(types)}}}> <{{{inside}}}>, align {align}"
+        )
+
+    def _pointers(self, type: Type, layout: Layout, base: int = 0) -> Iterator[int]:
+        """Where pointers are in a value."""
+        if isinstance(type, PointerType) and type == PTR:
+            yield base
+        elif layout.kind == "struct":
+            for i in range(element_count(layout)):
+                inner = element_type(layout, i)
+                yield from self._pointers(
+                    inner, self._program.layouts(inner), base + layout.offsets[i]
+                )
+        elif layout.kind in ("array", "vector") and layout.count and not layout.packed:
+            inner = element_type(layout, 0)
+            found = list(self._pointers(inner, self._program.layouts(inner)))
+            if found:
+                for i in range(layout.count):
+                    yield from (base + i * layout.stride + at for at in found)
+
+    # -- addresses -------------------------------------------------------------------------------
+
+    def _ours(self, word: int) -> bool:
+        return word in self._arena
+
+    def _look(self) -> None:
+        """Learn where everything is."""
+        for symbol in self._program.linker.symbols.values():
+            if symbol.stub:
+                self._entries[symbol.stub] = symbol.name
+            if symbol.state is SymbolState.FAR and symbol.address:
+                self._entries[symbol.address] = symbol.name
+            if symbol.state is SymbolState.DEFINED and symbol.address in self._arena:
+                self._places.append((symbol.address, symbol.address + symbol.size, symbol.name))
+        for name, (address, size, _) in self._internal.items():
+            self._places.append((address, address + size, name))
+        self._places.sort()
+        for cell in self._program.cells.values():
+            image: Image | None = cell.image
+            for block in cell.strings:
+                self._blocks.append((block.extent.start, block.extent.stop, False))
+            if image is not None and image.rodata is not None:
+                extent = image.rodata.extent
+                self._blocks.append((extent.start, extent.stop, True))
+        self._blocks.sort()
+
+    def _target(self, word: int, name: str) -> str:
+        """What a pointer of `name` is in a module."""
+        if not word:
+            return "null"
+        if not self._places and not self._blocks:
+            self._look()
+        if word in self._entries:
+            return self._mention(self._entries[word], 0)
+        for near in (word, word - 1):  # a pointer to the end of an array is one, too
+            at = bisect_right(self._places, near, key=lambda place: place[0]) - 1
+            if at >= 0 and self._places[at][0] <= near < self._places[at][1]:
+                return self._mention(self._places[at][2], word - self._places[at][0])
+        at = bisect_right(self._blocks, word, key=lambda block: block[0]) - 1
+        if at >= 0 and self._blocks[at][0] <= word < self._blocks[at][1]:
+            return self._unnamed(*self._blocks[at], word, name)
+        where = "freed memory" if self._ours(word) else "the program's heap, its stack or a library"
+        raise UsageError(
+            f"{written(name.partition(OURS)[0])} holds the address {word:#x}, in {where}, which "
+            "cannot leave; variables can begin with their first values instead"
+        )
+
+    def _unnamed(self, start: int, stop: int, constant: bool, word: int, name: str) -> str:
+        """Data without a name: text, of a cell's constants or of what its calls were given."""
+        label = f"{OURS}.{start:x}"
+        if label not in self._lines:
+            data = self._arena.read(start, stop - start)
+            if any(self._ours(_word(data, at)) for at in range(0, len(data) - 7, 8)):
+                raise UsageError(
+                    f"{written(name.partition(OURS)[0])} points to a table of addresses without a "
+                    "name, which cannot leave; variables can begin with their first values instead"
+                )
+            kind = "constant" if constant else "global"
+            self._define(label, data, (), 16, kind)
+        return self._mention(label, word - start)
+
+    def _mention(self, name: str, offset: int) -> str:
+        self.mentioned.add(name)
+        at = written(name)
+        return f"getelementptr (i8, ptr {at}, i64 {offset})" if offset else at
+
+
+def _word(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
