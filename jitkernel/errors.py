@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from jitkernel.printable import printable
@@ -51,7 +51,8 @@ class Diagnostic:
     """One complaint about a cell's source.
 
     `line` and `column` count from 1 in the cell as the user typed it; 0 where unknown.
-    `source` is that line's text, `hint` what to try, empty where there is none.
+    `source` is that line's text, `hint` what to try, empty where there is none; `file` names the
+    file that the cell is the text of.
     """
 
     message: str
@@ -60,11 +61,13 @@ class Diagnostic:
     source: str = ""
     hint: str = ""
     severity: str = "error"
+    file: str = ""
 
     def render(self) -> str:
         """The sentence first, with the near name if there is one, then the line with a caret, then
         the hint.  A note is the sentence alone: nothing is wrong at its place."""
-        where = f"line {self.line}" + (f", column {self.column}" if self.column else "")
+        where = f"{self.file}, " * bool(self.file) + f"line {self.line}"
+        where += f", column {self.column}" if self.column else ""
         text = f"{where}: {self.message}" if self.line else self.message
         near = _NEAR.match(self.hint)
         hint = self.hint
@@ -108,6 +111,14 @@ class CompileError(JitError):
             diagnostics = [Diagnostic(diagnostics)]
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+    def in_file(self, path: str) -> CompileError:
+        """The same of a cell that is the text of a file, which its words name."""
+        before = "\n".join(d.render() for d in self.diagnostics)
+        self.diagnostics = tuple([replace(d, file=path) for d in self.diagnostics])
+        after = "\n".join(d.render() for d in self.diagnostics)
+        self.args = (str(self).replace(before, after, 1),)
+        return self
 
 
 class CheckFailed(JitError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jitkernel.errors import Interrupted, UsageError
+from jitkernel.errors import CompileError, Interrupted, UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
@@ -127,17 +127,30 @@ class Frontend:
             source, language, cell_id, sink=self, options=options, number=self.number
         )
 
-    def run_nested(self, source: str, language: str = "") -> None:
+    def run_nested(
+        self, source: str, language: str = "", options: CellOptions | None = None
+    ) -> None:
         """Run a piece of source from within a cell (`%run`, `%time`); its value is displayed."""
-        result = self.aside(source, language)
+        result = self.aside(source, language, options)
         if result is not None and result.text:
             self.display(View(result.text, result.html))
 
-    def aside(self, source: str, language: str = "") -> Result | None:
+    def run_file(self, source: str, language: str, path: str) -> None:
+        """Run the text of a file, as `run_nested` does; what is wrong with it names the file."""
+        from jitkernel.session import CellOptions
+
+        try:
+            self.run_nested(source, language, CellOptions(file=path))
+        except CompileError as error:
+            raise error.in_file(path) from None
+
+    def aside(
+        self, source: str, language: str = "", options: CellOptions | None = None
+    ) -> Result | None:
         """Run what is no prompt of the client's: unless it defined something, it leaves no number
         behind, so that `_5` stays the result of `[5]`."""
         with self.session.aside():
-            return self.execute(source, language=language)
+            return self.execute(source, options=options, language=language)
 
     def configure(self, name: str, value: Any) -> None:
         """Change the setting `Section.trait`, for the session too.  Raises TraitError."""

@@ -96,12 +96,12 @@ def run_file(
 
 
 def _run_source(source: str, language: str, path: str, trust: bool, words: list[str]) -> int:
-    from jitkernel.errors import Exited
+    from jitkernel.errors import CompileError, Exited
     from jitkernel.kernel.displays import error_lines
     from jitkernel.kernel.frontend import Frontend
     from jitkernel.kernel.program_main import run_main
     from jitkernel.kernel.settings import configured, sections, session_settings
-    from jitkernel.session import Session
+    from jitkernel.session import CellOptions, Session
 
     found = sections(configured())
     found["JITKernel"].set_trait("status_line", False)
@@ -118,13 +118,15 @@ def _run_source(source: str, language: str, path: str, trust: bool, words: list[
         signal.signal(signal.SIGINT, lambda *_: frontend.interrupt())
         frontend.begin()
         try:
-            result = frontend.execute(source, language=language)
+            options = CellOptions(file=words[0])
+            result = frontend.execute(source, options=options, language=language)
             if result is not None and result.cell is not None and "main" in result.cell.names:
                 return run_main(frontend, words)
         except Exited as error:
             return error.status & 0xFF
         except Exception as error:
-            print("\n".join(error_lines(error)), file=sys.stderr)
+            told = error.in_file(words[0]) if isinstance(error, CompileError) else error
+            print("\n".join(error_lines(told)), file=sys.stderr)
             return 1
         finally:
             frontend.end()

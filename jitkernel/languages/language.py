@@ -78,6 +78,10 @@ class Known(Names, Protocol):
         """Whether undefined behaviour is to be checked for."""
 
     @property
+    def file(self) -> str:
+        """The path of the file that the cell is the text of, "" for none."""
+
+    @property
     def notes(self) -> Mapping[str, str]:
         """Texts by keys, as cells of any language have left them (`Plan.notes`): a language begins
         its keys with its name."""

@@ -105,6 +105,7 @@ class CellOptions:
     `passes` takes the place of the level's pipeline (`instcombine,simplifycfg`).  `fresh` compiles
     also what is in the object cache.  `keep_cpu` keeps a CPU that pasted functions name by default.
     `sanitize` lets clang check a C cell for undefined behaviour, and stop where there is any.
+    `file` is the path of the file that the cell is the text of, "" for none.
     """
 
     opt_level: int | None = None
@@ -117,6 +118,7 @@ class CellOptions:
     fresh: bool = False
     keep_cpu: bool = False
     sanitize: bool = False
+    file: str = ""
 
     @property
     def words(self) -> str:

@@ -222,6 +222,32 @@ def test_a_file_without_main_takes_no_arguments(tile: Kernel, tmp_path: Path) ->
     assert "No closing quotation" in tile.fails(f"%run {file} 'a")
 
 
+def test_headers_of_a_file_lie_beside_it(tile: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "beside.h").write_text(
+        '#include "more/deeper.h"\ntypedef struct { int a; } beside;\n'
+    )
+    (tmp_path / "more" / "deeper.h").write_text("#define DEEPER 7\n")
+    (tmp_path / "body.inc").write_text("return DEEPER + p.x;\n")
+    file = tmp_path / "program.c"
+    file.write_text(
+        '#include <stdio.h>\n#include "beside.h"\nbeside b = {DEEPER};\n'
+        "struct pt { int x; };\n"
+        'int body(struct pt p) {\n#include "body.inc"\n}\n'
+    )
+    tile.ok(f"%run {file}")
+    assert tile.result("body((struct pt){1}) + b.a") == "(int) 15"
+    assert tile.result("(beside){3}.a") == "(int) 3"  # a later cell has the header, too
+    tile.ok("struct pt { char c; int x; };")
+    assert tile.result("body((struct pt){.x = 2})") == "(int) 9"  # compiled again, all beside it
+    file.write_text('#include "beside.h"\nint wrong(void) {\n    return missing;\n}\n')
+    assert f"{file}, line 3, column 12: use of undeclared identifier 'missing'" in tile.fails(
+        f"%run {file}"
+    )
+    (tmp_path / "beside.h").write_text("int also = missing;\n")
+    assert "beside.h, line 1: use of undeclared identifier 'missing'" in tile.fails(f"%run {file}")
+
+
 def test_a_file_in_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "program.c"
     file.write_text(PROGRAM)
@@ -236,6 +262,9 @@ def test_a_file_in_a_terminal(tmp_path: Path) -> None:
 
     assert run("a") == (44, "1: a\n")
     assert run("--", "-a", "b c") == (3, "1: -a\n2: b c\n")
+    (tmp_path / "beside.h").write_text("enum { BESIDE = 9 };\n")
+    file.write_text('#include "beside.h"\nint main(void) { return BESIDE; }\n')
+    assert run() == (9, "")
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,8 @@ def reset(context: Frontend, arguments: Any) -> None:
 )
 def run(context: Frontend, arguments: Any) -> Any:
     """Run a file as a cell; then the main function that it defines, with arguments, and say its
-    exit status. `%run main` does so with the one that there is."""
+    exit status. `%run main` does so with the one that there is. Headers in quotation marks are
+    looked for beside the file."""
     from jitkernel.kernel.program_main import has_main, run_main
     from jitkernel.languages import of_file
 
@@ -168,7 +169,7 @@ def run(context: Frontend, arguments: Any) -> Any:
             raise UsageError(f"{path} is a shared library: %lib {path}")
         source = read_text(path, "%run: ")
         before = context.session.symbols.get("main")
-        context.run_nested(source, of_file(path))
+        context.run_file(source, of_file(path), path)
         after = context.session.symbols.get("main")
         ran = has_main(context) and after is not None and (
             before is None or before.cell != after.cell

@@ -5,6 +5,7 @@ Start from `read`.  What later cells have to know is left in the session's notes
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -32,6 +33,7 @@ _ERRORS = 3  # complaints that are shown
 _ATTEMPTS = 8
 _SPELLED = 80  # characters of a declaration in a status line
 _CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
+_QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
 _HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
@@ -82,6 +84,8 @@ class _Reader:
             return plan(self._source, "", [], self._commands)
         self._clang = self._compiler()
         try:
+            if self._known.file:
+                code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
             if _HAS_CONDITION.search(code):
                 code = self._active(code)
             pieces = cut(code, self._meaning, self._macro_text)
@@ -145,6 +149,19 @@ class _Reader:
         text = type_in_c(variable[0], name) if variable is not None else ""
         return f"extern {text};" if text else ""
 
+    @staticmethod
+    def _beside(code: str, folder: str) -> str:
+        """The code of a file: headers in quotation marks are looked for beside it first."""
+        parts: list[str] = []
+        at = 0
+        for token in tokens(code):
+            if token.kind == "directive" and (match := _QUOTED.match(token.text)):
+                path = os.path.join(folder, match[1])
+                if os.path.isfile(path):
+                    parts += code[at : token.start + match.start(1)], path
+                    at = token.start + match.end(1)
+        return "".join((*parts, code[at:]))
+
     # -- conditions ------------------------------------------------------------------------------
 
     def _active(self, code: str) -> str:
@@ -194,7 +211,7 @@ class _Reader:
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
         own = complaint.file in ("", "session", "-", "<stdin>")
-        where = "" if own else f"{complaint.file}, line {line}: "
+        where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
         return Diagnostic(where + complaint.message, severity=severity)
 
     def _refused(self, complaints: Iterable[Complaint], unit: Unit | None) -> CompileError:
@@ -446,6 +463,12 @@ class _Reader:
             note, text=f"extern {type.declare(name)};",
             definition=note.definition and f"{type.declare(name)}{f' ={value}' if equals else ';'}",
         )  # fmt: skip
+
+
+def _nearer(path: str) -> str:
+    """A path from here, where the file is below."""
+    found = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if found.startswith("..") else found
 
 
 def _plain(message: str) -> str:

@@ -260,7 +260,7 @@ class LanguageHost(SessionHost):
         self._core = execution.core
         self.output = execution.relay.output
         self.number, self.opt_level = execution.cell.number, execution.options.opt_level
-        self.sanitize = execution.options.sanitize
+        self.sanitize, self.file = execution.options.sanitize, execution.options.file
         self.replaces = self._program.by_id.get(execution.cell.cell_id or "", 0)
 
     @cached_property
