@@ -7,6 +7,7 @@ neither a system call nor a message.  An arena knows nothing of objects, symbols
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -312,6 +313,14 @@ class Arena(Recorded):
             raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
         return bytes(self.view[offset : offset + size])
 
+    def part(self, address: int, size: int) -> memoryview:
+        """Bytes of the slab as they are from now on; it may outlive the arena.  Raises IndexError
+        outside the slab."""
+        offset = address - self.base
+        if offset < 0 or size < 0 or offset + size > self.capacity:
+            raise IndexError(f"{size} bytes at {address:#x} are not in the arena")
+        return memoryview(self._map)[offset : offset + size]
+
     def __contains__(self, address: int) -> bool:
         return self.base <= address < self.base + self.capacity
 
@@ -375,6 +384,7 @@ class Arena(Recorded):
         if self.fd >= 0:
             self.writes.close()
             self.view.release()
-            self._map.close()
+            with contextlib.suppress(BufferError):  # a view of a variable goes on: see `part`
+                self._map.close()
             os.close(self.fd)
             self.fd = -1

@@ -95,6 +95,17 @@ def map_arena(fd: int, base: int, regions: list[tuple[int, int, str]]) -> None:
             fail(f"address range {start:#x}-{stop:#x} cannot be mapped: {error}")
 
 
+def map_shared(start: int, size: int, file: int, inode: int, owner: int) -> None:
+    """Memory that the process `owner` has at the same address, in a file that it has open."""
+    fd = os.open(f"/proc/{owner}/fd/{file}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_ino != inode:
+            raise OSError(0, "it is gone")
+        map_pages(start, size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd)
+    finally:
+        os.close(fd)
+
+
 def current(resource: int) -> int:
     """A soft resource limit."""
     pair = (ctypes.c_ulong * 2)()
@@ -235,6 +246,13 @@ def serve_rare(message: bytes) -> None:
         elif op == numbers["SETENV"]:
             os.environb[parts[0]] = parts[1]
             answer(op, seq)
+        elif op == numbers["MAP"]:
+            map_shared(*struct.unpack("<5Q", message[HEAD.size :]))
+            answer(op, seq)
+        elif op == numbers["UNMAP"]:
+            for start, size in struct.iter_unpack("<2Q", message[HEAD.size :]):
+                libc.munmap(pointer(start), ctypes.c_size_t(size))
+            answer(op, seq)
         else:
             answer(op, seq, 1, b"unknown request")
     except (OSError, ValueError) as error:
@@ -358,6 +376,11 @@ def main() -> NoReturn:
     os.close(first)
     limit(RLIMIT_CORE, 0)
     lost = open_libraries(setup["libraries"])
+    for start, size, fd, inode in struct.iter_unpack("<4Q", setup["shared"]):
+        try:
+            map_shared(start, size, fd, inode, setup["owner"])
+        except OSError as error:
+            lost.append(f"the array at {start:#x}: {error}")
     reset_for_c()
     tell_runtime(stack_size, setup["result_size"], high)
     libc.on_exit(entry["jk_on_exit"], None)

@@ -92,7 +92,7 @@ class Executor(Callbacks):
         self._put("unwind_start", self._unwind[0])
         self._put("unwind_generation", self._unwind[1])
         setup = first_message(
-            self._arena, self._entry, self._address, self.services.libraries,
+            self._arena, self._entry, self._address, self.services,
             self.settings.memory_limit,
         )  # fmt: skip
         talk, memory, size = self._talk, self._arena.fd, max(self.settings.stack_size, _LEAST_STACK)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
-from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, PAYLOAD_SIZE, SETENV
+from jitkernel.executor.abi import CHDIR, LIBRARY, LOCATE, LOOKUP, MAP, PAYLOAD_SIZE, SETENV, UNMAP
 from jitkernel.files import refuse_irregular
 
 __all__ = ["UPPER", "Services"]
 
-_MANY_NAMES, _MANY_PLACES = 2000, 100  # in one message
+_MANY_NAMES, _MANY_PLACES, _MANY_RANGES = 2000, 100, 1000  # in one message
+_MOST_SHARED = 4000  # arrays: the first message of a process names them
 _LONG = 4000  # bytes of a name; no library has a longer one
 #: Where the upper address space begins, in which libraries, stacks and most heaps are.
 UPPER = 0x5000_0000_0000
@@ -38,6 +39,9 @@ class Services:
         cwd: str,
     ):
         self.libraries: tuple[str, ...] = ()  # that were loaded, in order
+        # By address: the size of memory that is mapped there, this process's descriptor of it, and
+        # the file's number, since the descriptor may be another's when it is opened.
+        self.shared: dict[int, tuple[int, int, int]] = {}
         self.env, self.cwd = dict(env), cwd
         self._ask, self._here = ask, here
         self._spans: dict[int, list[procfs.Mapped]] = {}
@@ -125,6 +129,29 @@ class Services:
                 text = self._ask(LOCATE, payload, lambda a, zeros=zeros: a.count(b"\0") == zeros)
             found += text.decode("utf-8", "replace").split("\0")
         return found
+
+    def map(self, start: int, size: int, fd: int) -> None:
+        """Map a file that this process has open at `start`, now and after a respawn.
+
+        Raises JitError where that cannot be.
+        """
+        if len(self.shared) >= _MOST_SHARED:
+            raise JitError(
+                f"{len(self.shared)} arrays are mapped: drop some, or make fewer and larger ones"
+            )
+        inode = os.fstat(fd).st_ino
+        with _refused(f"map {size} bytes at {start:#x}"):
+            self._ask(MAP, struct.pack("<5Q", start, size, fd, inode, os.getpid()))
+        self.shared[start] = size, fd, inode
+
+    def unmap(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Unmap such files: addresses and sizes."""
+        for start, _ in ranges:
+            self.shared.pop(start, None)
+        for first in range(0, len(ranges), _MANY_RANGES):
+            part = [word for pair in ranges[first : first + _MANY_RANGES] for word in pair]
+            with _refused("unmap arrays"):
+                self._ask(UNMAP, struct.pack(f"<{len(part)}Q", *part))
 
     def chdir(self, path: str) -> None:
         """Change the program's working directory, now and after a respawn; raises OSError."""

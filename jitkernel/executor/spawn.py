@@ -19,12 +19,15 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
+
+if TYPE_CHECKING:
+    from jitkernel.executor.services import Services
 
 __all__ = ["MARK", "Pipes", "Spawned", "first_message", "waiting"]
 
@@ -214,7 +217,7 @@ def _clear(fd: int) -> int:
 
 
 def first_message(
-    arena: Any, entry: Mapping[str, int], address: int, libraries: Sequence[str], memory_limit: int
+    arena: Any, entry: Mapping[str, int], address: int, services: Services, memory_limit: int
 ) -> dict[str, Any]:
     """What child.py is told; the control block is at `address`."""
     at = {region.name: region for region in arena.regions}
@@ -236,6 +239,8 @@ def first_message(
         "result_size": abi.BUFFER_SIZE,
         "reaper_area": address + abi.REAPER_AT,
         "memory_limit": memory_limit,
-        "libraries": libraries,
+        "libraries": services.libraries,
+        "shared": b"".join(struct.pack("<4Q", a, *row) for a, row in [*services.shared.items()]),
+        "owner": os.getpid(),
         "protect": (min(r.start for r in kept), max(r.stop for r in kept)),
     }

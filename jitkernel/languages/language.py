@@ -171,6 +171,15 @@ class Host(Names, Protocol):
     def allocate(self, data: bytes, align: int) -> int:
         """The address of a copy of `data` that the cell owns."""
 
+    def shared(self, thing: object) -> int:
+        """The address of an array that was found to be shared before; else 0."""
+
+    def buffer(self, thing: object, what: str) -> int:
+        """The address of what a Python object with a buffer holds, called `what` in messages.
+
+        Raises UsageError where there is none that stays.
+        """
+
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell; None where there is none."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import ArenaFull
+from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
 from jitkernel.session.history.snapshot import DataShadow
 from jitkernel.session.history.undo import UndoHistory
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["Core"]
 
 
+_PARTS = ("arrays", "program", "history", "garbage", "places", "observers", "residency")
+
+
 class Core:
     """The state of a session; `engine` starts with it, `program` and what follows when first used.
 
@@ -54,6 +58,7 @@ class Core:
     history: UndoHistory  # what can be undone
     places: Places  # names for addresses
     observers: Observers
+    arrays: Arrays  # memory that is shared with the program
     residency: Residency  # which cells' code is in memory
     garbage: GarbageCollector
 
@@ -95,7 +100,7 @@ class Core:
 
         def __getattr__(self, name: str) -> object:
             """What a program is made of is there when the engine is ready: who asks waits."""
-            if name not in ("program", "history", "garbage", "places", "observers", "residency"):
+            if name not in _PARTS:
                 raise AttributeError(f"a Core has no attribute {name!r}")
             self.begin()
             return self.__dict__[name]
@@ -105,6 +110,7 @@ class Core:
         if self.begun:
             return
         engine, settings = self.engine, self.settings
+        self.arrays = Arrays(engine)
         program = self.program = Program(engine.linker, self.store, engine)
         self.begun = True
         self.keeper.bring_back()
@@ -169,6 +175,7 @@ class Core:
             if observed:
                 self.observers.ended(self.number)
             self.residency.trim()
+            self.arrays.settle()
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
         self.keeper.keep()
         self.operating = False

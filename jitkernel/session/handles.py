@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
-from jitkernel.languages.llvm.values import TypedValue, from_python
+from jitkernel.languages.llvm.conversion import from_python
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.session.program.signatures import Signature, Variable
@@ -74,19 +75,17 @@ class VariableHandle:
     def __init__(self, session: Session, name: str):
         self._session, self.name = session, name
 
-    def _place(self, writing: bool = False) -> tuple[Any, int, SessionHost]:
+    def _place(self) -> tuple[Any, int, bool, SessionHost]:
         host = SessionHost(self._session.core)
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"{written(self.name)} is not defined any more")
-        if writing and found[2]:
-            raise UsageError(f"{written(self.name)} is a constant")
-        return found[0], found[1], host
+        return *found, host
 
     @property
     def typed(self) -> TypedValue:
         """The value with its type."""
-        type, address, host = self._place()
+        type, address, _, host = self._place()
         return host.load(type, address)
 
     @property
@@ -96,8 +95,27 @@ class VariableHandle:
 
     @value.setter
     def value(self, new: Any) -> None:
-        type, address, host = self._place(writing=True)
+        type, address, constant, host = self._place()
+        if constant:
+            raise UsageError(f"{written(self.name)} is a constant")
         host.store(address, from_python(type, new, host).data)
+
+    @property
+    def array(self) -> Any:
+        """It as a numpy array that shares its memory, read-only where it is a constant; a struct is
+        one of numpy's records.
+
+        What is written there is seen by the program at once, and is no step that undo takes back.
+        The memory is the variable's only as long as that is defined and stays there: ask again
+        after a redefinition.  Raises UsageError where numpy has nothing like the type.
+        """
+        from jitkernel.session.arrays import view_of
+
+        type, address, constant, host = self._place()
+        if address not in self._session.core.arena:
+            raise UsageError(f"{written(self.name)} is a library's: session.read({address:#x}, n)")
+        part = self._session.core.arena.part(address, host.layout(type).size)
+        return view_of(type, part, host.layout, constant)
 
     @property
     def address(self) -> int:

@@ -242,6 +242,35 @@ class Session:
                 core.results.pop(core.number, None)
                 core.number, core.results.last = number, last
 
+    # -- arrays and memory -----------------------------------------------------------------------
+
+    @operation()
+    def array(self, shape: int | Sequence[int], dtype: Any = "f8") -> Any:
+        """A numpy array of zeros in memory that the program sees at the same address.
+
+        Passing it to a function passes that address; nothing is copied.  It is no part of what
+        undo takes back or a file saves, and stays as long as Python refers to it: a program that
+        keeps its address must not outlive that.  Raises JitError where there is no room.
+        """
+        return self.core.arrays.array(shape, dtype)
+
+    @operation()
+    def share(self, array: Any) -> Any:
+        """An array with the same elements in memory that the program sees: see `array`.  What is
+        shared already, with this session or another, is given back as it is."""
+        return self.core.arrays.share(array)
+
+    @operation()
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory.  Raises UsageError where not all of them are there."""
+        return self.core.arrays.read(address, size)
+
+    @operation()
+    def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
+        """Change the program's memory: variables, arrays, heap, stack.  Raises UsageError where
+        the program could not write there itself."""
+        self.core.arrays.write(address, bytes(data))
+
     # -- looking ---------------------------------------------------------------------------------
 
     @property

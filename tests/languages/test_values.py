@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.ir.types import VOID, IntType, parse_type
+from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.evaluate import evaluate
 from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.values import (
     Pointer,
     TypedValue,
-    from_python,
     preformatted,
     scalar_layout,
     void,

@@ -2,7 +2,7 @@
 
 A value's bytes are all there is; what they mean comes from a `Layout`, which says where LLVM puts
 the parts of a type.  Text can be typed back: `i32 49`, `%pt { i32 1, i32 2 }`.
-Start from `TypedValue` and `from_python`.
+Start from `TypedValue`; `conversion.from_python` makes them of Python values.
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.records import Layout
-from jitkernel.errors import UsageError
 from jitkernel.ir.names import escaped
 from jitkernel.ir.types import (
-    I32,
-    I64,
-    PTR,
     FloatType,
     IntType,
     PointerType,
@@ -31,9 +27,10 @@ from jitkernel.ir.types import (
 from jitkernel.languages.llvm import literals
 
 if TYPE_CHECKING:
-    from jitkernel.languages.language import Host
+    pass
 
 __all__ = [
+    "UNPACK",
     "Describe",
     "Layouts",
     "Pointer",
@@ -41,7 +38,6 @@ __all__ = [
     "element_count",
     "element_type",
     "encode_int",
-    "from_python",
     "pack",
     "preformatted",
     "scalar_layout",
@@ -151,7 +147,7 @@ def read_int(data: memoryview, bits: int) -> int:
     return int.from_bytes(data[: (bits + 7) // 8], "little") & (1 << bits) - 1
 
 
-_UNPACK = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "float": "f", "double": "d"}
+UNPACK = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "float": "f", "double": "d"}
 
 
 def _python(type: Type, data: memoryview, layouts: Layouts) -> Any:
@@ -167,7 +163,7 @@ def _python(type: Type, data: memoryview, layouts: Layouts) -> Any:
         case "pointer":
             return Pointer(read_int(data, layout.size * 8))
     count = element_count(layout)
-    code = "" if layout.packed or not count else _UNPACK.get(layout.elements[0])
+    code = "" if layout.packed or not count else UNPACK.get(layout.elements[0])
     if code and layout.kind != "struct" and layouts(element_type(layout, 0)).size == layout.stride:
         part = data[: count * layout.stride]
         return tuple(part.cast(code))  # type: ignore[call-overload]
@@ -294,64 +290,3 @@ def pack(layout: Layout, parts: Sequence[bytes]) -> bytes:
         room = part if layout.kind == "struct" else part[: layout.stride]
         data[at : at + len(room)] = room
     return bytes(data[: layout.size])
-
-
-def from_python(
-    type: Type | None, thing: Any, host: Host, what: str = "the argument"
-) -> TypedValue:
-    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
-
-    bool, int and float for numbers; None, int, str, bytes and handles for pointers (text is copied
-    with a NUL, bytes as they are); sequences for aggregates; a TypedValue as it is.
-    """
-    if isinstance(thing, TypedValue):
-        if type is not None and thing.type != type:
-            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
-        return thing
-    if type is None:
-        type = _natural(thing, what)
-    layout = host.layout(type)
-    if layout.kind == "int" and isinstance(thing, int):
-        if not -(1 << layout.bits - 1) <= thing < 1 << layout.bits:
-            raise UsageError(f"{what}: {thing} does not fit {type}")
-        return TypedValue(type, encode_int(int(thing), layout.bits, layout.size), host.layout)
-    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
-        try:
-            bits = literals.from_number(thing, literals.FORMATS[str(type)])
-        except (ValueError, KeyError) as error:
-            raise UsageError(f"{what}: {error}") from None
-        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
-    if layout.kind == "pointer":
-        if thing is None:
-            return TypedValue(type, bytes(8), host.layout)
-        if isinstance(thing, str):
-            thing = thing.encode("utf-8", "surrogateescape") + b"\0"
-        if isinstance(thing, (bytes, bytearray, memoryview)):
-            thing = host.allocate(bytes(thing), 16)
-        elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
-            thing = thing.__index__()
-        if isinstance(thing, int) and 0 <= thing < 1 << 64:
-            return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
-    if layout.kind in ("struct", "array", "vector") and isinstance(thing, (tuple, list, bytes)):
-        wanted = element_count(layout)
-        if len(thing) != wanted:
-            raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
-        parts = [
-            from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
-            for i, e in enumerate(thing)
-        ]
-        return TypedValue(type, pack(layout, parts), host.layout)
-    raise UsageError(f"{what}: a Python {thing.__class__.__name__} cannot be {type}")
-
-
-def _natural(thing: Any, what: str) -> Type:
-    """The type of a variadic argument given as a Python value."""
-    if isinstance(thing, int):
-        if -(1 << 31) <= thing < 1 << 31:
-            return I32
-        return I64
-    if isinstance(thing, float):
-        return FloatType("double")
-    if thing is None or isinstance(thing, (str, bytes, bytearray, memoryview)):
-        return PTR
-    raise UsageError(f"{what}: a Python {thing.__class__.__name__} needs a type")

@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from jitkernel.arena import Arena
+from jitkernel.arena.shared import called
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
 from jitkernel.ir.names import quote_name, written
@@ -190,7 +191,7 @@ def _fault(record: FaultRecord, places: Places) -> str:
             return f"{verb} address {address:#x} (a null pointer)".replace("0x0 ", "0 ")
         if record.sp and record.stack_top and record.sp - (64 << 10) <= address <= record.sp + 256:
             return f"the stack is used up (endless recursion?): {verb} {address:#x}"
-        what = places.name(address)
+        what = places.name(address) or called(address)
         if record.access == "write" and (places.owner(address) or what.startswith("the entry of")):
             what += ", which is code and cannot be written"
         elif record.access == "write" and address in arena and arena.zone_of(address) == "rodata":

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from jitkernel.arena.shared import called
 from jitkernel.compiler import LineTable, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, present
@@ -196,8 +197,8 @@ class Places:
                 else (f"{address:#x} ({name})")
             )
         stack = 0x7FF0_0000_0000 <= address < 0x8000_0000_0000
-        what = self._in_library(address) or ("stack of a finished call" if stack else "heap")
-        return f"{address:#x} ({what})"
+        what = "stack of a finished call" if stack else "heap"
+        return f"{address:#x} ({self._in_library(address) or called(address) or what})"
 
     def _in_library(self, address: int) -> str:
         """What of a library a pointer leads to: `stdout, libc.so.6`; empty where it is none's."""

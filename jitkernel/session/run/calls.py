@@ -18,13 +18,15 @@ from jitkernel.errors import Interrupted, UsageError
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
 from jitkernel.ir.types import IntType
+from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
-from jitkernel.languages.llvm.values import TypedValue, from_python
+from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Image, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
+from jitkernel.session.arrays import Copies
 from jitkernel.session.program.signatures import Signature
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Sink
@@ -38,6 +40,20 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "Scratch", "finish"]
 
 
+class _CallHost(SessionHost):
+    """That of one call, whose `arguments` with buffers are copied while it lasts."""
+
+    arguments: Sequence[Any] = ()
+    copies: Copies | None = None
+
+    def buffer(self, thing: object, what: str) -> int:
+        if (address := self._arrays.known(thing, what)) is not None:
+            return address
+        if self.copies is None:
+            self.copies = Copies(self._arrays, self.arguments)
+        return self.copies.address(thing)
+
+
 class Caller:
     """One call in a core whose lock is held; data that its arguments need goes when it ends."""
 
@@ -48,7 +64,12 @@ class Caller:
         """Call a function with Python values."""
         self._core.residency.clock += 1
         with self._calling() as (host, _):
-            return host.call(name, self._converted(host, name, arguments))
+            host.arguments = arguments
+            try:
+                return host.call(name, self._converted(host, name, arguments))
+            finally:
+                if host.copies is not None:
+                    host.copies.end()
 
     def _converted(
         self, host: SessionHost, name: str, arguments: Sequence[Any]
@@ -127,11 +148,11 @@ class Caller:
             return evaluate(call, None, host, source)
 
     @contextlib.contextmanager
-    def _calling(self) -> Iterator[tuple[SessionHost, Scratch]]:
+    def _calling(self) -> Iterator[tuple[_CallHost, Scratch]]:
         """While it lasts, the call hears the program, and what its arguments need is in memory."""
         with Scratch(self._core, "the call") as scratch, self._core.heard_by(self._execution.relay):
             execution = self._execution
-            host = SessionHost(self._core, scratch.own, execution.error, execution.provide)
+            host = _CallHost(self._core, scratch.own, execution.error, execution.provide)
             yield host, scratch
 
 

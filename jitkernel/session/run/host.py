@@ -53,6 +53,8 @@ class SessionHost:
         self._engine, self._program, self._residency = core.engine, core.program, core.residency
         self.result, self._prelude = core.results.find, core.settings.prelude
         self._own, self._fail, self._provide = own, fail, provide
+        self._arrays = core.arrays
+        self.shared = core.arrays.seen
         self.layout = self._program.layouts  # all that its values keep
         # Where a language that runs a cell by itself puts what the cell prints.
         self.output: Callable[[str, bytes], None] = lambda name, data: None
@@ -204,6 +206,10 @@ class SessionHost:
     def store(self, address: int, data: bytes) -> None:
         """Write a variable."""
         self._engine.arena.write(address, data)
+
+    def buffer(self, thing: object, what: str) -> int:
+        """Where the program sees an array that is shared with it."""
+        return self._arrays.address(thing, what)
 
     def allocate(self, data: bytes, align: int) -> int:
         """Data that the cell owns."""

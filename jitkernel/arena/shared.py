@@ -1,0 +1,155 @@
+"""Memory beside the slab that this process and executors have at one address.  Start from
+`SharedMemory`; `find` tells which one holds an address, `called` in words.
+
+Each is a memfd of its own, mapped readable and writable, between two pages that nobody has.
+Addresses are given out once in a process, so that any executor can map any of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import threading
+import weakref
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from typing import Any
+
+from jitkernel.arena.zone import PAGE
+from jitkernel.errors import JitError
+
+__all__ = ["SharedMemory", "called", "find"]
+
+#: Above what programs that are linked for a fixed address have, below libraries and most heaps.
+_LOWEST, _HIGHEST = 0x2000_0000_0000, 0x4000_0000_0000
+_READ_WRITE, _SHARED, _FIXED_NOREPLACE, _FAILED = 3, 1, 0x100000, 2**64 - 1  # mmap(2)
+_NOEXEC_SEAL = 8  # memfd_create(2)
+_SKIPPED, _ATTEMPTS = 1 << 32, 64  # bytes to go on by where an address is taken
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+]  # fmt: skip
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+_lock = threading.Lock()
+_next = _LOWEST
+_starts: list[int] = []  # of all that there are, ascending
+_known: dict[int, weakref.ref[SharedMemory]] = {}
+
+
+class SharedMemory:
+    """`size` bytes, at first zero, at the address `start`; gone when nobody refers to it.
+
+    numpy and others see it through `__array_interface__`, and what they make of it keeps it.
+    Raises JitError where the system has no more memory, addresses or descriptors.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        self.room = max(size + -size % PAGE, PAGE)
+        self.fd = _file(self.room)
+        try:
+            self.start = _map(self.fd, self.room)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        #: Called with the address when it is gone, from wherever that is: may not wait for a lock.
+        self.on_end: list[Callable[[int, int], object]] = []
+        with _lock:
+            insort(_starts, self.start)
+            _known[self.start] = weakref.ref(self)
+        weakref.finalize(
+            self, _release, self.start, self.room, self.fd, self.on_end, os.getpid()
+        ).atexit = False
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """All of it as bytes: see numpy's page "The array interface protocol"."""
+        return {
+            "version": 3, "shape": (self.size,), "typestr": "|u1", "data": (self.start, False),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<SharedMemory {self.start:#x}, {self.size} bytes>"
+
+
+def called(address: int) -> str:
+    """`byte 16 of an array of 800`, also for what lies in the page behind its end; else nothing."""
+    memory = find(address, PAGE)
+    if memory is None:
+        return ""
+    at = address - memory.start
+    words = f"byte {at} of an array of {memory.size}"
+    return words if at < memory.size else f"{words}, behind its end"
+
+
+def find(address: int, beyond: int = 0) -> SharedMemory | None:
+    """What holds an address, or ends so many bytes before it.  An array's end counts, where an
+    empty part of it may begin."""
+    index = bisect_right(_starts, address) - 1
+    if index < 0:
+        return None
+    start = _starts[index]
+    memory = _known[start]() if start in _known else None
+    return memory if memory is not None and address - start <= memory.size + beyond else None
+
+
+def _file(room: int) -> int:
+    """A file in memory that nobody can run, shorten or lengthen (memfd_create(2))."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        try:
+            fd = os.memfd_create("jitkernel-array", flags | _NOEXEC_SEAL)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know that flag
+                raise
+            fd = os.memfd_create("jitkernel-array", flags)
+        try:
+            os.fchmod(fd, 0o600)
+            os.ftruncate(fd, room)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        except BaseException:
+            os.close(fd)
+            raise
+    except (OSError, OverflowError) as error:
+        raise JitError(
+            f"no shared memory of {room} bytes: {error}; {len(_starts)} arrays are there, and each "
+            "has a descriptor (`ulimit -n`)"
+        ) from None
+    return fd
+
+
+def _map(fd: int, room: int) -> int:
+    global _next
+    with _lock:
+        for _ in range(_ATTEMPTS):
+            if _next + room + PAGE > _HIGHEST:
+                _next = _LOWEST
+            at = _libc.mmap(_next, room, _READ_WRITE, _SHARED | _FIXED_NOREPLACE, fd, 0)
+            number = ctypes.get_errno()
+            if at == _next:
+                _next += room + PAGE
+                return int(at)
+            if at not in (None, _FAILED):
+                _libc.munmap(at, room)  # a system before 4.17 takes the address for a wish
+            elif number != errno.EEXIST:
+                raise JitError(f"{room} bytes cannot be mapped: {os.strerror(number)}")
+            _next += _SKIPPED
+    raise JitError(f"no free address for {room} bytes of shared memory")
+
+
+def _release(
+    start: int, room: int, fd: int, on_end: list[Callable[[int, int], object]], pid: int
+) -> None:
+    """Nobody refers to it any more.  No lock: whoever was interrupted by this may hold it."""
+    if os.getpid() == pid:  # not in a forked child, whose sessions are the parent's
+        for call in on_end:
+            call(start, room)
+    _starts.remove(start)
+    _known.pop(start, None)
+    _libc.munmap(start, room)
+    os.close(fd)

@@ -1,0 +1,238 @@
+"""From Python values to typed ones, exactly or not at all.  Start from `from_python`.
+
+numpy's and ctypes' scalars count as the numbers that they hold; neither is imported here.  Long
+sequences of numbers are converted at once, not one by one.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import operator
+import struct
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitkernel.errors import UsageError
+from jitkernel.ir.types import I32, I64, PTR, FloatType, PointerType, Type, parse_type
+from jitkernel.languages.llvm import literals
+from jitkernel.languages.llvm.values import (
+    UNPACK,
+    TypedValue,
+    element_count,
+    element_type,
+    encode_int,
+    pack,
+)
+
+if TYPE_CHECKING:
+    from jitkernel.compiler.records import Layout
+    from jitkernel.languages.language import Host
+    from jitkernel.languages.llvm.values import Layouts
+
+__all__ = ["from_python", "is_buffer"]
+
+_LARGEST_FLOAT = 3.4028234663852886e38
+_MANY = 16  # elements from which on they are converted at once
+
+
+_kind = type
+
+
+def from_python(
+    type: Type | None, thing: Any, host: Host, what: str = "the argument"
+) -> TypedValue:
+    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
+
+    bool, int, float and complex, and what numpy and ctypes have of these, for numbers; None, int,
+    str, bytes, handles and objects with a buffer for pointers (text is copied with a NUL, bytes as
+    they are; for buffers see `Host.buffer`); sequences and arrays for aggregates; a TypedValue as
+    it is.
+    """
+    if isinstance(thing, TypedValue):
+        if type is not None and thing.type != type:
+            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
+        return thing
+    if thing.__class__ not in _PLAIN:
+        if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
+            return TypedValue(type, address.to_bytes(8, "little"), host.layout)
+        thing = _plain(thing)
+    if type is None:
+        type = _natural(thing, what)
+    layout = host.layout(type)
+    if layout.kind == "int" and hasattr(thing, "__index__") and not is_buffer(thing):
+        number = operator.index(thing)
+        if not -(1 << layout.bits - 1) <= number < 1 << layout.bits:
+            raise UsageError(f"{what}: {number} does not fit {type}")
+        return TypedValue(type, encode_int(number, layout.bits, layout.size), host.layout)
+    if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
+        try:
+            bits = literals.from_number(thing, literals.FORMATS[str(type)])
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"{what}: {error}") from None
+        return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
+    if layout.kind == "pointer":
+        return _pointer(type, thing, host, what)
+    if layout.kind in ("struct", "array", "vector"):
+        return _aggregate(type, layout, thing, host, what)
+    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+
+
+def is_buffer(thing: Any) -> bool:
+    """Whether a pointer to what it holds can be meant: an array, not a number of numpy's."""
+    kind = thing.__class__
+    if kind in (bytearray, memoryview, array.array):
+        return True
+    if not hasattr(kind, "__setitem__") and not hasattr(kind, "_fields_"):
+        return False  # numpy's scalars have buffers, too
+    return any(hasattr(kind, name) for name in _INTERFACES) or _has_buffer(thing)
+
+
+_PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
+_INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
+
+
+def _has_buffer(thing: Any) -> bool:
+    try:
+        memoryview(thing).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _name(thing: Any) -> str:
+    """What a value's type is called: `int`, `numpy.float128`."""
+    kind = thing.__class__
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _plain(thing: Any) -> Any:
+    """The Python number that a scalar of numpy or ctypes holds; anything else as it is."""
+    if getattr(thing, "shape", None) == () and hasattr(thing, "dtype") and not is_buffer(thing):
+        number = thing.item()
+        if isinstance(number, (int, float, complex, str, bytes)):
+            return number
+        if thing.dtype.kind == "f" and float(number) == number:  # a long double that a double holds
+            return float(number)
+        return thing
+    ctypes = sys.modules.get("_ctypes")
+    if ctypes is not None and isinstance(thing, ctypes._SimpleCData):
+        return thing.value
+    return thing
+
+
+def _natural(thing: Any, what: str) -> Type:
+    """The type of a variadic argument given as a Python value."""
+    if isinstance(thing, int):
+        if -(1 << 31) <= thing < 1 << 31:
+            return I32
+        return I64
+    if isinstance(thing, float):
+        return FloatType("double")
+    if thing is None or isinstance(thing, (str, bytes)) or is_buffer(thing):
+        return PTR
+    raise UsageError(f"{what}: a Python {_name(thing)} needs a type")
+
+
+def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
+    if thing is None:
+        return TypedValue(type, bytes(8), host.layout)
+    if isinstance(thing, str):
+        thing = thing.encode("utf-8", "surrogateescape") + b"\0"
+    if isinstance(thing, bytes):
+        thing = host.allocate(thing, 16)
+    elif not isinstance(thing, int) and is_buffer(thing):
+        thing = host.buffer(thing, what)
+    elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
+        thing = thing.__index__()
+    if isinstance(thing, int) and 0 <= thing < 1 << 64:
+        return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
+    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+
+
+# -- aggregates ------------------------------------------------------------------------------------
+
+
+def _aggregate(type: Type, layout: Layout, thing: Any, host: Host, what: str) -> TypedValue:
+    if isinstance(thing, complex) and len(set(layout.elements)) == 1 == element_count(layout) - 1:
+        thing = (thing.real, thing.imag)  # as C has it: two numbers
+    data = _at_once(type, layout, thing, host.layout, what)
+    if data is not None:
+        return TypedValue(type, data, host.layout)
+    if hasattr(thing, "tolist"):
+        thing = thing.tolist()
+    if not isinstance(thing, Sequence) or isinstance(thing, str):
+        raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+    wanted = element_count(layout)
+    if len(thing) != wanted:
+        raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
+    parts = [
+        from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
+        for i, e in enumerate(thing)
+    ]
+    return TypedValue(type, pack(layout, parts), host.layout)
+
+
+def _at_once(type: Type, layout: Layout, thing: Any, layouts: Layouts, what: str) -> bytes | None:
+    """The bytes of many numbers; None where they must be converted one by one, or refused so that
+    the first wrong one is named."""
+    shape, code = dense(layout, layouts)
+    if not code or (len(shape) == 1 and shape[0] < _MANY):
+        return None
+    if hasattr(thing, "astype") and hasattr(thing, "dtype"):
+        return _of_array(type, thing, shape, code, what)
+    if len(shape) > 1:
+        return None
+    if isinstance(thing, (bytearray, memoryview, array.array)):
+        with memoryview(thing) as view:
+            same = view.format == code and view.ndim == 1 and len(view) == shape[0]
+            return bytes(view) if same else None
+    if isinstance(thing, range):
+        thing = list(thing)
+    if not isinstance(thing, (list, tuple)) or len(thing) != shape[0]:
+        return None
+    kinds = set(map(_kind, thing))
+    if not kinds <= ({int, float} if code in "fd" else {int, bool}):
+        return None
+    try:
+        if code == "f":  # finite numbers must not become infinite, which array lets them
+            return struct.pack(f"<{len(thing)}f", *thing)
+        return array.array(code, thing).tobytes()
+    except (OverflowError, struct.error):
+        return None
+
+
+def dense(layout: Layout, layouts: Layouts) -> tuple[tuple[int, ...], str]:
+    """The shape of an array (of arrays) of numbers without gaps, and `array.array`'s code of them;
+    an empty code for anything else."""
+    shape: list[int] = []
+    while layout.kind in ("array", "vector") and not layout.packed and layout.elements:
+        shape.append(layout.count)
+        inner = layouts(parse_type(layout.elements[0]))
+        if inner.size != layout.stride:
+            return (), ""
+        if code := UNPACK.get(layout.elements[0]):
+            return tuple(shape), code
+        layout = inner
+    return (), ""
+
+
+def _of_array(type: Type, thing: Any, shape: tuple[int, ...], code: str, what: str) -> bytes | None:
+    """The bytes of an array of numpy's: integers that fit, floating-point numbers rounded to
+    nearest."""
+    if tuple(thing.shape) != shape:
+        raise UsageError(f"{what}: {type} is an array of shape {shape}, not {tuple(thing.shape)}")
+    kind, size = thing.dtype.kind, struct.calcsize(code)
+    if code in "fd":
+        if kind not in "iuf" or thing.dtype.itemsize > 8:
+            return None
+        if code == "f" and ((abs(thing) > _LARGEST_FLOAT) & (abs(thing) != math.inf)).any():
+            return None
+        return bytes(thing.astype(f"<f{size}", copy=False).tobytes())
+    if kind not in "iub":
+        return None
+    bits = 8 * size
+    if thing.size and not -(1 << bits - 1) <= int(thing.min()) <= int(thing.max()) < 1 << bits:
+        return None
+    return bytes(thing.astype(f"<i{size}", copy=False).tobytes())

@@ -1,0 +1,372 @@
+"""Arrays that the program sees where they are.  Start from `Arrays.make`.
+
+An array lies in memory of its own that this process and the executor have at one address (see
+`arena.shared`), so a call passes the address and copies nothing.  It is not a part of the arena:
+undo leaves it as it is, and what is saved does not have it.  It stays as long as Python refers to
+it; a program that keeps its address must not outlive that.
+
+What is not shared is copied for the time of a call, and back where it can be written: `Copies`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import sys
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jitkernel.arena.shared import SharedMemory, find
+from jitkernel.errors import UsageError
+from jitkernel.ir.types import Type, parse_type
+from jitkernel.languages.llvm.conversion import is_buffer
+from jitkernel.procfs import memory, write_memory
+
+if TYPE_CHECKING:
+    from jitkernel.languages.llvm.values import Layouts
+    from jitkernel.session.engine import Engine
+
+__all__ = ["Arrays", "Buffer", "Copies", "buffer_of", "dtype_of", "numpy", "view_of"]
+
+_SEEN = 256  # arrays
+_KEPT = 16 << 20  # bytes for copies that are kept from call to call
+_TOLD = 1 << 20  # bytes of copies from which on the user is told, once
+_ALIGN = 64
+_CPU = 1  # DLDeviceType kDLCPU (dlpack.h)
+
+
+class Buffer(NamedTuple):
+    """What an object holds: `size` bytes at `address`; 0 where that is not known, and `data` are
+    the bytes.  `keep` keeps them there."""
+
+    address: int
+    size: int
+    writable: bool
+    data: Any
+    keep: object
+
+
+def numpy() -> Any:
+    """The module; raises UsageError where it is not installed."""
+    try:
+        import numpy
+    except ImportError:
+        raise UsageError("arrays need numpy: pip install numpy") from None
+    return numpy
+
+
+def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
+    """The bytes of an object with numpy's array interface, Python's buffers, or DLPack.
+
+    Raises UsageError for one whose elements do not lie one behind the other, or are Python objects,
+    or that is not in main memory.
+    """
+    np = sys.modules.get("numpy")
+    if np is not None and thing.__class__ is np.ndarray:  # the same, three times as fast
+        flags = thing.flags
+        if flags.forc and not thing.dtype.hasobject:
+            return Buffer(thing.ctypes.data, thing.nbytes, flags.writeable, None, thing)
+    interface = getattr(thing, "__array_interface__", None)
+    if interface is None and not _is_view(thing):
+        thing, interface = _from_dlpack(thing, what)
+    if interface is not None and interface.get("data") is not None:
+        shape, strides = interface["shape"], interface.get("strides")
+        if interface["typestr"][1] == "O":
+            raise UsageError(f"{what}: an array of Python objects has no meaning to the program")
+        item = int(interface["typestr"][2:]) * (4 if interface["typestr"][1] == "U" else 1)
+        size = item * math.prod(shape)
+        if strides is not None and size and not _dense(shape, strides, item):
+            raise UsageError(
+                f"{what}: the elements of the array do not lie one behind the other (shape "
+                f"{tuple(shape)}, strides {tuple(strides)}): pass a copy, numpy.ascontiguousarray"
+            )
+        address, constant = interface["data"]
+        return Buffer(address, size, not constant, None, thing)
+    view = memoryview(thing)
+    if not view.contiguous:
+        raise UsageError(
+            f"{what}: the elements of the memoryview do not lie one behind the other: pass bytes"
+        )
+    if view.readonly or not view.nbytes:
+        return Buffer(0, view.nbytes, False, view, thing)
+    first = (ctypes.c_char * view.nbytes).from_buffer(view)
+    return Buffer(ctypes.addressof(first), view.nbytes, True, None, first)
+
+
+def _is_view(thing: Any) -> bool:
+    try:
+        memoryview(thing).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _from_dlpack(thing: Any, what: str) -> tuple[Any, dict[str, Any]]:
+    if not hasattr(thing, "__dlpack__") or thing.__dlpack_device__()[0] != _CPU:
+        raise UsageError(f"{what}: the array is not in main memory; copy it there, and pass that")
+    found = numpy().from_dlpack(thing)
+    return found, found.__array_interface__
+
+
+def _dense(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """Whether elements lie one behind the other, in C's order or Fortran's."""
+    axes = [(s, n) for n, s in zip(shape, strides, strict=True) if n > 1]
+    for order in (axes[::-1], axes):
+        step = item
+        for stride, count in order:
+            if stride != step:
+                break
+            step *= count
+        else:
+            return True
+    return False
+
+
+#: What numpy calls them; of others it has no numbers, only bytes.
+_FLOATS = {"half": "<f2", "float": "<f4", "double": "<f8", "x86_fp80": "<f16"}
+_INTEGERS = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
+
+
+def dtype_of(type: Type, layouts: Layouts) -> Any:
+    """The numpy dtype of a type as it lies in memory; elements of a struct are f0, f1, ...
+
+    Pointers are unsigned numbers, and integers of other widths than 8, 16, 32 and 64 bits are
+    bytes.  Raises UsageError for vectors whose elements share bytes.
+    """
+    layout, np = layouts(type), numpy()
+    if layout.packed and layout.bits != 8 * layout.stride:
+        raise UsageError(f"elements of {type} share bytes, which numpy has no array for")
+    match layout.kind:
+        case "int":
+            if layout.bits == 1:
+                return np.dtype("?")
+            return np.dtype(_INTEGERS.get(layout.bits, f"V{layout.size}"))
+        case "float":
+            return np.dtype(_FLOATS.get(str(type), f"V{layout.size}"))
+        case "pointer":
+            return np.dtype("<u8")
+        case "struct":
+            parts = [dtype_of(parse_type(e), layouts) for e in layout.elements]
+            return np.dtype(
+                {
+                    "names": [f"f{i}" for i in range(len(parts))],
+                    "formats": parts,
+                    "offsets": list(layout.offsets),
+                    "itemsize": layout.size,
+                }
+            )
+    if not layout.elements:
+        raise UsageError(f"{type} has no elements")
+    inner = dtype_of(parse_type(layout.elements[0]), layouts)
+    return np.dtype((inner.base, (layout.count, *inner.shape)))
+
+
+def view_of(type: Type, data: memoryview, layouts: Layouts, constant: bool) -> Any:
+    """Memory of the program as a numpy array of a type; what it makes of `data` keeps that."""
+    dtype, np = dtype_of(type, layouts), numpy()
+    # Not numpy.ndarray(buffer=...), which lets go of the buffer.
+    found = np.frombuffer(data, "u1") if data.nbytes else np.empty(0, "u1")
+    found.flags.writeable = not constant
+    return found.view(dtype.base).reshape(dtype.shape)
+
+
+class Arrays:
+    """The shared memory that one session's program sees."""
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._gone: deque[tuple[int, int]] = deque()
+        self.copies: SharedMemory | None = None  # lent to one call at a time
+        # By identity: an array that is shared, and where it is.
+        self._seen: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self.told = False  # that arrays are copied
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Address and size of what is mapped."""
+        services = self._engine.executor.services
+        return [(start, row[0]) for start, row in services.shared.items()]
+
+    def make(self, size: int) -> SharedMemory:
+        """New memory, zero.  Raises JitError."""
+        memory = SharedMemory(size)
+        self.attach(memory)
+        return memory
+
+    def array(self, shape: int | Sequence[int], dtype: Any) -> Any:
+        """A new array of numpy's: see `Session.array`."""
+        np = numpy()
+        kind = np.dtype(dtype)
+        if kind.hasobject:
+            raise UsageError(f"{kind} holds Python objects, which mean nothing to the program")
+        sides = tuple(shape) if isinstance(shape, Sequence) else (operator.index(shape),)
+        if any(side < 0 for side in sides):
+            raise UsageError(f"an array cannot have the shape {sides}")
+        size = kind.itemsize * math.prod(sides)
+        return np.asarray(self.make(size))[:size].view(kind).reshape(sides)
+
+    def share(self, array: Any) -> Any:
+        """An array with the same elements: see `Session.share`."""
+        given = numpy().asarray(array)
+        found = find(given.ctypes.data) if given.flags.forc else None
+        if found is not None:
+            self.attach(found)
+            return given
+        shared = self.array(given.shape, given.dtype)
+        shared[...] = given
+        return shared
+
+    def attach(self, shared: SharedMemory) -> None:
+        """Let the program see memory, this session's or another's.  Raises JitError."""
+        services = self._engine.executor.services
+        if shared.start in services.shared:
+            return
+        self.settle()
+        services.map(shared.start, shared.room, shared.fd)
+        mapped, gone = services.shared, self._gone
+
+        def end(start: int, room: int) -> None:
+            if mapped.pop(start, None) is not None:
+                gone.append((start, room))
+
+        shared.on_end.append(end)
+
+    def settle(self) -> None:
+        """Unmap what nobody refers to any more."""
+        if self._gone:
+            ranges = [self._gone.popleft() for _ in range(len(self._gone))]
+            self._engine.executor.services.unmap(ranges)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the program's memory: see `Session.read`."""
+        if size < 1:
+            return b""
+        arena = self._engine.arena
+        if arena.base <= address and address + size <= arena.base + arena.capacity:
+            return arena.read(address, size)
+        data = memory(self._engine.executor.pid, address, size)
+        if len(data) < size:
+            there = f"only {len(data)} of {size} bytes" if data else f"no {size} bytes"
+            raise UsageError(f"the program has {there} of memory at {address:#x}")
+        return data
+
+    def write(self, address: int, data: bytes) -> None:
+        """Change the program's memory: see `Session.write`."""
+        arena = self._engine.arena
+        if address not in arena:
+            if write_memory(self._engine.executor.pid, address, data) < len(data):
+                raise UsageError(f"the program cannot write {len(data)} bytes at {address:#x}")
+            return
+        zones = {arena.zone_of(address), arena.zone_of(address + max(len(data) - 1, 0))}
+        if zones != {"data"}:
+            raise UsageError(f"{address:#x}: variables are in the data zone, this is {zones.pop()}")
+        arena.write(address, data)
+
+    def seen(self, thing: Any) -> int:
+        """The address of an array of numpy's that `known` has found before; else 0."""
+        found = self._seen.get(id(thing))
+        same = found is not None and found[0]() is thing
+        return found[1] if found is not None and same and thing.flags.forc else 0
+
+    def known(self, thing: Any, what: str) -> int | None:
+        """Where the program sees an array that is shared; None for another."""
+        address = buffer_of(thing, what).address
+        memory = find(address) if address else None
+        if memory is None:
+            return None
+        self.attach(memory)
+        np = sys.modules.get("numpy")
+        if np is not None and thing.__class__ is np.ndarray:
+            if len(self._seen) >= _SEEN:
+                self._seen.clear()
+            self._seen[id(thing)] = weakref.ref(thing), address
+        return address
+
+    def address(self, thing: Any, what: str) -> int:
+        """Where the program sees an array that is shared.  Raises UsageError for another."""
+        address = self.known(thing, what)
+        if address is None:
+            raise UsageError(
+                f"{what}: the program would keep the address of a copy: pass what session.array or "
+                "session.share gives"
+            )
+        return address
+
+
+class Copies:
+    """The buffers among one call's arguments that are not shared: where the program sees copies.
+
+    Parts of one array are copied as one, so that the program sees how they overlap.
+    """
+
+    def __init__(self, arrays: Arrays, arguments: Sequence[Any]):
+        self._arrays = arrays
+        self._places: dict[int, int] = {}  # by the argument's identity
+        self._back: list[tuple[int, int, int]] = []  # from, to, bytes
+        self._keep: list[object] = []
+        buffers: list[tuple[int, Buffer]] = []
+        for number, thing in enumerate(arguments, 1):
+            if not isinstance(thing, (str, bytes)) and is_buffer(thing):
+                found = buffer_of(thing, f"argument {number}")
+                self._keep.append(found)
+                if not found.address or find(found.address) is None:
+                    buffers.append((id(thing), found))
+        self._memory = self._copy(buffers) if buffers else None
+
+    def address(self, thing: Any) -> int:
+        """Where the program sees one of the arguments."""
+        return self._places[id(thing)]
+
+    def _copy(self, buffers: Sequence[tuple[int, Buffer]]) -> SharedMemory:
+        groups: list[tuple[int, int, list[tuple[int, Buffer]]]] = []  # start, stop, what is there
+        for pair in sorted(buffers, key=lambda pair: pair[1].address):
+            start, stop = pair[1].address, pair[1].address + pair[1].size
+            if groups and start and start < groups[-1][1]:
+                low, high, found = groups.pop()
+                groups.append((low, max(high, stop), [*found, pair]))
+            else:
+                groups.append((start, stop, [pair]))
+        at, places = 0, []
+        for start, stop, _ in groups:
+            at += (start - at) % _ALIGN  # as it is aligned here
+            places.append(at)
+            at += stop - start
+        memory = self._borrow(at)
+        copied = 0
+        for (start, stop, found), offset in zip(groups, places, strict=True):
+            here = memory.start + offset
+            if start:
+                ctypes.memmove(here, start, stop - start)
+                if any(buffer.writable for _, buffer in found):
+                    self._back.append((here, start, stop - start))
+                    copied += stop - start
+            else:
+                ctypes.memmove(here, bytes(found[0][1].data), stop)
+            copied += stop - start
+            for identity, buffer in found:
+                self._places[identity] = here + buffer.address - start
+        if copied >= _TOLD and not self._arrays.told:
+            self._arrays.told = True
+            warnings.warn(
+                f"{copied / 1e6:.1f} MB were copied for this call: session.share(array) or "
+                "session.array(shape) give arrays that are not",
+                stacklevel=2,
+            )
+        return memory
+
+    def _borrow(self, size: int) -> SharedMemory:
+        arrays = self._arrays
+        memory, arrays.copies = arrays.copies, None
+        return memory if memory is not None and memory.size >= size else arrays.make(max(size, 1))
+
+    def end(self) -> None:
+        """Copy back what could be written."""
+        for source, target, size in self._back:
+            ctypes.memmove(target, source, size)
+        memory, self._memory = self._memory, None
+        if memory is not None and memory.size <= _KEPT:
+            self._arrays.copies = memory

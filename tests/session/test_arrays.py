@@ -1,0 +1,444 @@
+"""Arrays in memory that Python and the program share, copies of others, and globals as arrays."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import os
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.arena.shared import SharedMemory, find
+from jitkernel.errors import Fault, JitError, UsageError
+
+np = pytest.importorskip("numpy")
+
+CELL = """
+define double @sum(ptr %p, i64 %n) {
+entry:
+  br label %test
+test:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %t = phi double [ 0.0, %entry ], [ %u, %body ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %end
+body:
+  %q = getelementptr double, ptr %p, i64 %i
+  %v = load double, ptr %q
+  %u = fadd double %t, %v
+  %next = add i64 %i, 1
+  br label %test
+end:
+  ret double %t
+}
+define void @put(ptr %p, i64 %i, double %v) {
+  %q = getelementptr double, ptr %p, i64 %i
+  store double %v, ptr %q
+  ret void
+}
+define ptr @same(ptr %p) {
+  ret ptr %p
+}
+@kept = global ptr null
+@table = global [4 x [3 x double]] zeroinitializer
+@words = global [20 x i16] zeroinitializer
+@pairs = global [2 x { i32, double }] zeroinitializer
+@fixed = constant [3 x i32] [i32 1, i32 2, i32 3]
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_session():
+    with Session() as s:
+        s.run(CELL)
+        yield s
+
+
+@pytest.fixture
+def s(shared_session):
+    yield shared_session
+    shared_session.check()
+
+
+def mapped(pid: int | str) -> int:
+    return Path(f"/proc/{pid}/maps").read_text().count("jitkernel-array")
+
+
+def test_the_program_and_python_have_an_array_at_one_address(s):
+    a = s.array((10, 10))
+    assert a.shape == (10, 10) and a.dtype == np.float64 and not a.any()
+    assert s["same"](a) == a.ctypes.data == a.__array_interface__["data"][0]
+    s["put"](a, 11, 2.5)
+    assert a[1, 1] == 2.5
+    a[0] = 1
+    assert s["sum"](a, a.size) == 12.5
+
+
+def test_a_part_is_its_own_address(s):
+    a = s.array(10, "i4")
+    assert s["same"](a[3:]) == a.ctypes.data + 12
+
+
+@pytest.mark.parametrize("shape", [0, (0,), (3, 0), (), 1, (2, 3, 4)])
+@pytest.mark.parametrize(
+    "kind", ["u1", "i2", "f4", "c16", "?", "M8[s]", [("a", "i4"), ("b", "f8")]]
+)
+def test_shapes_and_kinds(s, shape, kind):
+    a = s.array(shape, kind)
+    assert a.shape == (shape if isinstance(shape, tuple) else (shape,)) and a.dtype == np.dtype(
+        kind
+    )
+    assert s["same"](a) == a.ctypes.data or not a.size
+
+
+def test_what_cannot_be_an_array(s):
+    for shape, kind in [(-1, "f8"), ((2, -3), "f8"), (3, object), (1 << 60, "f8")]:
+        with pytest.raises(JitError):
+            s.array(shape, kind)
+    for bad in ("3", 2.5, None):
+        with pytest.raises((TypeError, JitError)):
+            s.array(bad)
+    assert s["sum"](s.array(3), 3) == 0
+
+
+def test_share_copies_once(s):
+    mine = np.arange(6.0).reshape(2, 3)
+    given = s.share(mine)
+    assert (given == mine).all() and given.shape == (2, 3)
+    assert s.share(given) is given and s.share(given[1:]).base is not None
+    s["put"](given, 0, 9.0)
+    assert given[0, 0] == 9 and mine[0, 0] == 0
+    assert (s.share(mine[:, ::2]) == mine[:, ::2]).all()
+
+
+def test_arrays_of_one_session_are_seen_by_another(s):
+    a = s.array(4)
+    with Session() as other:
+        other.run(CELL)
+        other["put"](a, 2, 7.0)
+        assert s["sum"](a, 4) == 7
+    assert a[2] == 7  # the other has ended
+
+
+def test_an_array_outlives_its_session():
+    with Session() as s:
+        a = s.array(5)
+        a[:] = 3
+    assert a.sum() == 15
+    b = a[2:]
+    del a
+    gc.collect()
+    assert b.sum() == 9
+
+
+def test_a_thousand_leave_nothing(s):
+    gc.collect()
+    s.call("same", None)
+    pid = s.core.engine.executor.pid
+    before = mapped("self"), mapped(pid), len(os.listdir("/proc/self/fd"))
+    kept = [s.array(100) for _ in range(1000)]
+    assert mapped(pid) == before[1] + 1000
+    del kept
+    gc.collect()
+    s.call("same", None)
+    assert (mapped("self"), mapped(pid), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_arrays_are_there_after_a_crash(s):
+    a = s.array(3)
+    s["kept"].value = a
+    with pytest.raises(Fault):
+        s.run("load volatile i32, ptr null")
+    a[:] = 1, 2, 3
+    assert s["sum"](a, 3) == 6
+    assert s["kept"].value == a.ctypes.data
+    assert "byte 0 of an array of 24" in s.describe(a.ctypes.data)
+
+
+def test_a_step_beyond_the_end_is_a_fault(s):
+    a = s.array(512)
+    with pytest.raises(Fault, match="byte 4096 of an array of 4096, behind its end"):
+        s["put"](a, 512, 1.0)
+
+
+def test_what_is_not_shared_is_copied_and_copied_back(s):
+    mine = np.arange(10.0)
+    assert s["sum"](mine, 10) == 45
+    s["put"](mine, 3, -3.0)
+    assert mine[3] == -3
+    data = array.array("d", [1, 2, 3])
+    s["put"](data, 1, 20.0)
+    assert data[1] == 20
+    raw = bytearray(16)
+    s["put"](raw, 1, 1.0)
+    assert memoryview(raw).cast("d")[1] == 1
+    numbers = (ctypes.c_double * 3)(1, 2, 3)
+    s["put"](numbers, 0, 5.0)
+    assert numbers[0] == 5
+    fixed = np.arange(3.0)
+    fixed.flags.writeable = False
+    s["put"](fixed, 0, 9.0)
+    assert fixed[0] == 0
+    assert s["sum"](bytes(np.arange(3.0)), 3) == 3
+    assert s["sum"](memoryview(bytes(np.arange(4.0))), 4) == 6
+
+
+def test_parts_that_overlap_are_one(s):
+    s.run(
+        "define void @both(ptr %p, ptr %q) {\n  store double 1.0, ptr %p\n"
+        "  %v = load double, ptr %q\n  %w = fadd double %v, 1.0\n  store double %w, ptr %q\n"
+        "  ret void\n}"
+    )
+    a = np.zeros(4)
+    s["both"](a[1:3], a[:2][1:])
+    assert a.tolist() == [0, 2, 0, 0]
+    s["both"](a, a)
+    assert a[0] == 2
+
+
+def test_copies_come_back_from_a_call_that_fails(s):
+    s.run(
+        "define void @half(ptr %p) {\n  store double 8.0, ptr %p\n"
+        "  store volatile i32 0, ptr null\n  ret void\n}"
+    )
+    a = np.zeros(3)
+    with pytest.raises(Fault):
+        s["half"](a)
+    assert a[0] == 8
+
+
+def test_large_copies_are_told_once():
+    with Session() as s:
+        s.run(CELL)
+        large = np.ones(1 << 18)
+        with pytest.warns(UserWarning, match=r"session\.share"):
+            s["sum"](large, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert s["sum"](large, 3) == 3
+
+
+def test_what_cannot_be_passed(s):
+    a = np.arange(12.0).reshape(3, 4)
+    assert s["sum"](a.T, 12) == 66  # one behind the other, in another order
+    for bad, words in [
+        (a[:, ::2], "one behind the other"),
+        (a[::-1], "one behind the other"),
+        (s.share(a)[:, 1], "one behind the other"),
+        (np.array([object()]), "Python objects"),
+        (3.5, "cannot be ptr"),
+        ([1.0, 2.0], "cannot be ptr"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            s["sum"](bad, 1)
+    with pytest.raises(UsageError, match=r"session\.share"):
+        s["kept"].value = a
+
+
+def test_other_arrays_by_their_protocols(s):
+    class Interface:
+        """Nothing but numpy's array interface."""
+
+        def __init__(self, kept):
+            self.kept = kept
+            self.__array_interface__ = kept.__array_interface__
+
+        def __setitem__(self, index, value):
+            raise NotImplementedError
+
+    class Pack:
+        """Nothing but DLPack."""
+
+        def __init__(self, kept):
+            self.kept = kept
+
+        def __setitem__(self, index, value):
+            raise NotImplementedError
+
+        def __dlpack__(self, **how):
+            return self.kept.__dlpack__(**how)
+
+        def __dlpack_device__(self):
+            return self.kept.__dlpack_device__()
+
+    class Far(Pack):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    given = s.share(np.arange(4.0))
+    assert s["same"](Pack(given)) == given.ctypes.data
+    assert s["sum"](Pack(np.arange(4.0)), 4) == 6
+    with pytest.raises(UsageError, match="main memory"):
+        s["sum"](Far(given), 4)
+    Interface.__array_interface__ = property(lambda self: self.kept.__array_interface__)
+    other = Interface.__new__(Interface)
+    other.kept = given
+    assert s["same"](other) == given.ctypes.data
+
+
+def test_globals_as_arrays(s):
+    table = s["table"].array
+    assert table.shape == (4, 3)
+    table[2, 1] = 7
+    assert s["table"].value[2][1] == 7
+    assert s.run("@table").value is not None
+    pairs = s["pairs"].array
+    pairs["f0"] = 3, 4
+    pairs["f1"][1] = 0.5
+    assert s["pairs"].value == ((3, 0.0), (4, 0.5))
+    with pytest.raises(ValueError, match="read-only"):
+        s["fixed"].array[0] = 1
+    assert s["fixed"].array.tolist() == [1, 2, 3]
+
+
+def test_a_global_s_array_outlives_the_session():
+    with Session() as s:
+        s.run("@g = global [4 x i32] [i32 1, i32 2, i32 3, i32 4]")
+        view = s["g"].array
+    assert view.tolist() == [1, 2, 3, 4]
+    view[0] = 9
+    assert view[0] == 9
+
+
+def test_undo_sees_what_was_written_through_an_array():
+    with Session() as s:
+        s.run("@big = global [100000 x i64] zeroinitializer")
+        s.run("store i64 5, ptr @big")
+        s["big"].array[99_999] = 3
+        s.run("store i64 6, ptr @big")
+        s.undo()
+        assert s["big"].array[0] == 5 and s["big"].array[99_999] == 3
+
+
+def test_values_in_bulk(s):
+    s["table"].value = np.arange(12.0).reshape(4, 3)
+    assert s["table"].value[3] == (9, 10, 11)
+    s["table"].value = np.arange(12).reshape(4, 3)
+    assert s["table"].value[1][0] == 3
+    s["table"].value = [[1, 2, 3]] * 4
+    assert s["table"].value[2] == (1, 2, 3)
+    s["words"].value = range(20)
+    assert s["words"].value == tuple(range(20))
+    s["words"].value = np.full(20, 65535)
+    assert s["words"].value == (-1,) * 20
+    s["words"].value = [-5] * 20
+    s["words"].value = array.array("h", range(20))
+    assert s["words"].value[19] == 19
+    for bad, words in [
+        ([0] * 19 + [70000], "element 19: 70000"),
+        (np.full(20, 70000), "element 0: 70000"),
+        (np.full(20, 1.5), "element 0"),
+        (np.zeros(3), "shape"),
+        ([1] * 19, "20 elements"),
+        ([1] * 19 + ["x"], "element 19"),
+        ({1: 2}, "cannot be"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            s["words"].value = bad
+    assert s["words"].value[19] == 19
+    s.run("@floats = global [20 x float] zeroinitializer")
+    s["floats"].value = np.linspace(0, 1, 20)
+    assert s["floats"].value[19] == 1
+    s["floats"].value = [0.1] * 20
+    assert s["floats"].value[0] == np.float32(0.1)
+    s["floats"].value = np.full(20, np.inf)
+    for bad in ([1e300] * 20, np.full(20, 1e300)):
+        with pytest.raises(UsageError, match="beyond the largest"):
+            s["floats"].value = bad
+
+
+@pytest.mark.parametrize("many", [[True] * 20, [0.5] * 20, [1, 2.0] * 10])
+def test_one_by_one_and_in_bulk_say_the_same(s, many):
+    """What a long list may hold, a short one may."""
+    s.run(
+        "@short = global [2 x double] zeroinitializer\n@long = global [20 x double] zeroinitializer"
+    )
+    found = []
+    for name, value in (("short", many[:2]), ("long", many)):
+        try:
+            s[name].value = value
+            found.append(s[name].value[:2])
+        except UsageError:
+            found.append("refused")
+    assert found[0] == found[1]
+
+
+def test_scalars_of_numpy_and_ctypes(s):
+    s.run(
+        "define i64 @int(i32 %x) {\n  %r = sext i32 %x to i64\n  ret i64 %r\n}\n"
+        "define double @real(double %x) {\n  ret double %x\n}\n"
+        "define float @single(float %x) {\n  ret float %x\n}\n"
+        "define i1 @bit(i1 %x) {\n  ret i1 %x\n}"
+    )
+    for five in (np.int8(5), np.uint64(5), np.int32(5), ctypes.c_short(5), ctypes.c_ubyte(5)):
+        assert s["int"](five) == 5 and s["real"](five) == 5
+    for half in (np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5)):
+        assert s["real"](half) == 0.5 == s["single"](half)
+    assert s["real"](ctypes.c_double(0.1)) == 0.1
+    assert s["bit"](np.bool_(True)) is True
+    for bad in (np.uint32(1 << 31), np.int64(1 << 40)):
+        if int(bad) >= 1 << 32:
+            with pytest.raises(UsageError, match="does not fit i32"):
+                s["int"](bad)
+    for name, bad in [
+        ("int", np.float64(2)), ("int", 2.0), ("int", "2"), ("int", np.zeros(1)),
+        ("real", Fraction(1, 3)), ("real", 1j), ("real", np.complex128(1)), ("real", None),
+        ("real", np.longdouble(1) / 3), ("real", np.datetime64("2020-01-01")),
+    ]:  # fmt: skip
+        with pytest.raises(UsageError, match="cannot be"):
+            s[name](bad)
+
+
+def test_complex_numbers(s):
+    s.run(
+        "define double @im({ double, double } %z) {\n"
+        "  %r = extractvalue { double, double } %z, 1\n  ret double %r\n}"
+    )
+    assert s["im"](2 + 3j) == 3 == s["im"](np.complex64(2 + 3j))
+
+
+def test_read_and_write_memory(s):
+    a = s.share(np.arange(4, dtype="i4"))
+    assert np.frombuffer(s.read(a.ctypes.data, 16), "i4").tolist() == [0, 1, 2, 3]
+    s.write(a.ctypes.data, b"\x07\0\0\0")
+    assert a[0] == 7
+    at = s["words"].address
+    s.write(at, b"\x01\x02")
+    assert s.read(at, 2) == b"\x01\x02"
+    block = int(s.run("call ptr @malloc(i64 16)").value)
+    s.write(block, b"0123456789abcdef")
+    assert s.read(block, 16) == b"0123456789abcdef"
+    assert s.read(block, 0) == b""
+    for bad in (0, 8, s["sum"].address, s["fixed"].address):
+        with pytest.raises(UsageError):
+            s.write(bad, b"x")
+    with pytest.raises(UsageError, match="no 4 bytes"):
+        s.read(16, 4)
+
+
+def test_memory_is_found_by_its_addresses():
+    one, two = SharedMemory(10), SharedMemory(5000)
+    assert find(one.start) is one is find(one.start + 10)
+    assert find(one.start + 11) is None is find(one.start - 1)
+    assert find(two.start + 4999) is two
+    start = one.start
+    del one
+    assert find(start) is None
+    assert find(two.start) is two
+
+
+def test_numpy_is_not_imported_unless_it_is_asked_for(tmp_path):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\nfrom jitkernel import Session\nwith Session() as s:\n"
+        " s.run('define ptr @f(ptr %p) {\\n ret ptr %p\\n}')\n s['f'](bytearray(8))\n"
+        "assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
