@@ -17,7 +17,7 @@ __all__ = ["CAUSES", "FIELDS", "KINDS", "NAMES", "RECORD", "REGISTERS", "signal_
 
 # Messages on the socket: what is asked, and what the answer repeats.  From HELLO on child.py
 # serves them, the others are the native loop's.
-CALL, CHECK, PARK, UNPARK, WAKE = 1, 2, 3, 4, 5
+CALL, CHECK, PARK, UNPARK, WAKE, ASK = 1, 2, 3, 4, 5, 6
 HELLO, LOOKUP, LIBRARY, LOCATE, CHDIR, SETENV, MAP, UNMAP = 16, 17, 18, 19, 20, 21, 22, 23
 HEAD_SIZE = 64  # bytes of a message before its payload: eight words
 
@@ -91,6 +91,7 @@ ARGS_AT, RESULT_AT, BUFFER_SIZE = 0x10000, 0x20000, 0x10000
 LIST_AT, LIST_SIZE = 0x30000, 0x20000  # addresses for calls in a row
 FRAME_AT, FRAME_SIZE = 0x50000, 0x40000  # the request being served
 PAYLOAD_SIZE = 0x20000  # bytes that a request may have beside its head
+ASK_AT, ASK_SIZE = 0xA0000, 0x10000  # arguments and result of a function of Python's
 REAPER_AT = 0x90000  # argv and strings for the program that cleans up
 
 #: What the runtime and forked children use of the C library: the control word `libc_NAME` has the
@@ -141,6 +142,11 @@ _CONTROL = (
     "wake_alone",  # 1 where no other thread can be in session code
     "wake_target",
     "wake_done",  # a futex: 1 when there is an answer
+    # a function of Python's that is called (native/ask.ll)
+    "ask_lock",  # a futex: the thread that asks, 0 while none does
+    "ask_number",
+    "ask_size",
+    "ask_done",  # a futex: 1 when there is an answer
     # unwind tables: set by the kernel process, and what is registered now
     "unwind_start",
     "unwind_generation",

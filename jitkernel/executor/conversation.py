@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
-from jitkernel.executor.inbox import Inbox, WakeRequests
+from jitkernel.executor.inbox import AskRequests, Inbox, WakeRequests
 from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import Callbacks
@@ -35,7 +35,7 @@ class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
     `user` is told and asked; `get` and `put` read and write control words; `wakes` answers who asks
-    for code; `on_ready` hears of a process that is ready.  `stop` is
+    for code, `asks` who calls Python; `on_ready` hears of a process that is ready.  `stop` is
     the interruption in progress, `failure` what a callback raised during this request.
     """
 
@@ -45,9 +45,11 @@ class Conversation:
         get: Callable[[str], int],
         put: Callable[[str, int], None],
         wakes: WakeRequests,
+        asks: AskRequests,
         on_ready: Callable[[], None],
     ):
         self._user, self._wakes, self._on_ready = user, wakes, on_ready
+        self._asks = asks
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
@@ -106,6 +108,7 @@ class Conversation:
             self.pipes.drop_input()
             self._fed = False
         self._line = b""
+        self._asks.forget()
         self.begin()
 
     def ask(
@@ -196,17 +199,21 @@ class Conversation:
         return ended
 
     def _handle(self, child: Spawned) -> None:
-        """Handle a message that is no answer: a thread called hibernated code, or a greeting."""
+        """Handle a message that is no answer: a thread called hibernated code or Python, or a
+        greeting."""
         op = self._inbox.op
-        if op == abi.WAKE:
-            self._answer_wakes()
+        if op in (abi.WAKE, abi.ASK):
+            self._answer_requests()
         elif op == abi.HELLO and not child.ready:
             self._greet(child)
 
-    def _answer_wakes(self) -> None:
-        """Bring back the code that a thread waits for; what stops the cell has to wait for it."""
+    def _answer_requests(self) -> None:
+        """Bring back the code that a thread waits for; what stops the cell has to wait for it.  Run
+        the function of Python's that one waits for."""
         try:
             self._wakes.serve()
+            if self.stop is None:
+                self._asks.serve()
         except BaseException as error:
             self._fail(error)
 
@@ -226,7 +233,7 @@ class Conversation:
         if not child.ready:
             self._due = now + _LOOK
             return now - self._began < _START
-        self._answer_wakes()  # a cell that closed the socket cannot send the message
+        self._answer_requests()  # a cell that closed the socket cannot send the message
         if check is not None:
             return not check.failed()
         if self._user.on_wait is not None and self.failure is None:
@@ -308,7 +315,7 @@ class Conversation:
         if self.child is not None:
             with contextlib.suppress(ConnectionError):
                 self._take(self.child, self._poll.poll(0))
-            self._answer_wakes()  # a cell that closed the socket cannot send the message
+            self._answer_requests()  # a cell that closed the socket cannot send the message
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -360,4 +367,4 @@ class Conversation:
                 # More than a pipe holds: the reader needs time, and may do anything meanwhile.
                 if self._take(child, self._poll.poll(1)) or self._answered() or self._over_limit():
                     return
-                self._answer_wakes()
+                self._answer_requests()

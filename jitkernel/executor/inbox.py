@@ -28,7 +28,7 @@ from jitkernel.executor import abi
 from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
 
-__all__ = ["HEAD", "Inbox", "WakeRequests", "new_number"]
+__all__ = ["HEAD", "AskRequests", "Inbox", "WakeRequests", "new_number"]
 
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
@@ -109,12 +109,7 @@ class WakeRequests:
         done_at: int,
     ):
         self._user, self._get, self._put = user, get, put
-        # The slab stays where it is for as long as it is mapped; nothing is held of the view.
-        done = ctypes.addressof(ctypes.c_uint32.from_buffer(view, done_at))
-        # It takes no time to speak of: not worth letting another Python thread run meanwhile.
-        syscall = ctypes.PyDLL(None).syscall
-        futex, word = SYS["futex"], ctypes.c_void_p(done)
-        self._notify = partial(syscall, futex, word, abi.FUTEX_WAKE, 1, 0, 0, 0)
+        self._notify = _waker(view, done_at)
 
     def serve(self) -> None:
         """Answer the request that there is, if there is one.  Raises what `on_wake` raises, after
@@ -130,6 +125,65 @@ class WakeRequests:
                 self._put("wake_target", target)
                 self._put("wake_done", 1)
                 self._notify()  # futex(2); the thread would look by itself, but later
+
+
+class AskRequests:
+    """Calls of Python's functions by the program: see native/ask.ll."""
+
+    def __init__(
+        self,
+        user: Callbacks,
+        get: Callable[[str], int],
+        put: Callable[[str, int], None],
+        view: memoryview,
+        control: int,
+    ):
+        self._user, self._get, self._put = user, get, put
+        self._view, self._frame = view, control + abi.ASK_AT
+        self._notify = _waker(view, control + abi.FIELDS["ask_done"])
+
+    def forget(self) -> None:
+        """A call begins: what the cells' thread asked in the last one, which was stopped, is
+        over."""
+        if (holder := self._get("ask_lock")) and holder == self._get("tid"):
+            self._put("ask_number", 0)
+            self._put("ask_lock", 0)
+
+    def serve(self) -> None:
+        """Run the function that a thread waits for, if one does.
+
+        Raises what that raises; then the cells' thread waits on, to be stopped, and any other gets
+        zeros.
+        """
+        number = self._get("ask_number")
+        if not number or self._get("ask_done"):
+            return
+        size = min(self._get("ask_size"), abi.ASK_SIZE)
+        at = self._frame
+        answer = bytes(size)
+        try:
+            answer = self._user.on_ask(number, bytes(self._view[at : at + size]))
+        except BaseException:
+            if self._get("ask_lock") == self._get("tid"):
+                self._put("ask_number", 0)
+                raise
+            self._answer(at, answer)
+            raise
+        self._answer(at, answer)
+
+    def _answer(self, at: int, answer: bytes) -> None:
+        self._view[at : at + len(answer)] = answer
+        self._put("ask_done", 1)
+        self._notify()
+
+
+def _waker(view: memoryview, at: int) -> Callable[[], object]:
+    """What wakes a thread of the program that waits for the word there to change (futex(2))."""
+    # The slab stays where it is for as long as it is mapped; nothing is held of the view.
+    word = ctypes.addressof(ctypes.c_uint32.from_buffer(view, at))
+    # It takes no time to speak of: not worth letting another Python thread run meanwhile.
+    syscall = ctypes.PyDLL(None).syscall
+    return partial(syscall, SYS["futex"], ctypes.c_void_p(word), abi.FUTEX_WAKE, 1, 0, 0, 0)
 
 
 @contextlib.contextmanager

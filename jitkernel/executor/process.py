@@ -17,7 +17,7 @@ from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import abi
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
 from jitkernel.executor.exit_report import LOST, ExitReport, left_library
-from jitkernel.executor.inbox import HEAD, WakeRequests, new_number
+from jitkernel.executor.inbox import HEAD, AskRequests, WakeRequests, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
 from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
@@ -60,7 +60,8 @@ class Executor(Callbacks):
         self._report = ExitReport(self._get, self._view, self._data)
         wakes = WakeRequests(self, self._get, self._put, self._view, done)
         self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
-        self._talk = Conversation(self, self._get, self._put, wakes, self.services.note)
+        asks = AskRequests(self, self._get, self._put, self._view, self._data)
+        self._talk = Conversation(self, self._get, self._put, wakes, asks, self.services.note)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started

@@ -46,6 +46,8 @@ class Callbacks:
     those that take less than 20 ms.
     `on_wake(stub, alone)` says where a call of `jk_wake` from a stub goes on, 0 for nowhere;
     `alone`: no other thread can be in session code.
+    `on_ask(number, frame)` runs a function of Python's for `jk_ask`: it gets the bytes of arguments
+    and result, and gives them back with the result.
     `on_respawn()` is called before a call that found the process dead goes on in another one.
     `stopping()` is asked when a call has begun: whether it was interrupted before that.
     """
@@ -56,6 +58,7 @@ class Callbacks:
         self.on_input: Callable[[str], str | None] | None = None
         self.on_wait: Callable[[float], object] | None = None
         self.on_wake: Callable[[int, bool], int] = lambda stub, alone: 0
+        self.on_ask: Callable[[int, bytes], bytes] = lambda number, frame: bytes(len(frame))
         self.on_respawn: Callable[[], None] | None = None
         self.stopping: Callable[[], bool] = lambda: False
 

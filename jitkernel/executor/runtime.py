@@ -35,8 +35,9 @@ _PLACES = {
     **{f"r_{name}": abi.RECORD_AT + 8 * i for name, i in abi.RECORD.items()},
     "stack_copy": abi.STACK_AT,
     "frame": abi.FRAME_AT,
+    "ask_frame": abi.ASK_AT,
 }
-_PARTS = ("base", "enter", "record", "handler", "health", "wake", "serve")
+_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "serve")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = re.compile(r"\$([A-Za-z]\w*)")
 _TYPED = re.compile(r"(i64 )?" + _NAME.pattern)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrays", "Buffer", "Copies", "buffer_of", "dtype_of", "numpy", "view_of"]
 
-_SEEN = 256  # arrays
 _KEPT = 16 << 20  # bytes for copies that are kept from call to call
 _TOLD = 1 << 20  # bytes of copies from which on the user is told, once
 _ALIGN = 64
@@ -281,9 +280,8 @@ class Arrays:
         self.attach(memory)
         np = sys.modules.get("numpy")
         if np is not None and thing.__class__ is np.ndarray:
-            if len(self._seen) >= _SEEN:
-                self._seen.clear()
-            self._seen[id(thing)] = weakref.ref(thing), address
+            key, seen = id(thing), self._seen
+            seen[key] = weakref.ref(thing, lambda gone: seen.pop(key, None)), address
         return address
 
     def address(self, thing: Any, what: str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import ArenaFull
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.settings import CellOptions, SessionSettings
@@ -147,6 +149,13 @@ class Core:
         """On whose behalf the next cell runs."""
         return Execution(self, sink, options, cell_id, number)
 
+    @cached_property
+    def python_functions(self) -> PythonFunctions:
+        """Functions of Python's that cells call."""
+        from jitkernel.session.run.python_functions import PythonFunctions
+
+        return PythonFunctions(self)
+
     def finish(self, image: Image) -> None:
         """Run an image's destructors: see `calls.finish`."""
         from jitkernel.session.run.calls import finish
@@ -208,6 +217,10 @@ class Core:
     def wake(self, stub: int, alone: bool) -> int:
         """Where a call of code goes on that is not in memory."""
         return self.residency.wake(stub, alone)
+
+    def ask(self, number: int, frame: bytes) -> bytes:
+        """Run a function of Python's for the program."""
+        return self.python_functions.call(number, frame)
 
     def name_of(self, address: int) -> str:
         """What an address of the program's code is called."""

@@ -51,6 +51,9 @@ class EngineClient(Protocol):
     def wake(self, stub: int, alone: bool) -> int:
         """Where a call of code that is not in memory goes on; see `Executor.on_wake`."""
 
+    def ask(self, number: int, frame: bytes) -> bytes:
+        """Run a function of Python's for the program; see `Executor.on_ask`."""
+
     def name_of(self, address: int) -> str:
         """What an address of the program's code is called."""
 
@@ -133,6 +136,7 @@ class Engine:
                 on_output=self._client.output, on_input=self._client.input,
             )  # fmt: skip
             executor.on_respawn, executor.on_wake = self._replaced, self._client.wake
+            executor.on_ask = self._client.ask
             executor.stopping = lambda: self.stopping
             executor.start()
             self.arena.writes.runner = executor.page_table

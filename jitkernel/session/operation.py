@@ -148,7 +148,7 @@ class Foreign:
                 self.end()
         except self._stop:
             self.end()
-            raise Interrupted("the cell was interrupted while it was read") from None
+            raise Interrupted("the cell was interrupted") from None
 
     def end(self) -> None:
         """From now on nothing is raised, and nothing that was is on its way."""

@@ -260,6 +260,23 @@ class Session:
         shared already, with this session or another, is given back as it is."""
         return self.core.arrays.share(array)
 
+    @operation(observed=True)
+    def export_python(
+        self, name: str, function: Callable[..., Any] | None = None, type: str = "void ()"
+    ) -> Any:
+        """Let cells call a function of Python's: `s.export_python("note", print, "void (i32)")`.
+
+        `type` is that of an LLVM function.  Arguments are Python values, pointers are numbers that
+        `read` and `write` take.  What it raises ends the run of whoever called, and is raised
+        there; the session is in order.  It must not call the session's functions.  It is a cell:
+        exported again, it is redefined.  Without `function` this is a decorator.  A call takes some
+        tens of microseconds.  Raises UsageError for what is no type of a function.
+        """
+        if function is None:
+            return lambda given: self.export_python(name, given, type) and given
+        name = name.removeprefix("@")
+        return self.run(self.core.python_functions.add(name, function, type), cell_id=f"py:{name}")
+
     @operation()
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory.  Raises UsageError where not all of them are there."""

@@ -143,7 +143,21 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         with s.scratch("a test") as scratch:
             scratch.write(scratch.reserve(8), i.to_bytes(8, "little"))
 
+    def callback(i: int) -> None:
+        s.export_python("asked", abs, "i32 (i32)")
+        s.call("asked", -i)
+
+    def arrays(i: int) -> None:
+        array = s.array(10)
+        s.share(array)
+        s.call("takes", array)
+        s.call("takes", bytearray(8))
+
+    s.run("define void @takes(ptr %p) {\n  ret void\n}")
     return found | {
+        "export_python": callback,
+        "array share": arrays,
+        "read write": lambda i: s.write(s["g"].address, s.read(s["g"].address, 4)),
         "run: a cell again": again,
         "start": lambda i: s.start(),
         "scratch": scratched,

@@ -30,7 +30,7 @@ request:
   store volatile i64 0, ptr $wake_target
   store atomic i32 0, ptr $wake_done seq_cst, align 4
   store atomic i64 %stub, ptr $wake_stub seq_cst, align 8
-  call void @tell()
+  call void @tell(i64 $WAKE)
   br label %wait
 wait:
   %done = load atomic i32, ptr $wake_done seq_cst, align 4
@@ -114,7 +114,7 @@ define internal void @doze(i64 %word, i64 %value) #0 {
 
 ; Say on the socket, if it is still there, that there is a request.  Its sequence number is that of
 ; no request, so that it is not taken for an answer.
-define internal void @tell() #0 {
+define internal void @tell(i64 %op) #0 {
   %socket = load volatile i64, ptr $socket
   %inode = call i64 @inode(i64 %socket)
   %expected = load volatile i64, ptr $socket_inode
@@ -124,7 +124,7 @@ send:
   %frame = alloca [8 x i64], align 8
   %at = ptrtoint ptr %frame to i64
   call void @zero(i64 %at, i64 $HEAD_SIZE)
-  store i64 $WAKE, ptr %frame
+  store i64 %op, ptr %frame
   %r = call i64 @sys(i64 $SYS_sendto, i64 %socket, i64 %at, i64 $HEAD_SIZE, i64 $MSG_NOSIGNAL_DONTWAIT, i64 0, i64 0)
   br label %done
 done:
