@@ -56,13 +56,13 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
         ]  # fmt: skip
         if not fields:
             continue
+        code = section.content = bytearray(section.content)
         starts = sorted(
-            {0} | {
+            {0, *_after_branches(section.relocations, code)} | {
                 s.value for s in builder.symbols
                 if s.section is section and s.info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC)
             }
         )  # fmt: skip
-        code = section.content = bytearray(section.content)
         by_offset = {r[0]: number for number, r in enumerate(section.relocations) if r[1]}
         back: SymbolDraft | None = None
         for number in fields:
@@ -102,6 +102,15 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
             jump: Relocation = (found.start + 1, BRANCH, there, at - 4)
             section.relocations[number] = jump
     return refused
+
+
+def _after_branches(relocations: Iterable[Relocation], code: bytearray) -> list[int]:
+    """Where instructions begin behind a call or jump to a symbol: nothing follows its field."""
+    return [
+        at + 4 for at, kind, _, _ in relocations
+        if kind == BRANCH and at
+        and (code[at - 1] & 0xFE == 0xE8 or (code[at - 1] & 0xF0 == 0x80 and code[at - 2] == 0x0F))
+    ]  # fmt: skip
 
 
 #: The code, where in it the address goes and with what addend, and where what was behind the
