@@ -75,7 +75,7 @@ class Archive:
                 f"{label} is an archive in an archive; extract it (ar x {self.path}) and %link it"
             )
         try:
-            return read_object(content)
+            return read_object(content, late=True)
         except LinkError as error:
             raise LinkError(f"{label}: {error}") from None
 

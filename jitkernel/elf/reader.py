@@ -8,12 +8,12 @@ path is plain, `iter_unpack` over the tables, because every cell goes through it
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 
-__all__ = ["ElfObject", "Section", "SymbolEntry", "read_object"]
+__all__ = ["ElfObject", "LateObject", "Section", "SymbolEntry", "read_object"]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -60,13 +60,19 @@ class ElfObject:
     a section index that exists or is one of `constants` (from SHN_LORESERVE on).
     `relocations[i]` are `(offset, info, addend)` to apply to section i, in file order.  `groups`
     are COMDAT groups as `(signature symbol index, member section indices)`.
+
+    The relocations of large objects are looked at in bulk.  Those of a `LateObject` are bytes, by
+    section in `late`, which is empty for others.
     """
 
     __slots__ = (
-        "data", "groups", "machine", "names", "relocations", "sections", "strings", "symbols",
+        "_texts", "data", "groups", "late", "machine", "names", "relocations", "sections",
+        "strings", "symbols",
     )  # fmt: skip
+    _texts: list[str | None]
+    relocations: dict[int, list[tuple[int, int, int]]]
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: bytes, late: bool = False):
         self.data = data
         if data[:4] != b"\x7fELF":
             raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
@@ -91,7 +97,9 @@ class ElfObject:
             *_SECTION.iter_unpack(data[offset : offset + 64 * count])
         ]
         self.symbols: list[SymbolTuple] = []
-        self.relocations: dict[int, list[tuple[int, int, int]]] = {}
+        self.relocations = {}
+        self.late: dict[int, bytes] = {}
+        read_now = -1 if late else c.SHT_RELA
         self.groups: list[tuple[int, list[int]]] = []
         self.strings = b""
         extended = b""
@@ -105,7 +113,7 @@ class ElfObject:
                 raise LinkError(f"section {index} lies outside the file")
             if kind == c.SHT_PROGBITS:
                 continue
-            if kind == c.SHT_RELA:
+            if kind == read_now:
                 if info >= count:
                     raise LinkError(f"section {index} relocates section {info}, which is not there")
                 entries = [*_RELA.iter_unpack(data[start : start + size])]
@@ -145,6 +153,22 @@ class ElfObject:
             raise LinkError(f"a symbol lies in section {section} of {len(self.sections)}")
         return name, info, other, section, value, size
 
+    def entries(self, index: int) -> list[tuple[int, int, int]]:
+        """The relocations of one section."""
+        if index in self.late:
+            return [*_RELA.iter_unpack(self.late[index])]
+        return self.relocations.get(index, [])
+
+    def tables(self) -> dict[int, bytes]:
+        """The relocations of each section as the file has them."""
+        if self.late:
+            return self.late
+        pack = _RELA.pack
+        return {
+            index: b"".join([pack(*entry) for entry in entries])
+            for index, entries in self.relocations.items()
+        }
+
     def section(self, index: int) -> Section:
         """Section header `index`, its fields by name."""
         return Section._make(self.sections[index])
@@ -164,16 +188,94 @@ class ElfObject:
             return self.section_name(section)
         return _text(self.strings, name)
 
+    def symbol_texts(self) -> list[str | None]:
+        """The names of all symbols at once; None where `symbol_name` tells more: for a section's
+        symbol, and where a name does not end."""
+        try:
+            return self._texts
+        except AttributeError:
+            pass
+        table = self.strings
+        ends, find = table[-1:] == b"\0", table.find
+        found: list[str | None]
+        if ends and table.isascii():
+            text = table.decode("ascii")
+            index = text.index
+            limit = len(table)
+            found = [
+                text[name : index("\0", name)]
+                if name < limit and info & 15 != c.STT_SECTION
+                else None
+                for name, info, _, _, _, _ in self.symbols
+            ]
+        else:
+            found = [
+                None if (end := find(0, name)) < 0 or info & 15 == c.STT_SECTION
+                else table[name:end].decode("utf-8", "surrogateescape")
+                for name, info, _, _, _, _ in self.symbols
+            ]  # fmt: skip
+        self._texts = found
+        return found
+
     def content(self, index: int) -> bytes:
         """The bytes of section `index`; none for SHT_NOBITS."""
         _, kind, _, _, offset, size, _, _, _, _ = self.sections[index]
         return b"" if kind == c.SHT_NOBITS else self.data[offset : offset + size]
 
 
-def read_object(data: bytes) -> ElfObject:
-    """Read a relocatable object.  Raises `LinkError` for anything else."""
+class LateObject(ElfObject):
+    """An object whose relocations stay bytes until somebody asks for them as numbers."""
+
+    __slots__ = ()
+
+    @classmethod
+    def made(
+        cls,
+        data: bytes,
+        machine: int,
+        sections: list[SectionTuple],
+        symbols: list[SymbolTuple],
+        late: dict[int, bytes],
+        groups: list[tuple[int, list[int]]],
+        strings: bytes,
+        names: bytes,
+    ) -> LateObject:
+        """The object that `data` are, by who has just written them: nothing is read."""
+        made = cls.__new__(cls)
+        fields = data, machine, sections, symbols, late, groups, strings, names
+        made._set(*fields)
+        return made
+
+    def _set(self, *fields: Any) -> None:
+        """The fields in the order of `made`."""
+        self.data, self.machine, self.sections, self.symbols = fields[:4]
+        self.late, self.groups, self.strings, self.names = fields[4:]
+
+    def __init__(self, data: bytes):
+        super().__init__(data, late=True)
+        del self.relocations
+        for index, (_, kind, _, _, start, size, _, info, _, _) in enumerate(self.sections):
+            if kind == c.SHT_RELA:
+                if info >= len(self.sections):
+                    raise LinkError(f"section {index} relocates section {info}, which is not there")
+                if size % _RELA.size:
+                    raise LinkError(f"section {index} has {size} bytes of relocations")
+                self.late[info] = self.late.get(info, b"") + self.data[start : start + size]
+
+    def __getattr__(self, name: str) -> object:
+        """What is there when somebody asks for it first."""
+        if name == "relocations":
+            made = {index: [*_RELA.iter_unpack(table)] for index, table in self.late.items()}
+            self.relocations = made
+            return made
+        raise AttributeError(name)
+
+
+def read_object(data: bytes, late: bool = False) -> ElfObject:
+    """Read a relocatable object; `late`: its relocations when somebody asks.  Raises `LinkError`
+    for anything else."""
     try:
-        return ElfObject(data)
+        return LateObject(data) if late else ElfObject(data)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise LinkError(f"not a whole ELF object: {error}") from error
 

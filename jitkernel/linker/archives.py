@@ -10,6 +10,7 @@ What is taken together becomes one object, so that one cell has it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -52,17 +53,19 @@ def select(
     wanted: Iterable[str],
     has: Callable[[str], bool],
     whole: Archive | None = None,
+    data: bytes | None = None,
 ) -> list[Taken]:
     """The members that define what is wanted, and what those want, in the order of their finding.
 
     `has` says whether somebody defines a name already.  Of `whole` every member is taken that
-    defines something new.  Raises LinkError for a member that is no object of this machine.
+    defines something new.  `data` are the bytes of the first archive, where somebody has just read
+    them.  Raises LinkError for a member that is no object of this machine.
     """
     taken: dict[tuple[int, int], Taken] = {}
     defined: set[str] = set()
     common: set[str] = set()
-    contents: dict[int, bytes] = {}
-    queue = list(wanted)
+    contents: dict[int, bytes] = {} if data is None else {0: data}
+    queue = deque(wanted)
 
     def take(which: int, number: int, only: str = "") -> None:
         archive, read = archives[which]
@@ -74,10 +77,13 @@ def select(
             raise LinkError(f"{label} is for ELF machine {obj.machine}; this session runs x86-64")
         asks: list[str] = []
         gives: dict[str, bool] = {}
-        for at, (_, info, _, section, _, _) in enumerate(obj.symbols):
+        texts = obj.symbol_texts()
+        at = -1
+        for _, info, _, section, _, _ in obj.symbols:
+            at += 1
             if info >> 4 == c.STB_LOCAL:
                 continue
-            name = obj.symbol_name(at)
+            name = texts[at] or obj.symbol_name(at)
             if section:
                 gives[name] = section in _COMMON
             elif info >> 4 != c.STB_WEAK:
@@ -105,7 +111,7 @@ def select(
                 take(which, number)
     tried: set[str] = set()
     while queue:
-        name = queue.pop(0)
+        name = queue.popleft()
         if name in defined or name in tried or (name not in common and has(name)):
             continue
         if name not in common:
@@ -132,7 +138,7 @@ def unchanged(linked: LinkedArchive) -> bytes:
     return data
 
 
-def combine(taken: Sequence[Taken], resolver: Resolver) -> bytes:
+def combine(taken: Sequence[Taken], resolver: Resolver) -> ElfObject:
     """One object of several members, ready to be placed.  Raises LinkError where two of them define
     the same name."""
     builder = Builder()

@@ -7,10 +7,11 @@ Start from `Builder`: `add` objects, change what is there, `write`.  Layouts: Sy
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from array import array
+from dataclasses import dataclass
 
 from jitkernel.elf import constants as c
-from jitkernel.elf.reader import ElfObject
+from jitkernel.elf.reader import ElfObject, LateObject, SectionTuple, SymbolTuple
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker.x86_64 import TABLE
@@ -28,22 +29,98 @@ _TABLES = frozenset(
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 #: What is more is damaged: bytes of a section, and what it may be aligned to.
 _LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
+_TYPE, _WIDEST = 0xFFFF_FFFF, 8  # of a relocation; bytes of its field
 
 
-@dataclass(slots=True, eq=False)
 class SectionDraft:
-    """A section: `content` are its bytes, `size` their number where it has none (SHT_NOBITS)."""
+    """A section: `content` are its bytes, `size` their number where it has none (SHT_NOBITS).
 
-    name: str
-    type: int
-    flags: int
-    content: bytes | bytearray
-    size: int
-    align: int
-    entry_size: int = 0
-    relocations: list[Relocation] = field(default_factory=list)
-    #: of a section with SHF_LINK_ORDER: the one that it belongs to
-    link: SectionDraft | None = None
+    `relocations` are made of those that its object had when somebody asks for them: most sections
+    go as they came.  `link` is the one that a section with SHF_LINK_ORDER belongs to.
+    """
+
+    __slots__ = (
+        "_own", "_read", "align", "content", "entry_size", "flags", "link", "name", "size", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, type: int, flags: int, content: bytes | bytearray, size: int, align: int,
+        entry_size: int = 0,
+    ):  # fmt: skip
+        self.name, self.type, self.flags, self.content = name, type, flags, content
+        self.size, self.align, self.entry_size = size, align, entry_size
+        self.link: SectionDraft | None = None
+        self._read: _Read | None = None
+        self._own: list[Relocation] | None = None
+
+    @property
+    def relocations(self) -> list[Relocation]:
+        """What is to be written into its bytes; the list may be changed."""
+        if self._own is None:
+            self._own = []
+            if self._read is not None:
+                table, symbols, _ = self._read
+                self._own = [
+                    (at, i & _TYPE, symbols[i >> 32], more)
+                    for at, i, more in _RELA.iter_unpack(table)
+                ]
+                self._read = None
+        return self._own
+
+    @relocations.setter
+    def relocations(self, relocations: list[Relocation]) -> None:
+        self._own, self._read = relocations, None
+
+    @property
+    def table(self) -> bytes:
+        """Offset, relocation type in the low 32 bits, and addend of each, three words."""
+        if self._own is None:
+            return self._read[0] if self._read is not None else b""
+        return b"".join([_RELA.pack(at, kind, addend) for at, kind, _, addend in self._own])
+
+    def references(self, kinds: frozenset[int]) -> list[Relocation]:
+        """The relocations of some types, against symbols that are defined nowhere."""
+        if self._own is None:
+            if self._read is None:
+                return []
+            table, symbols, infos = self._read
+            wanted = {i for i in infos if i & _TYPE in kinds and symbols[i >> 32].section == 0}
+            if not wanted:
+                return []
+            return [
+                (at, i & _TYPE, symbols[i >> 32], addend)
+                for at, i, addend in _RELA.iter_unpack(table) if i in wanted
+            ]  # fmt: skip
+        return [r for r in self._own if r[1] in kinds and r[2].section == 0]
+
+    def read(self, table: bytes, symbols: list[SymbolDraft], infos: set[int]) -> None:
+        """It has the relocations of an object with these symbols, as that has them; `infos` are
+        their types and symbols, each once."""
+        self._read = table, symbols, infos
+
+    @property
+    def is_related(self) -> bool:
+        """Whether it has relocations."""
+        return bool(self._own if self._own is not None else self._read)
+
+    def rows(self, numbers: _Numbers) -> bytes:
+        """Its relocations as the object has them.  Raises LinkError where code or data refer to
+        a symbol that has no number."""
+        loaded = self.flags & c.SHF_ALLOC
+        if self._own is None and self._read is not None:
+            table, symbols, infos = self._read
+            of = numbers.of(symbols)
+            number = {i: of[i >> 32] | i & _TYPE for i in infos if of[i >> 32] >= 0}
+            if len(number) == len(infos) or not loaded:
+                words = array("Q", table)
+                words[1::3] = array("Q", [number.get(i, i & _TYPE) for i in words[1::3]])
+                return words.tobytes()
+        index, pack = numbers.index, _RELA.pack
+        if loaded and any(symbol not in index for _, _, symbol, _ in self.relocations):
+            raise LinkError(f"section {self.name} refers to a symbol that is nowhere")
+        return b"".join(
+            [pack(o, index.get(s, 0) << 32 | kind, a) for o, kind, s, a in self.relocations]
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +146,24 @@ class SymbolDraft:
 
 #: offset in its section, relocation type, what it refers to, addend
 Relocation = tuple[int, int, SymbolDraft, int]
+_Read = tuple[bytes, list[SymbolDraft], set[int]]
+
+
+class _Numbers:
+    """What number each symbol has in the object that is written."""
+
+    def __init__(self, symbols: list[SymbolDraft]):
+        self.index = {symbol: at for at, symbol in enumerate(symbols)}
+        self._of: dict[int, list[int]] = {}
+
+    def of(self, symbols: list[SymbolDraft]) -> list[int]:
+        """The same, in the upper 32 bits, of an object's symbols; negative for those that are
+        gone."""
+        found = self._of.get(id(symbols))
+        if found is None:
+            get = self.index.get
+            found = self._of[id(symbols)] = [get(symbol, -1) << 32 for symbol in symbols]
+        return found
 
 
 class Builder:
@@ -111,58 +206,58 @@ class Builder:
         for draft, (_, _, flags, _, _, _, link, _, _, _) in zip(drafts, obj.sections, strict=True):
             if draft is not None and flags & c.SHF_LINK_ORDER and link < len(drafts):
                 draft.link = drafts[link]
-        symbols = [self._symbol(obj, i, drafts, label) for i in range(len(obj.symbols))]
-        for index, entries in obj.relocations.items():
+        symbols = self._add_symbols(obj, drafts, label)
+        for index, table in obj.tables().items():
             draft = drafts[index]
-            if draft is None:
-                continue
-            for offset, info, addend in entries:
-                if info >> 32 >= len(symbols):
-                    raise LinkError(
-                        f"{label}: {obj.section_name(index)}+{offset:#x}: a relocation against "
-                        f"symbol {info >> 32} of {len(symbols)}"
-                    )
-                row = TABLE.get(info & 0xFFFF_FFFF)
-                if offset + (row.field if row is not None else 0) > draft.size:
-                    raise LinkError(
-                        f"{label}: {obj.section_name(index)}+{offset:#x}: the section ends before "
-                        f"the field of a relocation: {draft.size} bytes"
-                    )
-                found = symbols[info >> 32]
-                draft.relocations.append((offset, info & 0xFFFF_FFFF, found, addend))
+            if draft is not None and table:
+                words = array("Q", table)
+                infos = set(words[1::3])
+                if max(infos) >> 32 >= len(symbols) or max(words[::3]) + _WIDEST > draft.size:
+                    _check(obj, label, index, draft.size)
+                draft.read(table, symbols, infos)
         for name, signature, members in signatures:
             if name not in self.groups:
                 kept = [d for i in members if i < len(drafts) and (d := drafts[i]) is not None]
                 self.groups[name] = symbols[signature], kept
 
-    def _symbol(
-        self, obj: ElfObject, index: int, drafts: list[SectionDraft | None], label: str
-    ) -> SymbolDraft:
-        """What a symbol table entry becomes."""
-        _, info, other, section, value, size = obj.symbols[index]
-        where: SectionDraft | int = section
-        gone = False
-        if 0 < section < c.SHN_LORESERVE:
-            draft = drafts[section]
-            where, gone = draft or 0, draft is None
-        if info >> 4 == c.STB_LOCAL:
-            if gone:
-                return self._gone()
-            name = "" if info & 15 == c.STT_SECTION else obj.symbol_name(index)
-            symbol = SymbolDraft(name, info, other, where, value, size, label)
-            self.symbols.append(symbol)
-            return symbol
-        name = obj.symbol_name(index)
-        if gone:  # in a group that another object has: that one's definition
-            value = size = 0
-        fresh = SymbolDraft(name, info, other, where, value, size, label)
-        known = self.globals.get(name)
-        if known is None:
-            self.globals[name] = fresh
-            self.symbols.append(fresh)
-            return fresh
-        _merge(known, fresh)
-        return known
+    def _add_symbols(
+        self, obj: ElfObject, drafts: list[SectionDraft | None], label: str
+    ) -> list[SymbolDraft]:
+        """What the entries of its symbol table become."""
+        found: list[SymbolDraft] = []
+        known, added = self.globals, self.symbols
+        texts = obj.symbol_texts()
+        index = -1
+        for _, info, other, section, value, size in obj.symbols:
+            index += 1
+            where: SectionDraft | int = section
+            gone = False
+            if 0 < section < c.SHN_LORESERVE:
+                draft = drafts[section]
+                where, gone = draft or 0, draft is None
+            name = texts[index]
+            if info >> 4 == c.STB_LOCAL:
+                if gone:
+                    found.append(self._gone())
+                    continue
+                if name is None:
+                    name = "" if info & 15 == c.STT_SECTION else obj.symbol_name(index)
+                symbol = SymbolDraft(name, info, other, where, value, size, label)
+                added.append(symbol)
+            else:
+                if name is None:
+                    name = obj.symbol_name(index)
+                if gone:  # in a group that another object has: that one's definition
+                    value = size = 0
+                symbol = SymbolDraft(name, info, other, where, value, size, label)
+                if name in known:
+                    _merge(known[name], symbol)
+                    symbol = known[name]
+                else:
+                    known[name] = symbol
+                    added.append(symbol)
+            found.append(symbol)
+        return found
 
     def _gone(self) -> SymbolDraft:
         """What refers into sections that were left out refers to: it is not loaded."""
@@ -192,22 +287,39 @@ class Builder:
     # -- writing ---------------------------------------------------------------------------------
 
     def write(self) -> bytes:
-        """The object."""
-        related = [s for s in self.sections if s.relocations]
+        """The bytes of the object."""
+        return self.build().data
+
+    def build(self) -> ElfObject:
+        """The object, as a reader would find it in those bytes."""
+        related = [s for s in self.sections if s.is_related]
         groups = [(s, m) for s, m in self.groups.values() if m]
         numbers = {s: 1 + len(groups) + i for i, s in enumerate(self.sections)}
         relas = {s: 1 + len(groups) + len(self.sections) + i for i, s in enumerate(related)}
         tables = 1 + len(groups) + len(self.sections) + len(related)
-        ordered = sorted(self.symbols, key=lambda s: s.info >> 4 != c.STB_LOCAL)
+        ordered = [s for s in self.symbols if s.info >> 4 == c.STB_LOCAL]
+        local = len(ordered)
+        ordered += [s for s in self.symbols if s.info >> 4 != c.STB_LOCAL]
         if not ordered or ordered[0].name or ordered[0].info or ordered[0].section != 0:
             ordered.insert(0, SymbolDraft("", 0, 0, 0, 0, 0))
-        index = {symbol: at for at, symbol in enumerate(ordered)}
-        local = sum(s.info >> 4 == c.STB_LOCAL for s in ordered)
+            local += 1
+        at = _Numbers(ordered)
         names, strings = _Strings(), _Strings()
-        symbols, extended = _symbol_table(ordered, numbers, strings)
+        named = strings.add_all([s.name for s in ordered])
+        made_symbols = [
+            (
+                named[s.name], s.info, s.other,
+                s.section if s.section.__class__ is int else numbers[s.section],  # type: ignore[index]
+                s.value, s.size,
+            )
+            for s in ordered
+        ]  # fmt: skip
+        symbols, extended = _symbol_table(made_symbols)
+        relocations: dict[int, bytes] = {}
+        made_groups: list[tuple[int, list[int]]] = []
         count = tables + 3 + bool(extended)
         out = bytearray(64)
-        headers: list[tuple[int, ...]] = []
+        headers: list[SectionTuple] = []
 
         def put(
             name: str, kind: int, flags: int, content: bytes | bytearray, link: int = 0,
@@ -224,21 +336,15 @@ class Builder:
             words = [c.GRP_COMDAT, *(numbers[m] for m in members)]
             words += [relas[m] for m in members if m in relas]
             content = struct.pack(f"<{len(words)}I", *words)
-            put(".group", c.SHT_GROUP, 0, content, tables, index[signature], 4, 4)
+            made_groups.append((at.index[signature], words[1:]))
+            put(".group", c.SHT_GROUP, 0, content, tables, at.index[signature], 4, 4)
         for s in self.sections:
             link = numbers[s.link] if s.link is not None else 0
             flags = s.flags if s.link is not None else s.flags & ~c.SHF_LINK_ORDER
             size = s.size if s.type == c.SHT_NOBITS else None
             put(s.name, s.type, flags, s.content, link, 0, s.align, s.entry_size, size)
         for s in related:
-            if s.flags & c.SHF_ALLOC and any(sym not in index for _, _, sym, _ in s.relocations):
-                raise LinkError(f"section {s.name} refers to a symbol that is nowhere")
-            rows = b"".join(
-                [
-                    _RELA.pack(o, index.get(sym, 0) << 32 | kind, a)
-                    for o, kind, sym, a in s.relocations
-                ]
-            )
+            rows = relocations[numbers[s]] = s.rows(at)
             flags = c.SHF_INFO_LINK | (s.flags & c.SHF_GROUP)
             put(".rela" + s.name, c.SHT_RELA, flags, rows, tables, numbers[s], 8, 24)
         put(".symtab", c.SHT_SYMTAB, 0, symbols, tables + 1, local, 8, 24)
@@ -255,7 +361,25 @@ class Builder:
             out, 0, ident, c.ET_REL, self._machine, 1, 0, 0, len(out), 0, 64, 0, 0, 64,
             0 if wide else count, c.SHN_XINDEX if wide else count - 1,
         )  # fmt: skip
-        return bytes(out + b"".join(_SECTION.pack(*h) for h in [first, *headers]))
+        sections = [first, *headers]
+        out += b"".join([_SECTION.pack(*header) for header in sections])
+        return LateObject.made(
+            bytes(out), self._machine, sections, made_symbols, relocations, made_groups,
+            bytes(strings.table), bytes(names.table),
+        )  # fmt: skip
+
+
+def _check(obj: ElfObject, label: str, section: int, size: int) -> None:
+    """Raises LinkError for relocations of nothing, or against nothing."""
+    count = len(obj.symbols)
+    for offset, info, _ in obj.entries(section):
+        row = TABLE.get(info & _TYPE)
+        if info >> 32 < count and offset + (row.field if row is not None else 0) <= size:
+            continue
+        where = f"{label}: {obj.section_name(section)}+{offset:#x}"
+        if info >> 32 >= count:
+            raise LinkError(f"{where}: a relocation against symbol {info >> 32} of {count}")
+        raise LinkError(f"{where}: the section ends before the field of a relocation: {size} bytes")
 
 
 class _Strings:
@@ -272,31 +396,42 @@ class _Strings:
             self.table += text.encode("utf-8", "surrogateescape") + b"\0"
         return at
 
+    def add_all(self, texts: list[str]) -> dict[str, int]:
+        """The same for many at once: where each is."""
+        at, found = len(self.table), self._at
+        fresh = [text for text in dict.fromkeys(texts) if text not in found]
+        raw = "\0".join([*fresh, ""]).encode("utf-8", "surrogateescape")
+        if len(raw) != sum(map(len, fresh)) + len(fresh):  # some are not ASCII
+            return {text: self.add(text) for text in texts}
+        for text in fresh:
+            found[text] = at
+            at += len(text) + 1
+        self.table += raw
+        return found
 
-def _symbol_table(
-    symbols: list[SymbolDraft], numbers: dict[SectionDraft, int], strings: _Strings
-) -> tuple[bytes, bytes]:
+
+def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
     """The table, and the one beside it of section indices that 16 bits cannot hold, if any."""
+    if all(section < c.RESERVED for _, _, _, section, _, _ in symbols):
+        return b"".join([_SYMBOL.pack(*row) for row in symbols]), b""
     rows: list[bytes] = []
     extended: dict[int, int] = {}
-    for at, s in enumerate(symbols):
-        if isinstance(s.section, int):
-            section = s.section - c.SHN_LORESERVE + c.RESERVED if s.section else 0
-        else:
-            section = numbers[s.section]
-            if section >= c.RESERVED:
-                extended[at], section = section, c.SHN_XINDEX
-        rows.append(_SYMBOL.pack(strings.add(s.name), s.info, s.other, section, s.value, s.size))
+    for at, (name, info, other, section, value, size) in enumerate(symbols):
+        if section >= c.SHN_LORESERVE:
+            section -= c.SHN_LORESERVE - c.RESERVED
+        elif section >= c.RESERVED:
+            extended[at], section = section, c.SHN_XINDEX
+        rows.append(_SYMBOL.pack(name, info, other, section, value, size))
     words = [extended.get(i, 0) for i in range(len(symbols))] if extended else []
     return b"".join(rows), struct.pack(f"<{len(words)}I", *words)
 
 
 def _merge(known: SymbolDraft, fresh: SymbolDraft) -> None:
     """Let one symbol stand for two of a name."""
-    visibility = [v for v in (known.other & 3, fresh.other & 3) if v]
-    known.other = known.other & ~3 | (min(visibility) if visibility else 0)  # gABI: the strictest
+    if fresh.other & 3:  # gABI: the strictest
+        known.other = known.other & ~3 | min(v for v in (known.other & 3, fresh.other & 3) if v)
     weak, was_weak = fresh.info >> 4 == c.STB_WEAK, known.info >> 4 == c.STB_WEAK
-    if not fresh.is_defined:
+    if fresh.section == 0:
         if not known.is_defined and was_weak and not weak:
             known.info = fresh.info
         return

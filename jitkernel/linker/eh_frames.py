@@ -41,7 +41,8 @@ def add_frames(
     Raises LinkError, or ArenaFull.
     """
     frames, targets = job.obj.content(section), resolution.targets
-    entries = job.obj.relocations.get(section, [])
+    obj = job.obj
+    entries = obj.entries(section) if obj.late else obj.relocations.get(section, [])
     if len(entries) > 1:
         entries = sorted(entries)
     cies: dict[int, int] = {}  # by offset in the object: its address, or its offset in `found`

@@ -18,10 +18,11 @@ from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDr
 from jitkernel.linker.instructions import Instruction, instruction_at
 from jitkernel.linker.x86_64 import BRANCH, PC32, R_32, R_32S
 
-__all__ = ["detour", "near_names"]
+__all__ = ["NEAR", "detour", "is_branch", "near_names"]
 
 _ABSOLUTE: Final = 1  # R_X86_64_64
-_NEAR: Final = frozenset((PC32, R_32, R_32S))
+#: relocation types of fields that the variable has to be near for
+NEAR: Final = frozenset((PC32, R_32, R_32S))
 #: those that hold an address, wherever they are: 64, 32, 32S, 16, 8
 _VALUES: Final = frozenset((_ABSOLUTE, R_32, R_32S, 12, 14))
 _RSI, _RDI = 6, 7
@@ -32,14 +33,23 @@ _SKIP_RED_ZONE: Final = b"\x48\x8d\x64\x24\x80"  # lea -128(%rsp), %rsp
 _BACK_OVER_RED_ZONE: Final = b"\x48\x8d\xa4\x24\x80\0\0\0"  # lea 128(%rsp), %rsp
 
 
-def near_names(symbols: Iterable[tuple[str, int, bytes | bytearray, int]]) -> list[str]:
-    """Of references `(name, relocation type, code, offset)`: names that are taken for variables
-    within reach, once each.  Calls and jumps are none: they can go through a stub."""
+def near_names(sections: Iterable[SectionDraft]) -> list[str]:
+    """Names that sections take for variables within reach, once each.  Calls and jumps are none:
+    they can go through a stub."""
     found: dict[str, None] = {}
-    for name, kind, code, offset in symbols:
-        if kind in _NEAR and not (kind == PC32 and offset and code[offset - 1] & 0xFE == 0xE8):
-            found[name] = None
+    for section in sections:
+        if not section.flags & c.SHF_EXECINSTR:
+            continue
+        code = section.content
+        for offset, kind, symbol, _ in section.references(NEAR):
+            if not is_branch(kind, code, offset):
+                found[symbol.name] = None
     return list(found)
+
+
+def is_branch(kind: int, code: bytes | bytearray, offset: int) -> bool:
+    """Whether the field of a relocation in code is that of a call or jump."""
+    return kind == PC32 and code[offset - 1 : offset] in (b"\xe8", b"\xe9") and offset > 0
 
 
 def detour(builder: Builder, far: Collection[str]) -> list[str]:
@@ -49,25 +59,26 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
     """
     stubs: SectionDraft | None = None
     refused: list[str] = []
+    begins: dict[SectionDraft | int, list[int]] = {}
+    for symbol in builder.symbols:
+        if symbol.info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC):
+            begins.setdefault(symbol.section, []).append(symbol.value)
     for section in [s for s in builder.sections if s.flags & c.SHF_EXECINSTR]:
+        if not any(symbol.name in far for _, _, symbol, _ in section.references(NEAR)):
+            continue
         fields = [
             number for number, (_, kind, symbol, _) in enumerate(section.relocations)
-            if kind in _NEAR and symbol.section == 0 and symbol.name in far
+            if kind in NEAR and symbol.section == 0 and symbol.name in far
         ]  # fmt: skip
-        if not fields:
-            continue
         code = section.content = bytearray(section.content)
         starts = sorted(
-            {0, *_after_branches(section.relocations, code)} | {
-                s.value for s in builder.symbols
-                if s.section is section and s.info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC)
-            }
+            {0, *_after_branches(section.relocations, code), *begins.get(section, ())}
         )  # fmt: skip
         by_offset = {r[0]: number for number, r in enumerate(section.relocations) if r[1]}
         back: SymbolDraft | None = None
         for number in fields:
             offset, kind, symbol, addend = section.relocations[number]
-            if kind == PC32 and offset and code[offset - 1] & 0xFE == 0xE8:
+            if is_branch(kind, code, offset):
                 continue
             start = starts[bisect_right(starts, offset) - 1]
             found = instruction_at(code, start, offset)

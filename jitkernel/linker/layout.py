@@ -21,6 +21,7 @@ __all__ = [
     "Layout",
     "Names",
     "PinnedRange",
+    "ReadObject",
     "arrange",
     "group_members",
     "initialisers",
@@ -77,6 +78,19 @@ class Layout(NamedTuple):
     places: list[tuple[str, int] | None]
     needs: dict[str, tuple[int, int]]
     frames: list[int]
+
+
+class ReadObject(NamedTuple):
+    """An object that has been read, and its names."""
+
+    object: ElfObject
+    names: Names
+
+    @classmethod
+    def of(cls, data: bytes | ElfObject) -> ReadObject:
+        """Read an object, or the names of one.  Raises LinkError."""
+        obj = read_object(data) if isinstance(data, bytes) else data
+        return cls(obj, read_names(obj))
 
 
 def read_names(obj: ElfObject) -> Names:

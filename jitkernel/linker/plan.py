@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import constants as c
@@ -18,6 +18,7 @@ from jitkernel.linker import x86_64
 from jitkernel.linker.content import Content, ends_behind, refusal
 from jitkernel.linker.eh_frames import add_frames, indirect_types
 from jitkernel.linker.layout import Layout, PinnedRange, arrange, pinned_ranges, pinned_sections
+from jitkernel.linker.own_fields import OwnFields
 from jitkernel.linker.rebasing import may_escape
 from jitkernel.linker.records import Block, Image
 from jitkernel.linker.resolution import (
@@ -35,6 +36,8 @@ from jitkernel.linker.x86_64 import BRANCH
 __all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
 
 _I32 = struct.Struct("<i")
+_RELA = struct.Struct("<QQq")
+_FEW = 16  # relocations of a section that are looked at one by one
 _NO_GROUPS = Groups()
 _NO_COMMONS: dict[int, tuple[int, int]] = {}
 _NO_RANGES: Mapping[int, list[PinnedRange]] = {}
@@ -191,7 +194,10 @@ def fill(
     buffers = _copy(job, layout, extents, found)
     obj, targets, starts = job.obj, resolution.targets, extents.starts
     base, count = job.bind.base, len(resolution.targets)
-    for index, entries in obj.relocations.items():
+    own: OwnFields | None = None
+    related: Mapping[int, Any] = obj.late or obj.relocations
+    entries: Any
+    for index, entries in related.items():
         place = layout.places[index]
         moved = ranges.get(index)
         if place is None and moved is None:
@@ -203,6 +209,12 @@ def fill(
         name, _, flags, _, _, size, _, _, _, _ = obj.sections[index]
         if layout.frames and obj.names.startswith(b".gcc_except_table", name):
             entries = indirect_types(job, layout, resolution, index, start + base, buffer)
+        if len(entries) > _FEW:  # or they are bytes
+            if entries.__class__ is bytes:
+                entries = _RELA.iter_unpack(entries)
+            if buffer is not None and moved is None:
+                own = own or OwnFields(resolution, base)
+                entries = own.write(entries, buffer, start)
         for entry in entries:
             offset, info, _ = entry
             if offset + 8 > size and ends_behind(entry, offset, size):
@@ -219,6 +231,9 @@ def fill(
                     if low <= offset < high:
                         at = address + offset - low - base
             found.add_field(targets[info >> 32], at, buffer, offset, flags, index, entry)
+    if own is not None:
+        for symbol, packed in own.uses():
+            found.uses.setdefault(symbol, bytearray()).extend(packed)
     for index, pinned in ranges.items():
         if job.write_data:
             data = buffers.get(index) or obj.content(index)
@@ -240,7 +255,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
     """The sections at their places; what lies between two of them, or behind code, is int3 or
     zero.  Those that have relocations, by index."""
     obj, starts, content = job.obj, extents.starts, found.bytes
-    raw, sections, relocations = obj.data, obj.sections, obj.relocations
+    raw, sections, related = obj.data, obj.sections, obj.late or obj.relocations
     buffers: dict[int, bytearray] = {}
     ends = dict(starts)
     index = -1
@@ -258,7 +273,7 @@ def _copy(job: Job, layout: Layout, extents: Extents, found: Content) -> dict[in
         ends[zone] = address + size
         if kind == c.SHT_NOBITS:
             found.zeroed.append((address, size))
-        elif index in relocations:
+        elif index in related:
             buffer = buffers[index] = bytearray(raw[source : source + size])
             content.append((address, buffer))
         else:

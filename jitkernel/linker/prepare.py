@@ -9,52 +9,76 @@ What asks for those becomes something here that needs none of it: see `far_data`
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from array import array
+from operator import sub
 
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
-from jitkernel.linker.far_data import detour, near_names
+from jitkernel.linker.far_data import NEAR, detour, is_branch, near_names
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.records import SymbolState
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.thread_locals import emulate
-from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
+from jitkernel.linker.x86_64 import (
+    BRANCH,
+    GOTPCREL,
+    GOTPCRELX,
+    PC32,
+    R_32,
+    R_32S,
+    REX_GOTPCRELX,
+    TABLE,
+)
 
 __all__ = ["prepare", "prepared"]
 
+_RELA = struct.Struct("<QQq")
 _SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
 #: bytes before a field that are written with it: opcode, ModRM, REX
 _BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
+#: relocation types of fields of 4 bytes, before which nothing is written; what is enough for all
+_WORDS, _WORD, _FAR_APART = frozenset((PC32, BRANCH, GOTPCREL, R_32, R_32S)), 4, 11
 
 
-def prepared(obj: ElfObject, label: str, resolver: Resolver) -> bytes:
-    """An object as it is to be placed: the same bytes, where nothing has to be done.
+def prepared(obj: ElfObject, label: str, resolver: Resolver) -> ElfObject:
+    """An object as it is to be placed: the same one, where nothing has to be done.
 
     `label` is what it is called in messages.  Raises LinkError for what cannot be done.
     """
-    references = (
-        (obj.symbol_name(info >> 32), info & 0xFFFF_FFFF, obj.data, obj.sections[index][4] + offset)
-        for index, entries in obj.relocations.items()
-        if obj.sections[index][2] & c.SHF_EXECINSTR
-        for offset, info, _ in entries
-        if info >> 32 < len(obj.symbols)
-        and obj.symbols[info >> 32][3] == 0
-        and offset < obj.sections[index][5]
-    )
-    for index, entries in obj.relocations.items():
-        if obj.sections[index][2] & c.SHF_ALLOC:
-            _check_apart(entries, f"{label}: {obj.section_name(index)}")
+    near: dict[str, None] = {}
+    for index, table in obj.tables().items():
+        flags = obj.sections[index][2]
+        if flags & c.SHF_EXECINSTR:
+            near |= dict.fromkeys(_near(obj, index, table))
+        if flags & c.SHF_ALLOC:
+            _check_apart(table, f"{label}: {obj.section_name(index)}")
     special = any(info & 15 in _SPECIAL for _, info, _, _, _, _ in obj.symbols)
-    if not special and not _far(near_names(references), resolver):
-        return obj.data
+    if not special and not _far(list(near), resolver):
+        return obj
     builder = Builder()
     builder.add(obj, label)
     return prepare(builder, label, resolver)
 
 
-def prepare(builder: Builder, label: str, resolver: Resolver) -> bytes:
+def _near(obj: ElfObject, section: int, table: bytes) -> list[str]:
+    """Names that one section of an object takes for variables within reach."""
+    symbols, count = obj.symbols, len(obj.symbols)
+    wanted = {
+        info for info in set(array("Q", table)[1::3])
+        if info & 0xFFFF_FFFF in NEAR and info >> 32 < count and symbols[info >> 32][3] == 0
+    }  # fmt: skip
+    if not wanted:
+        return []
+    code, size = obj.content(section), obj.sections[section][5]
+    return [
+        obj.symbol_name(info >> 32) for offset, info, _ in _RELA.iter_unpack(table)
+        if info in wanted and offset < size and not is_branch(info & 0xFFFF_FFFF, code, offset)
+    ]  # fmt: skip
+
+
+def prepare(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     """The same for an object that is being put together."""
     try:
         return _changed(builder, label, resolver)
@@ -62,29 +86,28 @@ def prepare(builder: Builder, label: str, resolver: Resolver) -> bytes:
         raise LinkError(f"{label}: not a whole object: {error}") from error
 
 
-def _changed(builder: Builder, label: str, resolver: Resolver) -> bytes:
+def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     for section in builder.sections:
         if section.flags & c.SHF_ALLOC:
-            entries = [(at, kind, addend) for at, kind, _, addend in section.relocations]
-            _check_apart(entries, f"{label}: {section.name}")
+            _check_apart(section.table, f"{label}: {section.name}")
     emulate(builder, label)
     make_ordinary(builder)
-    references = (
-        (symbol.name, kind, section.content, offset)
-        for section in builder.sections
-        if section.flags & c.SHF_EXECINSTR
-        for offset, kind, symbol, _ in section.relocations
-        if symbol.section == 0
-    )
-    if far := _far(near_names(references), resolver):
+    if far := _far(near_names(builder.sections), resolver):
         detour(builder, far)
-    return builder.write()
+    return builder.build()
 
 
-def _check_apart(entries: Sequence[tuple[int, int, int]], where: str) -> None:
+def _check_apart(table: bytes, where: str) -> None:
     """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
+    words = array("Q", table)
+    offsets = sorted(words[::3])
+    apart = min(map(sub, offsets[1:], offsets), default=_FAR_APART)
+    if apart >= _FAR_APART:
+        return
+    if apart >= _WORD and {info & 0xFFFF_FFFF for info in set(words[1::3])} <= _WORDS:
+        return
     end = -3
-    for offset, info, _ in sorted(entries):
+    for offset, info, _ in sorted(_RELA.iter_unpack(table)):
         if (row := TABLE.get(info & 0xFFFF_FFFF)) is None:
             continue
         if offset - _BEFORE.get(row.number, 0) < end:

@@ -6,6 +6,7 @@ but in no table yet; what an existing one becomes is noted in `Resolution.change
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ __all__ = [
 
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
+_TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 
 
@@ -350,18 +352,23 @@ def _look_up(
 def _called(job: Job, layout: Layout) -> set[int]:
     """Imports that the object branches to somewhere: functions, then."""
     called: set[int] = set()
-    for index, entries in job.obj.relocations.items():
-        content = job.obj.content(index)
-        for offset, info, _ in entries:
-            type = info & 0xFFFF_FFFF
-            if (
-                index in layout.frames
-                or type in x86_64.BRANCHES
-                or (
-                    type == GOTPCRELX and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
-                )
-            ):
-                called.add(info >> 32)
+    obj, late = job.obj, job.obj.late
+    for index in late or obj.relocations:
+        infos = (
+            set(array("Q", late[index])[1::3]) if late
+            else {info for _, info, _ in obj.relocations[index]}
+        )  # fmt: skip
+        if index in layout.frames:
+            called.update([info >> 32 for info in infos])
+            continue
+        called.update([info >> 32 for info in infos if info & _TYPE in x86_64.BRANCHES])
+        if GOTPCRELX in {info & _TYPE for info in infos}:
+            content = obj.content(index)
+            called.update([
+                info >> 32 for offset, info, _ in obj.entries(index)
+                if info & _TYPE == GOTPCRELX
+                and content[offset - 2 : offset] in (b"\xff\x15", b"\xff\x25")
+            ])  # fmt: skip
     return called
 
 

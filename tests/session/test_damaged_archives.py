@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.arena import Arena
-from jitkernel.elf import read_object
+from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf.archive import read_archive
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import Linker
@@ -140,7 +140,7 @@ def _archives_in(world: _World, seeds: range, folder: Path) -> None:
     for seed in seeds:
         data = _damaged(originals[seed & 1], seed)
 
-        def make(data: bytes = data) -> bytes:
+        def make(data: bytes = data) -> ElfObject:
             archive = read_archive(data, "x.a", lambda path: data if path == "x.a" else read(path))
             linked = LinkedArchive(archive, lambda path: data if path == "x.a" else read(path))
             has = world.linker.symbols.__contains__

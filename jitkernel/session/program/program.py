@@ -12,11 +12,10 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
-from jitkernel.elf import read_object
 from jitkernel.ir.names import written
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe
-from jitkernel.linker.layout import read_names
+from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
@@ -103,13 +102,14 @@ class Program(Recorded):
         kept: frozenset[str] = frozenset(),
         unchanged: frozenset[str] = frozenset(),
         missing: bool = False,
+        read: ReadObject | None = None,
     ) -> Image:
         """Link a compiled cell in and move what it redefines; raises with nothing changed.
 
         `types` are the named types that the cell's own text defines; `noted`: it leaves notes, too.
         `kept` are variables that it defines again without a value of its own, `unchanged` those
         that have the type that they had, however LLVM writes that.  `missing` allows variables
-        that nobody defines yet.
+        that nobody defines yet; `read` is the object, where somebody has read it.
         """
         with self.writing():
             linker, summary, symbols = self.linker, compiled.summary, self.linker.symbols
@@ -120,7 +120,7 @@ class Program(Recorded):
             pins = self._pins(summary, aligned or {}, unchanged)
             before = {
                 n: (s.image.cell if s.image is not None else 0, s.info)
-                for n in (name for name, _ in known or _unknown(compiled.object))
+                for n in (name for name, _ in known or _unknown(read, compiled.object))
                 if (s := symbols.get(n)) is not None
             }
             change.whys = {n: s.why for n in before if (s := symbols[n]).why} | change.whys
@@ -134,10 +134,11 @@ class Program(Recorded):
                 for n, at in pins.items() if keep_data or n in kept
             ]  # fmt: skip
             image = linker.place(
-                compiled.object, cell.number, kinds=kinds, weak=weak if known else None,
+                read.object if read else compiled.object, cell.number, kinds=kinds,
+                weak=weak if known else None,
                 # Groups that only this cell provided so far are its own to redefine.
                 takeover=frozenset(old.image.groups if old and old.image else ()),
-                pins=pins or None, missing=missing,
+                pins=pins or None, missing=missing, names=read.names if read else None,
             )  # fmt: skip
             for at, data in values:
                 arena.write(at, data)
@@ -428,9 +429,9 @@ class Program(Recorded):
         return before or change.infos.get(symbol.name) or symbol.info
 
 
-def _unknown(object: bytes) -> list[tuple[str, None]]:
+def _unknown(read: ReadObject | None, data: bytes) -> list[tuple[str, None]]:
     """What an object defines of which there is no summary: another compiler made it."""
-    return [(export.name, None) for export in read_names(read_object(object)).exports]
+    return [(export.name, None) for export in (read or ReadObject.of(data)).names.exports]
 
 
 def _read(

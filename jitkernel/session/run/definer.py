@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
-from jitkernel.elf import read_object
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
 from jitkernel.ir.names import quote_name
@@ -20,7 +19,7 @@ from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.archives import offered
 from jitkernel.linker.editing import drop_initialisers, unname
-from jitkernel.linker.layout import read_names
+from jitkernel.linker.layout import ReadObject
 from jitkernel.session.handles import CompiledCell
 from jitkernel.session.program.cell import Cell, Change, title
 from jitkernel.session.program.names import defined_types
@@ -169,22 +168,24 @@ class Definer:
             made.diagnostics = tuple(found)
         return made
 
-    def _provide(self, compiled: Compiled) -> None:
+    def _provide(self, compiled: Compiled, read: ReadObject | None) -> None:
         """Take from the session's archives what an object uses that is about to be placed."""
         summary = compiled.summary
         known = [f.name for f in summary.functions] + [v.name for v in summary.variables]
         if known and not offered(self.program.archives.values(), known):
             return
-        names = read_names(read_object(compiled.object))
+        names = (read or ReadObject.of(compiled.object)).names
         own = frozenset(e.name for e in names.exports)
         self.execution.provide([n for _, n, weak in names.imports if not weak], own)
 
     def place(
-        self, request: Request, compiled: Compiled, source: str, missing: bool = False
-    ) -> None:
-        """Place what was compiled; `missing` allows variables that nobody defines yet."""
+        self, request: Request, compiled: Compiled, source: str, missing: bool = False,
+        read: ReadObject | None = None,
+    ) -> None:  # fmt: skip
+        """Place what was compiled; `missing` allows variables that nobody defines yet.  `read` is
+        its object, where somebody has read it."""
         if self.program.archives:
-            self._provide(compiled)
+            self._provide(compiled, read)
         cell, program, change = self.cell, self.program, self.change
         old = program.cells.get(program.by_id.get(cell.cell_id, 0)) if cell.cell_id else None
         remade = [program.cells[r.cell] for r in change.remade if r.cell in program.cells]
@@ -199,7 +200,7 @@ class Definer:
             aligned=_alignments(request.source), types=defined_types(request.source),
             noted=bool(self.plan and self.plan.notes),
             kept=self.plan.keep if self.plan else frozenset(), unchanged=unchanged,
-            missing=missing,
+            missing=missing, read=read,
         )  # fmt: skip
         linked = time.perf_counter_ns() - began
         program.let_go(change, self.core.finish)
@@ -335,8 +336,9 @@ class Definer:
         return CompiledCell(source, request, compiled, sizes, self.options)
 
     def place_only(
-        self, source: str, request: Request, compiled: Compiled, construct: bool = True
-    ) -> Result:
+        self, source: str, request: Request, compiled: Compiled, construct: bool = True,
+        read: ReadObject | None = None,
+    ) -> Result:  # fmt: skip
         """Place what was compiled before, as a cell.
 
         Without `construct` its constructors do not run, now or later, nor what would take them
@@ -346,7 +348,7 @@ class Definer:
         with core.heard_by(self.relay):
             core.number = cell.number
             with self.execution.changing(title(cell.number, source)):
-                self.place(request, compiled, source)
+                self.place(request, compiled, source, read=read)
                 if construct:
                     self.construct()
                 elif cell.image is not None and cell.image.init:

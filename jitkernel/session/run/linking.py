@@ -19,7 +19,7 @@ from jitkernel.files import read_bytes
 from jitkernel.ir.names import written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
-from jitkernel.linker.layout import is_special, read_names
+from jitkernel.linker.layout import ReadObject, is_special
 from jitkernel.linker.prepare import prepared
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
@@ -44,13 +44,16 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         return _link_archive(definer, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    obj = prepared(read_object(data), path, definer.program.linker.resolver)
-    return definer.place_only(f"; %link {path}", *_compiled(path, obj))
+    obj = ReadObject.of(
+        prepared(read_object(data, late=True), path, definer.program.linker.resolver)
+    )
+    return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
 
 
-def _compiled(label: str, data: bytes) -> tuple[Request, Compiled]:
+def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
     """An object that another compiler made, as if it were the answer to a request."""
-    return Request(f"; {label}", label=label), Compiled(data, Summary((), (), {}, ()), _NO_TIMES)
+    summary = Summary((), (), {}, ())
+    return Request(f"; {label}", label=label), Compiled(read.object.data, summary, _NO_TIMES)
 
 
 def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Result:
@@ -63,7 +66,7 @@ def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Resu
     asked = [n for n in program.declared if n not in symbols]
     taken = select(
         [linked, *others], offered([linked], [*missing, *asked]), lambda n: _has(program, n),
-        linked.archive if whole else None,
+        linked.archive if whole else None, data,
     )  # fmt: skip
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
@@ -76,8 +79,8 @@ def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Resu
             core.provide = _provide
             if taken:
                 core.number = number
-                obj = combine(taken, program.linker.resolver)
-                definer.place(*_compiled(path, obj), source)
+                obj = ReadObject.of(combine(taken, program.linker.resolver))
+                definer.place(*_compiled(path, obj), source, read=obj)
                 definer.construct()
             core.history.keep(execution.change)
     if taken:
@@ -166,12 +169,12 @@ def _place_members(execution: Execution, taken: Sequence[Taken], own: Collection
     source = f"; %link {labels}"
     change = execution.change if execution.is_run else core.history.begin(source[2:])
     fresh.execution.change = change
-    obj = combine(taken, core.program.linker.resolver)
-    early = any(name in own for _, name, _ in read_names(read_object(obj)).imports)
+    obj = ReadObject.of(combine(taken, core.program.linker.resolver))
+    early = any(name in own for _, name, _ in obj.names.imports)
     with core.engine.arena.rollback.atomic():
         core.number = fresh.cell.number
         added = change.added
-        fresh.place(*_compiled(labels, obj), source, missing=early)
+        fresh.place(*_compiled(labels, obj), source, missing=early, read=obj)
         change.added, change.back = added, [*change.back, fresh.cell]
         fresh.construct()
         if not execution.is_run:
