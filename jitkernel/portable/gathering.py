@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
 
-__all__ = ["Gathered", "Home", "gather"]
+__all__ = ["Gathered", "Home", "cells_of", "gather"]
 
 _LINKED = "; %link "  # what the source of a cell begins with that is another compiler's object
 
@@ -75,6 +75,13 @@ def gather(
     return _Gathering(home, names, present, cpu, more).run()
 
 
+def cells_of(home: Home, names: Iterable[str]) -> list[Cell]:
+    """The cells that have the code of names and of what they refer to, by number."""
+    found = _Gathering(home, names, False, "", ())
+    found.take_all()
+    return found.cells
+
+
 class _Gathering:
     def __init__(
         self, home: Home, names: Iterable[str], present: bool, cpu: str, more: Iterable[str]
@@ -103,8 +110,17 @@ class _Gathering:
             )
         return symbol.info  # type: ignore[no-any-return]
 
-    def run(self) -> Gathered:
+    def take_all(self) -> None:
+        """Find the cells of all that is asked for."""
         self._take(self._roots)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Those that were found."""
+        return [cell for _, cell in sorted(self._cells.items())]
+
+    def run(self) -> Gathered:
+        self.take_all()
         pool, values = self._engine.pool, self._values
         while True:
             parts, objects, seen = self._parts(), self._objects(), frozenset[str]()

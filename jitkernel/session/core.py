@@ -10,17 +10,19 @@ takes as long to start as that takes to be imported.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jitkernel.errors import ArenaFull
+from jitkernel.errors import ArenaFull, JitError
 from jitkernel.session.arrays import Arrays
 from jitkernel.session.engine import Engine
 from jitkernel.session.history.snapshot import DataShadow
 from jitkernel.session.history.undo import UndoHistory
-from jitkernel.session.operation import Cleanups, Foreign, Signals
+from jitkernel.session.operation import FORKED, Cleanups, Foreign, Signals
 from jitkernel.session.program.names import HiddenNames
 from jitkernel.session.program.program import Program
 from jitkernel.session.report.memory import explain_full
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Core"]
 
-
 _PARTS = ("arrays", "program", "history", "garbage", "places", "observers", "residency")
+_cores: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
 class Core:
@@ -73,6 +75,8 @@ class Core:
     ):
         self.settings = settings
         self.lock = threading.RLock()
+        self.forked = False  # this process is a fork of the one that it belongs to
+        _cores.add(self)
         self.operating = False  # an operation is in progress
         self.foreign = Foreign()
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
@@ -111,6 +115,8 @@ class Core:
         """Wait for the engine, once; what a session's file has is there from now on."""
         if self.begun:
             return
+        if self.forked:
+            raise JitError(FORKED)
         engine, settings = self.engine, self.settings
         self.arrays = Arrays(engine)
         program = self.program = Program(engine.linker, self.store, engine)
@@ -240,3 +246,18 @@ class Core:
             raise explain_full(self.program, self.history, error) from None
         finally:
             self.sink = before
+
+
+def _forked() -> None:
+    """A forked process shares the slab and the sockets of its parent's sessions: it must not use
+    them."""
+    for core in list(_cores):
+        core.lock = threading.RLock()  # another thread of the parent may have it
+        core.forked, core.begun, core.operating = True, False, False
+        for name in _PARTS:
+            core.__dict__.pop(name, None)
+        if "engine" in core.__dict__:
+            core.engine.closed = True
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -64,6 +64,10 @@ class FunctionHandle:
     def __index__(self) -> int:
         return self.address
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It pickles as `Session.portable(name)`: the code, not the session."""
+        return self._session.portable(self.name).__reduce__()
+
     def __repr__(self) -> str:
         symbol = self._session.core.program.symbol(self.name)
         return f"<{written(self.name)} {symbol.info if symbol else 'gone'}>"

@@ -26,7 +26,12 @@ from jitkernel.errors import Interrupted, JitError
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["Cleanups", "Foreign", "Signals", "operation", "without_collections"]
+__all__ = ["FORKED", "Cleanups", "Foreign", "Signals", "operation", "without_collections"]
+
+FORKED = (
+    "this process is a fork of the one that the session belongs to: make a Session here, or hand "
+    "functions over as pickles, which run in a session of their own (a process pool does that)"
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -214,7 +219,7 @@ def operation(
             core = session.core
             with core.lock:
                 if core.engine.closed:
-                    raise JitError("this session is closed")
+                    raise JitError(FORKED if core.forked else "this session is closed")
                 if core.operating:
                     return step(session, *arguments, **named)
                 sink = core.sink

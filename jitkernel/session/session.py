@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.portable.records import Exported
+    from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
@@ -135,6 +136,8 @@ class Session:
 
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""
+        if self.core.forked:
+            return  # they are another process's
         self.core.keeper.close()
         self.core.engine.close()
         self.core.store.close()
@@ -651,6 +654,21 @@ class Session:
         chosen = [names] if isinstance(names, str) else names
         home = Home(self.core.program, self.core.engine)
         return export(home, chosen, path, globals, cpu)
+
+    @operation()
+    def portable(self, name: str, *, globals: bool = False) -> PortableFunction:
+        """A function with all that it needs, apart from the session: it pickles, and runs in a
+        session of the process where it arrives.  A handle (`session["f"]`) pickles as this.
+
+        `globals`: its variables begin there with the values that they have now, by value; otherwise
+        with those of their definitions (what only a statement has given a value keeps that).
+        Raises UsageError and LinkError as `export` does.
+        """
+        from jitkernel.portable.gathering import Home
+        from jitkernel.portable.packing import pack
+        from jitkernel.portable.travelling import portable
+
+        return portable(pack(Home(self.core.program, self.core.engine), name, globals))
 
     @operation()
     def chdir(self, path: str) -> None:

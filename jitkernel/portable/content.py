@@ -1,0 +1,137 @@
+"""A function with all that it needs, as bytes that travel.  Start from `Content`.
+
+Whatever arrives is looked at as what it is, bytes of somebody else: what does not have the form is
+refused.  That says nothing of what the code does; it is a program, as any pickle is.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+from weakref import WeakValueDictionary
+
+from jitkernel.compiler import Identity, Options
+from jitkernel.errors import JitError
+from jitkernel.session.program.signatures import Signature
+
+__all__ = ["VERSION", "Content", "contents", "digest_of", "read_content"]
+
+VERSION = 1
+_MAGIC = b"jkf1"
+_HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode
+_LARGEST = 1 << 30  # bytes of what is packed
+
+
+@dataclass(frozen=True)
+class Content:
+    """A function `name` as `object` code, made by `made_by` with `options`; `bitcode` makes it for
+    another processor.
+
+    `entry` is its name in the object, where nothing else can be seen.  `needs` maps names that
+    libraries must bring to the files that have them where it comes from.  `objects` are of other
+    compilers: a label, bytes, and the names that each of them owns.
+    """
+
+    name: str
+    entry: str
+    signature: Signature
+    made_by: Identity
+    options: Options
+    needs: dict[str, str]
+    object: bytes
+    bitcode: bytes
+
+    def encode(self) -> bytes:
+        """The bytes that travel."""
+        header = json.dumps(
+            [
+                self.name, self.entry, list(self.signature), list(self.made_by),
+                self.options.row(), self.needs,
+            ]
+        ).encode()  # fmt: skip
+        parts = [zlib.compress(part, 9) for part in (header, self.object, self.bitcode)]
+        return _HEAD.pack(_MAGIC, *map(len, parts)) + b"".join(parts)
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The same, made once."""
+        return self.encode()
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells it from other contents."""
+        return digest_of(self.encoded)
+
+
+#: contents that are in this process, by digest: what arrives again is the same one
+contents: WeakValueDictionary[str, Content] = WeakValueDictionary()
+
+
+def digest_of(data: bytes) -> str:
+    """What tells contents apart, of one that is encoded."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def read_content(data: bytes) -> Content:
+    """The inverse of `Content.encode`.  Raises JitError for anything else."""
+    try:
+        magic, *sizes = _HEAD.unpack_from(data)
+        if magic != _MAGIC or sum(sizes) + _HEAD.size != len(data):
+            raise ValueError("its size is not what it says")
+        pieces, at = [], _HEAD.size
+        for size in sizes:
+            pieces.append(_inflated(data[at : at + size]))
+            at += size
+        header, code, bitcode = pieces
+        name, entry, signature, made_by, options, needs = json.loads(header)
+        found = Content(
+            _text(name), _text(entry), Signature(*_texts(signature, 5)),
+            Identity(*_texts(made_by, 5)), Options.of(_row(options)), _names(needs), code, bitcode,
+        )  # fmt: skip
+        found.signature.function  # noqa: B018  that it is a type
+    except (ValueError, TypeError, KeyError, IndexError, struct.error, zlib.error) as error:
+        raise JitError(f"this is no function that a session has packed: {error}") from None
+    except RecursionError:
+        raise JitError("this is no function that a session has packed: too deeply nested") from None
+    found.__dict__["encoded"] = data
+    return found
+
+
+def _inflated(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    made = unpacker.decompress(data, _LARGEST)
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("a part of it does not end where it should")
+    return made
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _texts(values: Any, count: int) -> list[str]:
+    if not isinstance(values, list) or len(values) != count:
+        raise TypeError(f"{count} texts are expected")
+    return [_text(value) for value in values]
+
+
+def _row(row: Any) -> list[Any]:
+    like = Options().row()
+    if not isinstance(row, list) or len(row) != len(like):
+        raise TypeError("these are no options")
+    if any(type(a) is not type(b) for a, b in zip(row, like, strict=True)):
+        raise TypeError("these are no options")
+    return row
+
+
+def _names(needs: Any) -> dict[str, str]:
+    if not isinstance(needs, dict):
+        raise TypeError("what it needs is no table")
+    return {_text(name): _text(library) for name, library in needs.items()}
