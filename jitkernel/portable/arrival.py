@@ -100,7 +100,7 @@ def _link(session: Any, content: Content) -> str:
     _bring_libraries(session, content)
     called, _ = merge_objects(code, (), {content.entry}, {content.entry: name})
     label = f"{written(content.name)} of another process"
-    ready = prepared(read_object(called), label, core.program.linker.resolver)
+    ready = prepared(read_object(called), label, core.program.linker.resolver).data
     s = content.signature
     info = FunctionInfo(name, True, "external", s.type, s.convention, s.attributes, s.features)
     summary = Summary((info,), (), {}, ())
