@@ -12,6 +12,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.errors import CompileError, Interrupted, UsageError
+from jitkernel.ir.names import bare, written
 from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
 from jitkernel.kernel.history import History
@@ -239,6 +240,20 @@ class Frontend:
             if text or name in self.session.symbols:
                 return in_words(self, text, name, level)
         return inspect_name(self, name, level)
+
+    def symbol_for(self, word: str) -> str:
+        """What was typed as a name, as a symbol where a language calls it otherwise: `@my_f`."""
+        from jitkernel.kernel.early import find_language
+
+        name = bare(word)
+        if not name.isidentifier() or name in self.session.symbols:
+            return word
+        notes = self.session.inspect.glance.notes
+        for language in dict.fromkeys(key.partition(":")[0] for key in notes):
+            symbol = find_language(language).symbol_of(name, notes)
+            if symbol in self.session.symbols:
+                return written(symbol)
+        return word
 
     def confirm(self, question: str, unasked: bool = False) -> bool:
         """Whether the user says yes; `unasked` where the client has no input box.

@@ -215,9 +215,10 @@ class Language:
     offset of the source, "" where there is none.  A language that knows better than these what may
     stand at an offset, and what stands there, says so with `complete` (None: it does not know) and
     `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
-    to leave it to the IR form.  The rest describes files and editors, see Jupyter's
-    `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one for
-    notebooks in it, which follows a cell's `%%` line (the same where there is none);
+    to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
+    language where that is another name, "" else.  The rest describes files and editors, see
+    Jupyter's `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one
+    for notebooks in it, which follows a cell's `%%` line (the same where there is none);
     `editor_mode` is JupyterLab's mode for it, where that is not called as the language is.
     """
 
@@ -238,6 +239,7 @@ class Language:
     complete: Callable[[str, int, Glance], Completions | None] | None = None
     inspect: Callable[[str, int, Glance], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
+    symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from jitkernel.wording import did_you_mean
 if TYPE_CHECKING:
     from jitkernel.compiler import CompilerPool, Request
     from jitkernel.compiler.pass_trace import PassTrace
+    from jitkernel.languages.llvm.plan import Plan
     from jitkernel.linker import Symbol
     from jitkernel.linker.linkmap import LinkMap
     from jitkernel.session.core import Core
@@ -100,6 +101,14 @@ class Inspect:
             raise UsageError(f"nothing of the session is called {written(name)}{words}")
         return cells[owner], [name]
 
+    def plan(self, source: str, language: str, level: int) -> Plan:
+        """What a cell of a language would be at an optimisation level; nothing is compiled or run.
+        Raises what reading it raises."""
+        from jitkernel.session.run.runner import Runner
+        from jitkernel.session.settings import CellOptions
+
+        return Runner(self.core.execution(options=CellOptions(level))).plan(source, language)
+
     @property
     def linked(self) -> Mapping[str, Symbol]:
         """The linker's record of every name: address, entry, GOT slots, state, users."""
@@ -164,10 +173,13 @@ class Inspect:
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where
         unknown."""
+        record = self.core.store.get(number)
+        return self.source_lines(request, record.source if record is not None else "")
+
+    def source_lines(self, request: Request, source: str) -> Callable[[int], int]:
+        """The same of a source that is no cell's."""
         from jitkernel.session.report.places import cell_lines
 
-        record = self.core.store.get(number)
-        source = record.source if record is not None else ""
         return cell_lines(request.source, request.first_line, source)
 
     def line_finder(self) -> Callable[[int], tuple[int, str]]:

@@ -296,7 +296,8 @@ def elsewhere(
     session: Session, request: Request, name: str, cell: int, machine: str, cpu: str, syntax: str
 ) -> Side:
     """A function as it would be on another machine."""
-    code = code_for(session, request, machine, cpu, syntax, cell)
+    lines = session.inspect.cell_lines(cell, request)
+    code = code_for(session, request, machine, cpu, syntax, lines)
     if name not in code.functions:
         raise UsageError(f"{written(name)} has no machine code on {machine}")
     compiler, triple = session.inspect.compiler, triple_of(machine)

@@ -112,10 +112,10 @@ def cpu_of(target: str, cpu: str = "") -> str:
 
 def code_for(
     session: Session, request: Request, target: str, cpu: str = "", syntax: str = "intel",
-    cell: int = 0,
+    lines: Callable[[int], int] = int,
 ) -> ForeignCode:  # fmt: skip
-    """A module's assembly on another machine, with lines of the `cell` that it belongs to where
-    they can be told.
+    """A module's assembly on another machine; `lines` tells of its text's lines which of the cell
+    they are.
 
     Raises CompileError where LLVM has no such machine.
     """
@@ -127,7 +127,7 @@ def code_for(
     text = compiler.assembly(request._replace(source=source), triple, cpu, syntax)
     if "@function" not in text:  # of another kind, such as PTX: as it is, without debug sections
         text = compiler.assembly(request, triple, cpu, syntax)
-    return ForeignCode(text, session.inspect.cell_lines(cell, request) if cell else int)
+    return ForeignCode(text, lines)
 
 
 def foreign(
@@ -147,7 +147,8 @@ def foreign(
     request = session.inspect.request(cell.number)
     if level is not None:
         request = request._replace(options=request.options._replace(opt_level=level))
-    code = code_for(session, request, machine, cpu, syntax, cell.number)
+    lines = session.inspect.cell_lines(cell.number, request)
+    code = code_for(session, request, machine, cpu, syntax, lines)
     only = bare(target) if isinstance(target, str) else ""
     return _view(code, machine, cpu, only, session.source(cell.number), f"cell {cell.number}")
 
@@ -159,16 +160,16 @@ def unplaced(
     cpu: str = "",
     level: int = 2,
     syntax: str = "intel",
+    language: str = "llvm",
 ) -> View:
-    """IR text as it would be on `machine`, without becoming a cell: nothing is placed or run.
+    """A cell as it would be on `machine`, without becoming one: nothing is placed or run.
 
     Functions of the session that it uses are declared for it.  Raises CompileError.
     """
     from jitkernel.compiler import Options, Request
     from jitkernel.languages.llvm.assemble import assemble
-    from jitkernel.languages.llvm.plan import parse_cell
 
-    plan = parse_cell(source)
+    plan = session.inspect.plan(source, language, level)
     if not plan.entities or plan.actions:
         raise UsageError("what is shown without running it are definitions only")
 
@@ -178,7 +179,8 @@ def unplaced(
     request = Request(
         made.source, Options(opt_level=level), "this cell", first_line=made.first_line
     )
-    code = code_for(session, request, machine, cpu, syntax)
+    lines = session.inspect.source_lines(request, source)
+    code = code_for(session, request, machine, cpu, syntax, lines)
     return _view(code, machine, cpu, "", source, "this cell")
 
 

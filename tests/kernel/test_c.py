@@ -198,6 +198,35 @@ def test_the_doctor_tries_it() -> None:
     assert found.state == "ok" and "ziglang" in found.what
 
 
+def test_magics_know_the_names_of_c(tile: Kernel) -> None:
+    tile.ok(
+        '_Thread_local int counter = 3;\nint plain(int x) __asm__("its_symbol");\n'
+        "int plain(int x) { return x * 3; }"
+    )
+    assert tile.result("plain(2) + counter") == "(int) 9"  # a later cell has the symbol, too
+    for line in ("%asm plain", "%ir plain", "%explain plain", "%cfg plain", "%deps plain"):
+        assert "its_symbol" in tile.ok(line)
+    assert "thread-local: each thread has one of its own" in tile.fails("%watch counter")
+    tile.ok("int plain(int x) { return x * 4; }")
+    assert tile.result("plain(2)") == "(int) 8"
+    assert "counter" in tile.ok("%evict counter --cascade")
+    assert "use of undeclared identifier 'counter'" in tile.fails("counter")
+    assert "nothing of the session is called @absent" in tile.fails("%asm absent")
+
+
+def test_code_of_a_cell_that_is_not_run(tile: Kernel) -> None:
+    tile.ok("struct apart { int x; };")
+    shown = tile.ok(
+        "%%asm --target aarch64 -O2\nint of_apart(struct apart a) {\n  return a.x * 2;\n}"
+    )
+    assert "of_apart" in shown and "lsl" in shown and "3    return a.x * 2;" in shown
+    assert "%%llvm" not in tile.ok("%%asm\n%%llvm\ndefine i32 @of_ir() {\n  ret i32 3\n}")
+    assert "line 2, column 29: use of undeclared identifier 'y'" in tile.fails(
+        "%%asm\nint of_error(void) { return y; }"
+    )
+    assert "undeclared function 'of_apart'" in tile.fails("of_apart((struct apart){1})")
+
+
 # -- programs --------------------------------------------------------------------------------------
 
 

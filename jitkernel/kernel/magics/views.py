@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.kernel.magics.parsing import SHOWN, one_of, shown, targets
+from jitkernel.kernel.magics.parsing import SHOWN, cell_magic, one_of, shown, targets
 from jitkernel.kernel.magics.registry import LEVELS, Argument, magic
 from jitkernel.views.view import View, prose
 
@@ -57,6 +57,7 @@ def ir(context: Frontend, arguments: Any) -> None:
 )
 def asm(context: Frontend, arguments: Any) -> None:
     """Machine code as it stands in the arena, or with --target as it would be elsewhere."""
+    from jitkernel.languages import names
     from jitkernel.views.asm import asm as view
     from jitkernel.views.foreign import foreign, unplaced
 
@@ -69,7 +70,12 @@ def asm(context: Frontend, arguments: Any) -> None:
             raise UsageError("%%asm takes the cell below it; for what is defined: %asm")
         level = session.settings.opt_level if level is None else level
         machine = arguments.target or "x86_64"
-        context.display(unplaced(session, body, machine, arguments.cpu or "", level, syntax))
+        call = cell_magic(body)
+        language = context.setting("JITKernel.default_language")
+        if call is not None and call.name in names():
+            language, body = call.name, call.body
+        cpu = arguments.cpu or ""
+        context.display(unplaced(session, body, machine, cpu, level, syntax, language))
         return
     if not arguments.target and (arguments.cpu or level is not None):
         raise UsageError("%asm shows what is in memory; --cpu and -O go with --target")

@@ -13,7 +13,16 @@ from jitkernel.languages.c.declarations import (
     specifiers,
     tags,
 )
-from jitkernel.languages.c.notes import DIRECTIVE, IDENTIFIER, MACRO, TAG, Note, NoteKind, Notes
+from jitkernel.languages.c.notes import (
+    DIRECTIVE,
+    IDENTIFIER,
+    LABEL,
+    MACRO,
+    TAG,
+    Note,
+    NoteKind,
+    Notes,
+)
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import closing
 
@@ -32,6 +41,7 @@ class Declared:
 
     `keys` are theirs and those that they give besides, each with the index of its piece.  `defines`
     tells whether somebody has a name, `computed` are pieces whose initialisers are no constants.
+    `labelled` are declarations by piece that say which symbols earlier cells gave its names.
     """
 
     def __init__(
@@ -42,6 +52,7 @@ class Declared:
         self._notes, self._computed, self._defines = notes, computed, defines
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
+        self.labelled: dict[int, list[str]] = {}
         for index, piece in enumerate(pieces):
             self._declare(index, piece)
 
@@ -53,6 +64,12 @@ class Declared:
         if before is not None and before.definition and not definition:
             self.notes[key] = before  # declared again behind its definition
             return
+        if kind in ("function", "variable") and text and not LABEL.search(text):
+            known = before or self._notes.get(key)  # a name keeps its symbol
+            if known is not None and (label := LABEL.search(known.text)):
+                text = f"{text.removesuffix(';')} {label[0]};"
+                if before is None:
+                    self.labelled[index] = [*self.labelled.get(index, ()), text]
         line = self._pieces[index].line
         self.notes[key] = Note(
             key, kind, text, self._number, len(self.keys), line, tuple(also), definition, line,

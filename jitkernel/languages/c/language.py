@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from jitkernel.languages.c.completion import complete, inspect
+from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.reader import CValue, read
-from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.languages.c.tokens import Unfinished, tokens, words
+from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, split_commands
 from jitkernel.languages.llvm.values import TypedValue
 
@@ -52,6 +55,16 @@ def show(value: TypedValue) -> str:
     return value.shown if isinstance(value, CValue) else ""
 
 
+def symbol_of(name: str, notes: Mapping[str, str]) -> str:
+    """The symbol of a name that has another one: by a label, or as thread-local variables do."""
+    note = Notes(notes).identifier(name)
+    if note is None or note.kind not in ("function", "variable"):
+        return ""
+    local = note.kind == "variable" and not words(note.text).isdisjoint(THREAD_LOCAL)
+    symbol = f"__emutls_v.{note.symbol}" if local else note.symbol
+    return symbol if symbol != name else ""
+
+
 LANGUAGE = Language(
     name="c",
     read=read,
@@ -67,4 +80,5 @@ LANGUAGE = Language(
     complete=complete,
     inspect=inspect,
     show=show,
+    symbol_of=symbol_of,
 )

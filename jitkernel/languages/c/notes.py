@@ -9,6 +9,7 @@ directive's cell and place in it.  An enumerator's note names the one of its enu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +21,7 @@ from jitkernel.languages.llvm.plan import PlanNote
 __all__ = [
     "DIRECTIVE",
     "IDENTIFIER",
+    "LABEL",
     "MACRO",
     "TAG",
     "Note",
@@ -35,6 +37,8 @@ NoteKind: TypeAlias = Literal[
     "include", "header", "define", "undef", "pragma", "tag", "typedef", "variable", "function"
 ]
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
+#: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
+LABEL = re.compile(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
 _SAME = "="  # before the key of the note that stands for a name
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
 
@@ -72,6 +76,12 @@ class Note:
     def place(self) -> tuple[int, int]:
         """By which notes are ordered as they were written."""
         return self.cell, self.order
+
+    @property
+    def symbol(self) -> str:
+        """What the linker calls a function or a variable."""
+        label = LABEL.search(self.text) if self.kind in ("function", "variable") else None
+        return label[1] if label is not None else self.name
 
     def encode(self) -> str:
         """The text that the session keeps."""

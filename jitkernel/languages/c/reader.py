@@ -281,7 +281,7 @@ class _Reader:
                 for cell, each in unit.remade.items()
             ),
         ):
-            module.inline(functions, [note.name for note in notes if note.inline])
+            module.inline(functions, [note.symbol for note in notes if note.inline])
         learned = self._learned(unit, types, own)
         made = plan(
             self._source, self._text(module, own), self._once(unit, module, value), self._commands
@@ -297,11 +297,16 @@ class _Reader:
             made,
             warnings=(*made.warnings, *self._warnings(output.complaints)),
             notes=learned,
-            keep=frozenset(unit.kept),
-            unchanged=frozenset(unit.unchanged),
-            spelled=_spelled(own, learned),
+            keep=self._symbols(unit, unit.kept),
+            unchanged=self._symbols(unit, unit.unchanged),
+            spelled=_spelled(unit, own, learned),
             remakes=tuple(remakes),
         )
+
+    @staticmethod
+    def _symbols(unit: Unit, names: Collection[str]) -> frozenset[str]:
+        """The symbols of names that the cell declares."""
+        return frozenset(note.symbol for note in unit.own if note.name in names)
 
     def _value_type(self, unit: Unit, module: Module, types: Types) -> CType | None:
         if unit.value is None or VALUE not in module.entities:
@@ -319,7 +324,7 @@ class _Reader:
 
     def _owners(self, unit: Unit, module: Module) -> dict[str, int]:
         """Which cell each definition of the module belongs to; 0: this one."""
-        remade = {note.name: cell for cell, notes in unit.remade.items() for note in notes}
+        remade = {note.symbol: cell for cell, notes in unit.remade.items() for note in notes}
         return {
             name: remade.get(decode_name(name).removeprefix("__emutls_v."), 0)
             for name, entity in module.entities.items()
@@ -420,6 +425,7 @@ class _Reader:
         for note in unit.own:
             notes[note.key] = self._completed(note, types, unit.owned)
         others = {decode_name(name) for name in own}
+        others -= {note.symbol for note in unit.own}
         others = {n for n in others if IDENTIFIER + n not in unit.owned and "__emutls" not in n}
         for order, name in enumerate(sorted(others), 1000):
             type, kind, before = types.function(name), "function", ""
@@ -492,12 +498,14 @@ class _Keys(Collection[str]):
         return len(self._own)
 
 
-def _spelled(own: Iterable[str], notes: Mapping[str, PlanNote]) -> dict[str, str]:
+def _spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> dict[str, str]:
     """Symbols as C declares them: `int sq(int x)`."""
     found = {}
+    names = {note.symbol: note.name for note in unit.own}
     for name in own:
         plain = decode_name(name)
         bare = plain.removeprefix("__emutls_v.")
+        bare = names.get(bare, bare)
         note = notes.get(IDENTIFIER + bare)
         text = decode(note.text).text if note is not None else bare
         text = " ".join(text.removeprefix("extern ").rstrip(";").split())

@@ -271,6 +271,8 @@ class Unit:
                 self._write_declaration(index, piece)
 
     def _write_declaration(self, index: int, piece: Piece) -> None:
+        for label in self._declared.labelled.get(index, ()):
+            self._put_other(f'\n# {piece.line} "{file_name(self._number)}"\n{label}\n')
         found = specifiers(piece.tokens)
         skipped = {*found.local}
         text = self._declared.text_of(piece, 0, len(piece.tokens), skipped)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import quote_name, shown
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.linker.x86_64 import CONTROL
 from jitkernel.session.report.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -115,6 +116,11 @@ class Watches:
         """Watch these too.  Raises UsageError, with nothing added, where one cannot be."""
         host = self._host()
         for name in names:
+            if name.startswith(CONTROL):
+                raise UsageError(
+                    f"{shown(name)} is thread-local: each thread has one of its own, and none of "
+                    "them is at an address to look at; show it in a cell"
+                )
             if host.variable(name) is None:
                 raise UsageError(_why_not(host, name))
             self._load(host, name)

@@ -84,6 +84,11 @@ class Runner:
             relay.finish()
             self._execution.change.effects.printed += len(relay.out) + len(relay.err)
 
+    def plan(self, source: str, language: str) -> Plan:
+        """What a cell would be: nothing of it is compiled or run."""
+        self._language = find(language)
+        return self._read(source)
+
     def _read(self, source: str) -> Plan:
         known = LanguageHost(self._execution)
         try:

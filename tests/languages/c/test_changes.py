@@ -249,3 +249,19 @@ def test_variables_of_a_cell_that_is_redefined_after_an_undo_keep_their_memory()
             run(s, f"long v{i} = -1;")
         assert run(s, "n").text == "(T) 6"
         s.check()
+
+
+def test_a_name_keeps_the_symbol_that_it_was_given(s):
+    run(s, 'int f(int x) __asm__("symbol_of_f");\nint v __asm__("symbol_of_v") = 4;')
+    run(s, "struct s { int a; };\nint f(int x) { return x + (int)sizeof(struct s); }")
+    assert {"symbol_of_f", "symbol_of_v"} <= set(s.symbols)
+    assert run(s, "f(1) + v").text == "(int) 9"
+    run(s, "struct s { int a, b; };")  # f is compiled again
+    assert run(s, "f(1)").text == "(int) 9"
+    run(s, "v = 6;\nint v;")
+    assert run(s, "v").text == "(int) 6"
+    run(s, "int f(int x) { return x; }\nint v = 2;")
+    assert run(s, "f(1) + v").text == "(int) 3"
+    assert not {"f", "v"} & set(s.symbols)
+    s.undo()
+    s.check()
