@@ -32,6 +32,8 @@ ROWS: tuple[Row, ...] = (
     Row("pasted", "Pasted IR: a CPU that compilers write by default", "pasted:matmul"),
     Row("c-code", "C cells: the code that they become", "c_cells:generated_code"),
     Row("c-latency", "C cells: latency", "c_cells:latency"),
+    Row("arrays", "Arrays of Python's", "arrays:calls"),
+    Row("numeric", "Numeric programs: C cells, numba, cffi", "arrays:numeric"),
     Row("exceptions", "C++ exceptions", "exceptions:thrown_and_caught"),
     Row("start", "Start-up, library", "startup:library"),
     Row("start-kernel", "Start-up, kernel", "startup:kernel"),

@@ -1,0 +1,164 @@
+"""Python and arrays: what a call costs with one, and numeric programs beside numba and cffi.
+
+Start from `numeric`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.harness import Comparison, Figure, Scale, compare, median_ns
+from jitkernel import Session
+
+if TYPE_CHECKING:
+    from benchmarks.numeric import Program
+
+__all__ = ["calls", "numeric"]
+
+_Make = Callable[[Session, "Program", Any, str], Callable[[], object]]
+_NOTHING = (
+    "define i64 @array(ptr %p) {\n  ret i64 1\n}\ndefine i64 @scalar(i64 %p) {\n  ret i64 1\n}"
+)
+
+
+def calls(scale: Scale) -> Iterator[Figure]:
+    """A call that touches nothing, with an array and with a number; a large global that is set."""
+    import numpy as np
+
+    with Session() as s:
+        s.run(_NOTHING)
+        large, copied = s.array(100_000_000 // 8), np.zeros(1_000_000 // 8)
+        found = compare(
+            {
+                "array": lambda i: s.call("array", large),
+                "scalar": lambda i: s.call("scalar", i),
+                "copied": lambda i: s.call("array", copied),
+            },
+            scale.blocks, scale.block,
+        )  # fmt: skip
+        yield Figure("a call with a shared array of 100 MB", found.median("array"), "ns")
+        yield Figure("the same call with a number", found.median("scalar"), "ns")
+        yield Figure(
+            "ratio", found.ratio("array", "scalar"), "x", 1.05, note=found.spread("array", "scalar")
+        )
+        yield Figure("an array of 1 MB that is copied, and back", found.median("copied"), "ns")
+        s.run("@table = global [1000000 x double] zeroinitializer")
+        numbers = np.random.default_rng(1).random(1_000_000)
+        table = s["table"]
+
+        def fill(_: int) -> None:
+            table.value = numbers
+
+        fill(0)
+        yield Figure("set a [1000000 x double]", median_ns(fill, scale.pick(5, 15)) / 1e6, "ms", 20)
+        s.export_python("asked", lambda: None, "void ()")
+        s.run(
+            "define void @many(i64 %n) {\nentry:\n  br label %l\nl:\n"
+            "  %i = phi i64 [ 0, %entry ], [ %j, %l ]\n  call void @asked()\n  %j = add i64 %i, 1\n"
+            "  %m = icmp slt i64 %j, %n\n  br i1 %m, label %l, label %e\ne:\n  ret void\n}"
+        )
+        count = scale.pick(300, 2000)
+        took = median_ns(lambda i: s.call("many", count), 3) / count
+        yield Figure("a cell calls a function of Python's", took, "ns")
+
+
+def numeric(scale: Scale) -> Iterator[Figure]:
+    """Six programs through C cells, numba and cffi: run time, and the first call with all that it
+    takes to get there."""
+    sides: dict[str, _Make] = {"C cell": _cell}
+    for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
+        if importlib.util.find_spec(module) and (name != "cffi" or shutil.which("gcc")):
+            sides[name] = make
+        else:
+            yield Figure(name, None, "x", note="not installed: pip install 'jitkernel[bench]'")
+    from benchmarks.numeric import PROGRAMS
+
+    if "numba" in sides:
+        import numba
+
+        numba.njit("f8(f8)")(lambda x: x)(1.0)  # LLVM is loaded and ready, as in a session
+    ratios: list[float] = []
+    with Session() as s, TemporaryDirectory() as folder:
+        s.run("int ready(void) { return 1; }", "c")
+        for program in PROGRAMS[: 1 if scale.name == "tiny" else None]:
+            began = {}
+            runs: dict[str, Callable[[], object]] = {}
+            for name, make in sides.items():
+                given = program.arguments()
+                if name == "C cell":
+                    given = tuple(a if isinstance(a, (int, float)) else s.share(a) for a in given)
+                start = time.perf_counter()
+                runs[name] = make(s, program, given, folder)
+                runs[name]()
+                began[name] = (time.perf_counter() - start) * 1e3
+            found = _in_turn(runs, scale.pick(7, 25, 60))
+            best = min((n for n in runs if n != "C cell"), key=found.median, default="C cell")
+            ratios.append(found.ratio("C cell", best))
+            note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in runs)
+            yield Figure(f"{program.name}: C cell / {best}", ratios[-1], "x", 1.05, note=note)
+            if "numba" in began:
+                yield Figure(
+                    f"{program.name}: first call, C cell / numba",
+                    began["C cell"] / began["numba"], "x", 0.2,
+                    note=", ".join(f"{n} {t:.0f} ms" for n, t in began.items()),
+                )  # fmt: skip
+    yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
+
+
+def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> Comparison:
+    """Milliseconds of each side, in every round one run of each."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    order = random.Random(1)
+    for _ in range(rounds):
+        for name in order.sample(list(runs), len(runs)):
+            start = time.perf_counter()
+            runs[name]()
+            found[name].append((time.perf_counter() - start) * 1e3)
+    return Comparison(found)
+
+
+def _cell(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
+    s.run(f"{program.declared} {program.c}", "c")
+    function = s[program.name]
+    return lambda: function(*given)
+
+
+def _numba(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
+    import math
+
+    import numba
+
+    names: dict[str, Any] = {"math": math}
+    exec(program.python, names)
+    function = numba.njit(names[program.name])
+    return lambda: function(*given)
+
+
+def _cffi(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef(f"{program.declared};".replace("restrict", ""))
+    ffi.set_source(
+        f"_bench_{program.name}", f"{program.declared} {program.c}",
+        extra_compile_args=["-O2", "-march=native"],
+    )  # fmt: skip
+    path = ffi.compile(tmpdir=folder)
+    spec = importlib.util.spec_from_file_location(f"_bench_{program.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module.lib, program.name)
+    kinds = [part.partition("*")[0] + "*" for part in program.declared.split("(")[1].split(",")]
+    arguments = [
+        a if isinstance(a, (int, float)) else module.ffi.cast(kind, a.ctypes.data)
+        for a, kind in zip(given, kinds, strict=True)
+    ]
+    return lambda: (given, function(*arguments))
