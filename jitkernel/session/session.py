@@ -17,6 +17,7 @@ from jitkernel.session.settings import check_context, settings_with
 
 if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
+    from jitkernel.compiler.modules import Source
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.portable.records import Exported
@@ -151,7 +152,7 @@ class Session:
     @operation(observed=True)
     def run(
         self,
-        source: str,
+        source: Source,
         language: str = "llvm",
         cell_id: str | None = None,
         *,
@@ -161,6 +162,8 @@ class Session:
     ) -> Result:
         """Run one cell of a language (see `jitkernel.languages`).
 
+        A cell of IR may be a module, too: bitcode, an `llvmlite.ir.Module`, or a `ModuleRef` of
+        `llvmlite.binding` as it is now.
         `cell_id` names the notebook cell: running it again replaces what it defined.  `number` is
         the number to give it (the client's count), where that is still free.  Raises CompileError,
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
@@ -171,10 +174,19 @@ class Session:
         core = self.core
         if not core.engine.executor.serving:
             core.garbage.collect_data()
+        if not isinstance(source, str):
+            source = self._text(source, language)
         return Runner(core.execution(sink, options, cell_id, number)).run(source, language)
 
+    def _text(self, source: Source, language: str = "llvm") -> str:
+        from jitkernel.compiler.modules import module_text
+
+        return module_text(source, language, self.core.engine.pool.disassembled)
+
     @operation(observed=True)
-    def run_many(self, sources: Sequence[str], options: CellOptions | None = None) -> list[Result]:
+    def run_many(
+        self, sources: Sequence[Source], options: CellOptions | None = None
+    ) -> list[Result]:
         """Run cells of definitions: compiled in parallel, linked in order.
 
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
@@ -183,7 +195,7 @@ class Session:
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
 
-        return run_many(self.core, sources, options or CellOptions())
+        return run_many(self.core, list(map(self._text, sources)), options or CellOptions())
 
     def _caller(self, sink: Sink | None = None) -> Caller:
         from jitkernel.session.run.calls import Caller
@@ -217,9 +229,9 @@ class Session:
         return self._caller(sink).value(expression)
 
     @operation()
-    def compile(self, source: str, options: CellOptions | None = None) -> CompiledCell:
+    def compile(self, source: Source, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        return self.core.definer(options).compile_only(source)
+        return self.core.definer(options).compile_only(self._text(source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
