@@ -84,14 +84,21 @@ class Frontend:
     def session(self) -> Session:
         """The session; the first to ask waits until it is there."""
         if callable(self._session):
-            self._session = self._session()
-        return self._session
+            self._adopt(self._session())
+        return self._session  # type: ignore[return-value]
+
+    def _adopt(self, session: Session) -> None:
+        from jitkernel.session.run.results import StreamsOf  # the session's thread imports it
+
+        self._session = session
+        session.sink = StreamsOf(self)  # of calls that are no cell
 
     def change_session(self, session: Session) -> None:
         """Go on with another session, and its settings; the present one ends."""
         from jitkernel.kernel.settings import SESSION_NAMES, known_settings
 
-        old, self._session = self.session, session
+        old = self.session
+        self._adopt(session)
         if self.on_session is not None:
             self.on_session(session)
         for name, (owner, trait) in known_settings(self.settings).items():

@@ -31,17 +31,15 @@ class TerminalOutput:
         self._line_open = False  # what was printed last has no newline
 
     def write(self, name: str, data: bytes | str) -> None:
-        stream = sys.stdout if name == "stdout" else sys.stderr
         self._over = 0
         if data:
             self._line_open = data[-1:] not in ("\n", b"\n")
         if isinstance(data, bytes):
-            stream.flush()
-            stream.buffer.write(data)
-            stream.buffer.flush()
+            from jitkernel.session.run.results import print_bytes
+
+            print_bytes(name, data)
         else:
-            stream.write(data)
-            stream.flush()
+            print(data, end="", file=sys.stdout if name == "stdout" else sys.stderr, flush=True)
 
     def display(self, view: View) -> None:
         self.write("stdout", view.text + "\n")

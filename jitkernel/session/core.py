@@ -32,7 +32,7 @@ from jitkernel.session.residency.garbage import GarbageCollector
 from jitkernel.session.residency.residency import Residency
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution, SessionHost
-from jitkernel.session.run.results import Collector, Results
+from jitkernel.session.run.results import Results, Streams
 from jitkernel.session.saved.keeping import Keeper
 from jitkernel.session.saved.store import Store
 
@@ -81,7 +81,7 @@ class Core:
         self.foreign = Foreign()
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
-        self.sink: Sink = Collector()
+        self.sink: Sink = Streams()  # who hears what no cell or call has a sink for
         self.store = store or Store(settings.store_path)
         self.restored: Restored | None = None
         self.withheld: list[str] = []  # libraries that its file names and that are not trusted

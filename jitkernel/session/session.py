@@ -44,7 +44,8 @@ class Session:
     Settings are those of `SessionSettings`, as keywords.  A session is used by one thread at a
     time (others wait), except `interrupt`, which any thread and a signal handler may call.
     `settings` are what it was started with, as they are now; `results` the values of cells, by
-    number.
+    number.  What the program prints comes out of `sys.stdout` and `sys.stderr` as it is printed,
+    unless `sink` is something else; a cell's `Result` has it too.
     `worker` is a compiler worker that was started before anything else of the session was needed.
     Use it as a context manager, or call `close`.  `core` is what it is made of.
     """
@@ -93,6 +94,16 @@ class Session:
     def withheld(self) -> list[str]:
         """Libraries that its file names and that were not loaded: the file is not trusted."""
         return self.core.withheld
+
+    @property
+    def sink(self) -> Sink:
+        """Where cells and calls report to that are given no sink of their own."""
+        return self.core.sink
+
+    @sink.setter
+    def sink(self, sink: Sink) -> None:
+        with self.core.lock:
+            self.core.sink = sink
 
     def begin(self) -> None:
         """Wait until it is ready; what a session's file has is there from then on."""
@@ -212,8 +223,9 @@ class Session:
         self, expression: str, number: int = 0, repeat: int = 7, sink: Sink | None = None
     ) -> list[float]:
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
-        a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once."""
-        return self._caller(sink).time_beside([(expression, None)], number, repeat)[0]
+        a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once.
+        What the function prints is dropped, unless there is a `sink`."""
+        return self._caller(sink or _quiet()).time_beside([(expression, None)], number, repeat)[0]
 
     @operation(observed=True)
     def time_beside(
@@ -221,7 +233,7 @@ class Session:
     ) -> list[list[float]]:
         """Times of several calls, taken in turns.  A side is a call line, and None or an object
         that defines its function another way: see `Caller.time_beside`."""
-        return self._caller().time_beside(sides, number, repeat)
+        return self._caller(_quiet()).time_beside(sides, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
@@ -705,6 +717,12 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session at {self.core.engine.arena.base:#x}>"
+
+
+def _quiet() -> Sink:
+    from jitkernel.session.run.results import Collector
+
+    return Collector()
 
 
 @contextlib.contextmanager

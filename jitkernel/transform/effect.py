@@ -16,6 +16,7 @@ from jitkernel.errors import CompileError
 from jitkernel.ir.module import Function, GlobalValue, functions, global_values
 from jitkernel.session import CellOptions, Session
 from jitkernel.session.operation import operation
+from jitkernel.session.run.results import Collector
 from jitkernel.transform.module import Module
 from jitkernel.transform.process import Transformed, transform
 
@@ -155,6 +156,6 @@ def _machine(trace: PassTrace) -> int:
 
 def _call(session: Session, call: str) -> tuple[str, float]:
     """The value of a call line, and nanoseconds it takes, the best of several."""
-    value = session.value(call)
+    value = session.value(call, sink=Collector())
     text = "nothing" if value.is_void else value.text(session.describe)
     return text, min(session.time(call, repeat=_REPEAT))

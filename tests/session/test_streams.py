@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import threading
 import time
 
@@ -403,3 +405,38 @@ def test_an_interrupt_between_two_things_that_can_be_stopped_is_not_lost(s):
     finally:
         del engine.executor.call
     assert s.run('@puts("on")').stdout == "on\n"
+
+
+# -- library use: without a sink, what is printed comes out of this process ---------------------
+
+HEY = "define i32 @hey(ptr %s) {\n  %r = call i32 @puts(ptr %s)\n  ret i32 %r\n}"
+
+
+def test_what_cells_and_calls_print_is_seen(s, capfd) -> None:
+    s.run(HEY)
+    assert s.run('@hey("a cell")').stdout == "a cell\n"
+    s["hey"]("a call é")
+    s.value('@hey("a value")')
+    s.time('@hey("a loop")', number=2, repeat=1)  # nobody wants to read that a thousand times
+    assert capfd.readouterr().out == "a cell\na call é\na value\n"
+
+
+def test_it_goes_where_sys_stdout_goes_also_where_that_takes_text_only(s) -> None:
+    s.run(HEY)
+    notebook = io.StringIO()
+    with contextlib.redirect_stdout(notebook):
+        s["hey"]("é")
+        s.run("@putchar(0xC3)\n@putchar(0xA9)\n@putchar(10)\n@fflush(null)")
+    assert notebook.getvalue() == "é\né\n"
+
+
+def test_a_session_has_a_sink_for_all_that_has_none(s, capfd) -> None:
+    heard = Sink()
+    before, s.sink = s.sink, heard
+    try:
+        s.run(HEY)
+        s["hey"]("x")
+        assert s.run('@hey("y")').stdout == "y\n"
+    finally:
+        s.sink = before
+    assert (heard.text(), capfd.readouterr().out) == (b"x\ny\n", "")

@@ -22,7 +22,7 @@ from jitkernel.procfs import memory
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
-from jitkernel.session.run.results import Collector, Relay, Sink
+from jitkernel.session.run.results import Relay, Sink
 from jitkernel.session.settings import CellOptions
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class Execution:
         number: int | None = None,
     ):
         self.core, self.options = core, options or _SESSION_S
-        self.relay = Relay(sink or Collector())
+        self.relay = Relay(sink or core.sink)
         self._number, self._cell_id = max(number or 0, core.number + 1), cell_id
         self.is_run = False  # of a cell, whose change can be taken back
 

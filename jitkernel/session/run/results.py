@@ -1,11 +1,14 @@
 """What running a cell gives back, and where its output goes meanwhile.
 
-Start from `Result`; a kernel implements `Sink`.  `Results` are the values behind `_` and `_5`;
-`Relay` passes what a running cell reports on to the sink and into the result.
+Start from `Result`; a kernel implements `Sink`, `Streams` is that of library use.  `Results` are
+the values behind `_` and `_5`; `Relay` passes what a running cell reports on to the sink and into
+the result.
 """
 
 from __future__ import annotations
 
+import codecs
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
     from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.session.program.cell import Cell
 
-__all__ = ["Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Values"]
+__all__ = [
+    "Collector", "LARGE", "Relay", "Result", "Results", "Sink", "Streams", "StreamsOf", "Values",
+    "print_bytes",
+]  # fmt: skip
 
 #: Values of more bytes than this are large: `LIMIT` bytes of them are kept, and only here.
 LARGE, LIMIT = 1 << 16, 64 << 20
@@ -137,7 +143,7 @@ class Sink(Protocol):
 
 
 class Collector:
-    """The sink of library use: keeps output for `Result.stdout`; magics need a kernel."""
+    """A sink that keeps what is printed and shows nothing; magics need a kernel."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -170,6 +176,50 @@ class Collector:
         raise UsageError(
             f"{what}: magics and shell commands need the kernel; call the method instead"
         )
+
+
+class Streams(Collector):
+    """The sink of library use: what the program prints comes out of this process's `sys.stdout` and
+    `sys.stderr`, as it is printed.  Nobody is asked for input: the program reads the end of it."""
+
+    def output(self, name: str, data: bytes) -> None:
+        print_bytes(name, data)
+
+
+class StreamsOf(Collector):
+    """What the program prints and asks for, for `sink`; status lines and values are not shown."""
+
+    def __init__(self, sink: Sink):
+        super().__init__()
+        self._sink = sink
+
+    def output(self, name: str, data: bytes) -> None:
+        self._sink.output(name, data)
+
+    def input(self, prompt: str) -> str | None:
+        return self._sink.input(prompt)
+
+
+#: Of streams that take text only (a notebook's): what decodes the program's bytes.
+_decoders: weakref.WeakKeyDictionary[Any, codecs.IncrementalDecoder] = weakref.WeakKeyDictionary()
+
+
+def print_bytes(name: str, data: bytes) -> None:
+    """Write to `sys.stdout` or `sys.stderr`, at once; where it takes text only, bytes that are no
+    UTF-8 are replaced."""
+    stream = sys.stdout if name == "stdout" else sys.stderr
+    if stream is None:  # a process without them
+        return
+    buffer = getattr(stream, "buffer", None)
+    if buffer is not None:
+        stream.flush()
+        buffer.write(data)
+        buffer.flush()
+        return
+    decoder = _decoders.get(stream)
+    if decoder is None:
+        decoder = _decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+    stream.write(decoder.decode(data))
 
 
 class Relay(Collector):
