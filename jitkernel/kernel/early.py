@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jitkernel.languages import Language
     from jitkernel.session import Session
 
-__all__ = ["EarlySession", "find_language"]
+__all__ = ["EarlySession", "find_language", "with_file"]
 
 # Two threads that import modules of one package in different orders wait for each other, and Python
 # then gives one of them a module that is not whole: an ImportError, for good.
@@ -83,16 +83,21 @@ class EarlySession:
                 importlib.import_module("jitkernel.languages")
             from jitkernel.session import Session
 
-            if settings["autosave"] and not settings["store_path"]:
-                from jitkernel.kernel.last_session import prepare
-
-                settings["store_path"] = prepare()
-            self._session = Session(worker=self._worker, **settings)
+            self._session = Session(worker=self._worker, **with_file(settings))
         except BaseException as error:
             self._error = error
             return
         with contextlib.suppress(Exception):  # met again, and told, by the first cell
             self._session.start()
+
+
+def with_file(settings: dict[str, Any]) -> dict[str, Any]:
+    """A session's settings, with the notebook's own file where it is saved to none other."""
+    if settings["autosave"] and not settings["store_path"]:
+        from jitkernel.kernel.last_session import prepare
+
+        settings["store_path"] = prepare()
+    return settings
 
 
 def find_language(name: str) -> Language:

@@ -12,6 +12,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.errors import CompileError, Interrupted, UsageError
+from jitkernel.files import read_text
 from jitkernel.ir.names import bare, written
 from jitkernel.kernel import magics
 from jitkernel.kernel.displays import mask
@@ -30,6 +31,8 @@ __all__ = ["Frontend", "Output"]
 
 # What people type to get out of a console; none of it is IR.
 LEAVE = frozenset(("exit", "quit", "exit()", "quit()"))
+
+PRESS_AGAIN = 0.1  # seconds
 
 
 class Output(Protocol):
@@ -52,6 +55,9 @@ class Output(Protocol):
 
     def input(self, prompt: str) -> str | None:
         """A line from the user; None where the client has no input box."""
+
+    def interrupt(self) -> None:
+        """Give up waiting for a line.  Callable from other threads and from a signal handler."""
 
     def leave(self) -> None:
         """Ask the client to end, where that is something a client can do."""
@@ -77,6 +83,7 @@ class Frontend:
         self.runs = 0  # how many cells began
         self.on_session: Callable[[Session], None] | None = None  # it is another one now
         self._command: ShellCommand | None = None
+        self._started = False
         # Plain values: a signal handler reads and sets them.
         self.was_interrupted = False
 
@@ -106,6 +113,23 @@ class Frontend:
                 # What %config shows is what holds.
                 owner.set_trait(trait.name, getattr(session.settings, SESSION_NAMES[name]))
         old.close()
+
+    def start(self) -> None:
+        """Before the first cell, once: what a session that was there before has, or the last one's
+        offer; then the startup files run."""
+        if self._started:
+            return
+        self._started = True
+        from jitkernel.kernel.last_session import offer
+
+        session = self.session
+        session.begin()
+        if session.restored is not None:
+            self.note(f"{session.inspect.file} goes on: {session.restored}")
+        elif session.settings.autosave and (words := offer()):
+            self.note(words)
+        for name in self.setting("JITKernel.startup_files"):
+            self.execute(read_text(name, "JITKernel.startup_files: "))
 
     # -- running ---------------------------------------------------------------------------
 
@@ -190,6 +214,23 @@ class Frontend:
                 command.interrupt()
         else:
             self.session.interrupt()
+
+    def press(self, later: Callable[[float, Callable[[], None]], object]) -> None:
+        """The stop button: end the cell that runs, from another thread than the cell's.
+
+        Pressed again until the cell has ended: it may have been between two things that can be
+        interrupted, such as reading the cell and compiling it.  `later` calls a function after some
+        seconds, on another thread than the cell's.
+        """
+        run = self.runs
+
+        def again() -> None:
+            if self.running and self.runs == run:
+                self.out.interrupt()
+                self.interrupt()
+                later(PRESS_AGAIN, again)
+
+        again()
 
     def setting(self, name: str) -> Any:
         """The value of `Section.trait`."""

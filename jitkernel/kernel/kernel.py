@@ -20,7 +20,6 @@ from traitlets import Instance
 
 from jitkernel._version import __version__
 from jitkernel.errors import Interrupted, JitError
-from jitkernel.files import read_text
 from jitkernel.kernel.between import Between
 from jitkernel.kernel.displays import error_content, mask
 from jitkernel.kernel.early import find_language
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["JITKernel"]
 
 
-PRESS_AGAIN = 0.1  # seconds
 LISTENER_PATIENCE = 1.0  # seconds
 
 
@@ -57,7 +55,6 @@ class JITKernel(JITKernelSettings, Kernel):
         # Subshells bring a thread each: one cell at a time all the same.
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._started_files = False
         self.wire = WireOutput(self, lambda: self.max_output)
         self.frontend = Frontend(
             kwargs["parent"].jit_session.get,
@@ -183,7 +180,7 @@ class JITKernel(JITKernelSettings, Kernel):
         shown = None
         frontend.begin()
         try:
-            self._run_startup_files()
+            frontend.start()
             frontend.number = self.execution_count
             if silent or not store_history:
                 result = frontend.aside(code)
@@ -211,25 +208,6 @@ class JITKernel(JITKernelSettings, Kernel):
         if not silent:
             self.wire.error(content)
         return {"status": "error", **content}
-
-    def _run_startup_files(self) -> None:
-        if self._started_files:
-            return
-        self._started_files = True
-        self._greet()
-        for name in self.startup_files:
-            self.frontend.execute(read_text(name, "JITKernel.startup_files: "))
-
-    def _greet(self) -> None:
-        """What a session that was there before has, and the last one's offer; once."""
-        from jitkernel.kernel.last_session import offer
-
-        session = self.frontend.session
-        session.begin()
-        if session.restored is not None:
-            self.frontend.note(f"{session.inspect.file} goes on: {session.restored}")
-        elif session.settings.autosave and (words := offer()):
-            self.frontend.note(words)
 
     def _user_expressions(self, expressions: dict[str, str]) -> dict[str, Any]:
         """Each expression is a call line; one that fails fails alone."""
@@ -329,19 +307,8 @@ class JITKernel(JITKernelSettings, Kernel):
     post_handler_hook = pre_handler_hook
 
     def interrupt(self) -> None:
-        """End the cell that runs; called on the control thread.
-
-        Pressed again until the cell has ended: it may have been between two things that can be
-        interrupted, such as reading the cell and compiling it.
-        """
-        if self.frontend.running:
-            self._press(self.frontend.runs)
-
-    def _press(self, run: int) -> None:
-        if self.frontend.running and self.frontend.runs == run:
-            self.wire.interrupt()
-            self.frontend.interrupt()
-            self.control_thread.io_loop.call_later(PRESS_AGAIN, self._press, run)
+        """End the cell that runs; called on the control thread."""
+        self.frontend.press(self.control_thread.io_loop.call_later)
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """On the control thread, so it is read while a cell runs."""

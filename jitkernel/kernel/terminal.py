@@ -58,6 +58,9 @@ class TerminalOutput:
     def page(self, view: View) -> None:
         self.display(view)
 
+    def interrupt(self) -> None:
+        """Reading a line ends by itself."""
+
     def leave(self) -> None:
         """The file ends by itself."""
 
