@@ -41,6 +41,12 @@ class JitError(Exception):
     def __init__(self, message: object = ""):
         super().__init__(printable(str(message)))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: the user's frames and the message."""
+        from jitkernel.tracebacks import rendered
+
+        return rendered(self)
+
 
 class UsageError(JitError):
     """A call or a magic was used wrongly; nothing was done."""

@@ -6,14 +6,17 @@ gone.  Start from `FunctionHandle` and `VariableHandle`, or from `SymbolTable`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Request
-from jitkernel.errors import UsageError
+from jitkernel.errors import JitError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.languages.llvm.conversion import from_python
+from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names
+from jitkernel.languages.llvm.pythonic import signature as python_signature
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
@@ -32,8 +35,8 @@ class CompiledCell:
     """What `Session.compile` gives: `sizes` are the exact bytes per zone, `object` the ELF file."""
 
     source: str
-    request: Request
-    compiled: Compiled
+    request: Request = field(repr=False)
+    compiled: Compiled = field(repr=False)
     sizes: dict[str, int]
     options: CellOptions
 
@@ -43,11 +46,47 @@ class CompiledCell:
         return self.compiled.object
 
 
+def _signature(handle: FunctionHandle) -> inspect.Signature:
+    """For `inspect.signature`, and so for `help` and a notebook's `?`."""
+    signature, cell, _ = _facts(handle)
+    if signature is None:
+        raise AttributeError(f"{written(handle.name)} is not defined any more")
+    record = handle._session.core.store.get(cell) if cell else None
+    names = parameter_names(record.module, handle.name) if record is not None else []
+    return python_signature(signature.function, names)
+
+
+def _document(handle: FunctionHandle) -> str:
+    """What it is, and the source of the cell that defines it."""
+    signature, cell, source = _facts(handle)
+    if signature is None:
+        return f"{written(handle.name)} is not defined any more."
+    where = f"of cell {cell}" if cell else "of a library"
+    return f"{written(handle.name)}, {signature}, {where}.\n\n{source}".rstrip()
+
+
+def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
+    """Its signature, None once it is gone; the cell that defines it, 0 for none, and its source."""
+    core = handle._session.core
+    symbol = core.program.symbol(handle.name)
+    if symbol is None or symbol.state == SymbolState.MISSING:
+        return None, 0, ""
+    cell = symbol.image.cell if symbol.image is not None else 0
+    record = core.store.get(cell) if cell else None
+    known = symbol.info if isinstance(symbol.info, Signature) else None
+    return known, cell, record.source.strip("\n") if record is not None else ""
+
+
 class FunctionHandle:
-    """A function by name; calling it runs the present definition."""
+    __doc__ = PerInstance("A function by name; calling it runs the present definition.", _document)
+    __signature__ = PerInstance(None, _signature)
 
     def __init__(self, session: Session, name: str):
         self._session, self.name = session, name
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with Python values.  Raises UsageError once the symbol is gone."""
@@ -70,7 +109,8 @@ class FunctionHandle:
 
     def __repr__(self) -> str:
         symbol = self._session.core.program.symbol(self.name)
-        return f"<{written(self.name)} {symbol.info if symbol else 'gone'}>"
+        gone = symbol is None or symbol.state == SymbolState.MISSING
+        return f"<{written(self.name)} {'gone' if gone or symbol is None else symbol.info}>"
 
 
 class VariableHandle:
@@ -130,7 +170,10 @@ class VariableHandle:
         return self.address
 
     def __repr__(self) -> str:
-        return f"<{written(self.name)} {self.typed.text()}>"
+        try:
+            return f"<{written(self.name)} {self.typed.text(self._session.describe)}>"
+        except JitError:
+            return f"<{written(self.name)} gone>"
 
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
@@ -231,6 +274,14 @@ class SymbolTable(Mapping[str, Symbol]):
 
     def __len__(self) -> int:
         return sum(map(_known, self._linker.symbols.values()))
+
+    def __repr__(self) -> str:
+        names = [written(name) for name in self]
+        more = f", ... ({len(names)} names)" if len(names) > _SHOWN else ""
+        return f"<SymbolTable {', '.join(names[:_SHOWN])}{more}>"
+
+
+_SHOWN = 20  # names of a table
 
 
 def _known(symbol: LinkedSymbol) -> bool:

@@ -22,6 +22,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from jitkernel.errors import Interrupted, JitError
+from jitkernel.tracebacks import shortened
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -94,7 +95,7 @@ class Signals:
                 del self._before[number]
         raised, self._raised = self._raised, None
         if raised is not None:
-            raise raised
+            raise shortened(raised)
 
     def _handle(self, number: int, frame: Any) -> None:
         handler = self._before.get(number, signal.default_int_handler)

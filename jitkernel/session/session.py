@@ -14,6 +14,7 @@ from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.operation import operation, without_collections
 from jitkernel.session.settings import check_context, settings_with
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.compiler import ContextAccount
@@ -716,7 +717,18 @@ class Session:
         return iter(self.cells)
 
     def __repr__(self) -> str:
-        return f"<Session at {self.core.engine.arena.base:#x}>"
+        core = self.core
+        if core.engine.closed:
+            return "<Session, closed>"
+        symbols = dict(core.program.linker.symbols).values() if core.begun else ()
+        own = [s for s in symbols if s.image is not None and s.image.cell]
+        functions = sum(s.is_function for s in own)
+        parts = [
+            counted(len(core.program.cells) if core.begun else 0, "cell"),
+            counted(functions, "function"),
+            counted(len(own) - functions, "variable"),
+        ]
+        return f"<Session of {', '.join(parts)}>"
 
 
 def _quiet() -> Sink:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.printable import printable
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.settings import SessionSettings
 
@@ -112,6 +113,15 @@ class Result:
         self.typed = value
         if len(value.data) <= LARGE:
             self._value = value.python
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """In a notebook it is its value, as the kernel shows it."""
+        if not self.text:
+            return {"text/plain": repr(self)}
+        bundle = {"text/plain": printable(self.text)}
+        if self.html:
+            bundle["text/html"] = printable(self.html)
+        return bundle
 
     def __repr__(self) -> str:
         return f"<Result {self.text or 'without a value'}>"

@@ -1,0 +1,85 @@
+"""What Python's own tools are told of a function that a cell defines: its signature and docstring.
+
+`help`, `inspect.signature` and a notebook's `?` ask for both.  Start from `signature` and
+`PerInstance`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Callable
+from typing import Any
+
+from jitkernel.ir.module import functions
+from jitkernel.ir.names import NAME, decode_name
+from jitkernel.ir.text import closing, split_at_commas
+from jitkernel.ir.types import (
+    ArrayType,
+    FloatType,
+    FunctionType,
+    IntType,
+    StructType,
+    Type,
+    VectorType,
+    VoidType,
+)
+
+__all__ = ["PerInstance", "parameter_names", "signature"]
+
+_LAST = re.compile(rf"%({NAME})\s*\Z")
+
+
+class PerInstance:
+    """A class's attribute that says one thing of the class and another of each instance."""
+
+    def __init__(self, of_class: object, of_instance: Callable[[Any], object]):
+        self._of_class, self._of_instance = of_class, of_instance
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is not None:
+            return self._of_instance(instance)
+        if self._of_class is None:
+            raise AttributeError
+        return self._of_class
+
+
+def signature(type: FunctionType, names: list[str]) -> inspect.Signature:
+    """How Python calls a function of that type: positional arguments, by their names in the IR."""
+    taken: set[str] = set()
+    parameters = []
+    for number, each in enumerate(type.parameters):
+        name = names[number] if number < len(names) else ""
+        if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
+            name = f"x{number + 1}"
+        taken.add(name)
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        parameters.append(inspect.Parameter(name, kind, annotation=_annotation(each)))
+    if type.variadic:
+        parameters.append(inspect.Parameter("more", inspect.Parameter.VAR_POSITIONAL))
+    return inspect.Signature(parameters, return_annotation=_annotation(type.result))
+
+
+def _annotation(type: Type) -> Any:
+    match type:
+        case VoidType():
+            return None
+        case IntType():
+            return bool if type.bits == 1 else int
+        case FloatType():
+            return float
+        case ArrayType() | VectorType() | StructType():
+            return tuple
+        case _:
+            return inspect.Parameter.empty
+
+
+def parameter_names(module: str, function: str) -> list[str]:
+    """The names of a function's parameters in the IR of its module, "" where one has none."""
+    for found in functions(module, "define"):
+        if found.name == function:
+            text = module[found.parameters + 1 : closing(module, found.parameters) - 1]
+            matches = [_LAST.search(part) for part in split_at_commas(text)]
+            return [decode_name(m[1]) if m else "" for m in matches]
+    return []
