@@ -10,11 +10,12 @@ LAB_ARGS ?=
 MUTANTS_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour c-tour test mutants lab bench soak docs lint format clean
+.PHONY: help tour c-tour python-tour test mutants lab bench soak docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
 	@echo 'make c-tour  the same for notebooks/c.ipynb, with clang (100 MB more to download)'
+	@echo 'make python-tour  the same for notebooks/python.ipynb: an ordinary Python notebook'
 	@echo 'make test    run the tests            (PYTEST_ARGS="tests/arena -x")'
 	@echo 'make mutants put small faults into what matters most: do the tests notice?'
 	@echo 'make lab     open JupyterLab with the kernel'
@@ -29,6 +30,9 @@ tour: $(VENV)/.base
 
 c-tour: $(VENV)/.c
 	@$(PY) -m jitkernel tour notebooks/c.ipynb
+
+python-tour: $(VENV)/.c
+	@$(PY) -m jitkernel tour notebooks/python.ipynb
 
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc

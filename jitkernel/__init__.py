@@ -5,7 +5,7 @@
         s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
         assert s.call("sq", 7) == 49
 
-Start from `Session`; `views` shows what is inside.
+Start from `Session`; `views` shows what is inside.  In a Python notebook: `%load_ext jitkernel`.
 """
 
 from __future__ import annotations
@@ -36,3 +36,23 @@ def __getattr__(name: str) -> Any:
     if name in ("views", "errors", "grading"):
         return import_module(f"jitkernel.{name}")
     raise AttributeError(f"module 'jitkernel' has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jitkernel`: cells of languages, and `%jit`, in a Python notebook."""
+    _extension().load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jitkernel`: the magics go, the session stays."""
+    _extension().unload(shell)
+
+
+def _extension() -> Any:
+    from importlib import import_module
+
+    from jitkernel._platform import platform_message
+
+    if message := platform_message():
+        raise ImportError(message)
+    return import_module("jitkernel.ipython.extension")

@@ -101,7 +101,9 @@ def test_every_magic_and_setting_is_there(page: str) -> None:
     """A magic with the options that are told of it."""
     for code in _code(page):
         for marks, name, rest in re.findall(r"^(%%?)([A-Za-z]\w*)(?![\w ]*=)(.*)", code, re.M):
-            if name in NEW:
+            if name == "jit":  # in a Python notebook: every magic
+                name, rest = (rest.split() or ["help"])[0], ""
+            if name in NEW or name == "load_ext" or name.startswith("@"):
                 continue
             magic = MAGICS.find(name, "cell" if marks == "%%" else "line")
             flags = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", rest))

@@ -17,8 +17,8 @@ from jitkernel.kernel.displays import plain
 from jitkernel.kernel.install import KERNELS, NAME, kernelspec_source
 
 __all__ = [
-    "answers_of", "code_cells", "language_of", "outputs_text", "read_notebook", "run_cell",
-    "running_kernel",
+    "answers_of", "code_cells", "is_python", "language_of", "outputs_text", "read_notebook",
+    "run_cell", "running_kernel",
 ]  # fmt: skip
 
 START_TIMEOUT = 60.0  # seconds
@@ -32,13 +32,17 @@ _OUTPUTS = {
 
 
 @contextlib.contextmanager
-def running_kernel(folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[Any]:
-    """A client of a fresh kernel that works in `folder`; the kernel is gone afterwards."""
+def running_kernel(
+    folder: Path, arguments: tuple[str, ...] = (), python: bool = False
+) -> Iterator[Any]:
+    """A client of a fresh kernel that works in `folder`; the kernel is gone afterwards.  `python`:
+    IPython's, whose notebooks load jitkernel as an extension, and not ours."""
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import KernelManager
 
-    specs = KernelSpecManager(kernel_dirs=[str(kernelspec_source().parent)])
-    manager = KernelManager(kernel_name=NAME, kernel_spec_manager=specs)
+    own = [] if python else [str(kernelspec_source().parent)]
+    specs = KernelSpecManager(kernel_dirs=own)  # IPython's is found in any case
+    manager = KernelManager(kernel_name="python3" if python else NAME, kernel_spec_manager=specs)
     # The kernel must find this very package, also when it is run from a source tree.
     root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
@@ -120,6 +124,11 @@ def language_of(notebook: dict[str, Any]) -> tuple[str, ...]:
     if spec.get("name") not in KERNELS[1:]:
         return ()
     return (f"--JITKernel.default_language={spec['language']}",)
+
+
+def is_python(notebook: dict[str, Any]) -> bool:
+    """Whether IPython's kernel is to run it."""
+    return bool(notebook.get("metadata", {}).get("kernelspec", {}).get("language") == "python")
 
 
 def answers_of(cell: dict[str, Any]) -> list[str] | None:

@@ -193,6 +193,13 @@ class Frontend:
         if name in SESSION_NAMES:
             self.session.configure(SESSION_NAMES[name], self.setting(name))
 
+    def too_late(self, name: str, value: str) -> str:
+        """Why a setting cannot be changed any more that holds from the start; "" where it can."""
+        return (
+            f"{name} holds from the kernel's start: set it in jitkernel_config.py"
+            f" (c.{name} = {value}) or start the kernel with --{name}={value}"
+        )
+
     def begin(self) -> None:
         """A cell begins: what was interrupted before it is over."""
         self.was_interrupted = False

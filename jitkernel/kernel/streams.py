@@ -27,11 +27,13 @@ class OutputStreams:
     """The two streams of the cell that runs.  Thread-safe.
 
     `publish` sends one message; `later` calls a function after some seconds on another thread,
-    so that the last words before a long silence are shown too.
+    so that the last words before a long silence are shown too.  `interval` 0: at once.
     """
 
-    def __init__(self, publish: Publish, later: Later, limit: int) -> None:
-        self._publish = publish
+    def __init__(
+        self, publish: Publish, later: Later, limit: int, interval: float = INTERVAL
+    ) -> None:
+        self._publish, self._interval = publish, interval
         self._later = later
         self._lock = threading.RLock()
         self._waiting: list[tuple[str, str]] = []
@@ -71,11 +73,11 @@ class OutputStreams:
             if not self._waiting:
                 return
             now = time.monotonic()
-            if now - self._last >= INTERVAL:
+            if now - self._last >= self._interval:
                 self._send(now)
             elif not self._scheduled:
                 self._scheduled = True
-                self._later(INTERVAL, self._on_timer)
+                self._later(self._interval, self._on_timer)
 
     def _on_timer(self) -> None:
         with self._lock:

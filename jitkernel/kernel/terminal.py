@@ -140,6 +140,7 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     from jitkernel.kernel.client import (
         answers_of,
         code_cells,
+        is_python,
         language_of,
         outputs_text,
         read_notebook,
@@ -153,7 +154,8 @@ def _run_notebook(path: Path, session: str, trust: bool) -> int:
     arguments += language_of(notebook)
     if trust:
         arguments += ("--Session.trust=True",)
-    with kernel(path.resolve().parent, arguments) as client:
+    python = is_python(notebook)
+    with kernel(path.resolve().parent, () if python else arguments, python) as client:
         for cell in cells:
             reply, outputs = run_cell(
                 client, cell["source"], cell_id=cell.get("id", ""), answers=answers_of(cell)

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from jitkernel.kernel.client import (
     answers_of,
     code_cells,
+    is_python,
     language_of,
     outputs_text,
     read_notebook,
@@ -79,7 +80,9 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
         return 1
     cells = code_cells(notebook)
     expected = unexpected = 0
-    with running_kernel(path.parent, ("--deterministic", *language_of(notebook))) as client:
+    python = is_python(notebook)  # which sets `deterministic` in a cell of its own
+    arguments = () if python else ("--deterministic", *language_of(notebook))
+    with running_kernel(path.parent, arguments, python) as client:
         print(f"{time.monotonic() - start:8.1f} s  kernel started\n", file=out)
         print(MASKED + "\n", file=out, flush=True)
         for cell in cells:

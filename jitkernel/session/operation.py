@@ -97,6 +97,10 @@ class Signals:
         if raised is not None:
             raise shortened(raised)
 
+    def put_off(self, error: BaseException) -> None:
+        """Raise this when the operation is over: a handler raised it where it was not held back."""
+        self._raised = self._raised or error
+
     def _handle(self, number: int, frame: Any) -> None:
         handler = self._before.get(number, signal.default_int_handler)
         if not self.active():

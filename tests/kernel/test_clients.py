@@ -335,6 +335,15 @@ def test_the_tour_of_c() -> None:
     assert not alive(children(os.getpid()) - before)
 
 
+def test_the_tour_in_python() -> None:
+    pytest.importorskip("ziglang")
+    before = children(os.getpid())
+    done = run("jitkernel", "tour", "notebooks/python.ipynb", cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "26 cells, 2 expected errors, 0 unexpected, " in done.stdout
+    assert not alive(children(os.getpid()) - before)
+
+
 def test_a_notebook_is_run_in_its_own_language(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
     content = json.loads((ROOT / "notebooks" / "c.ipynb").read_text())

@@ -71,11 +71,8 @@ def _set(context: Frontend, name: str, value: str) -> None:
     if name not in known:
         raise UsageError(_unknown(name, known))
     owner, trait = known[name]
-    if trait.metadata["effect"] == "start":
-        raise UsageError(
-            f"{name} holds from the kernel's start: set it in jitkernel_config.py"
-            f" (c.{name} = {value}) or start the kernel with --{name}={value}"
-        )
+    if trait.metadata["effect"] == "start" and (words := context.too_late(name, value)):
+        raise UsageError(words)
     try:
         context.configure(name, trait.from_string(value))
     except (TraitError, ValueError) as error:
