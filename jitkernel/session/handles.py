@@ -24,6 +24,7 @@ from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
 
 if TYPE_CHECKING:
+    from jitkernel.session.declared_arrays import ArraySignature
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
 
@@ -81,8 +82,8 @@ class FunctionHandle:
     __doc__ = PerInstance("A function by name; calling it runs the present definition.", _document)
     __signature__ = PerInstance(None, _signature)
 
-    def __init__(self, session: Session, name: str):
-        self._session, self.name = session, name
+    def __init__(self, session: Session, name: str, declared: ArraySignature | None = None):
+        self._session, self.name, self._declared = session, name, declared
 
     @property
     def __name__(self) -> str:
@@ -90,7 +91,21 @@ class FunctionHandle:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call with Python values.  Raises UsageError once the symbol is gone."""
+        if self._declared is not None:
+            arguments = tuple(self._declared.check(written(self.name), arguments))
         return self._session.call(self.name, *arguments)
+
+    def arrays(self, parameters: str) -> FunctionHandle:
+        """The function with a declaration of its arrays: `s["dot"].arrays("double[n], double[n],
+        n")`.
+
+        An array's element type is numpy's or C's name, its sides are names, numbers or `:`.  A call
+        checks types, shapes and order, and fills in numbers that are left out and that an array
+        tells: `dot(a, b)`.  Raises UsageError for what cannot be read.
+        """
+        from jitkernel.session.declared_arrays import ArraySignature
+
+        return FunctionHandle(self._session, self.name, ArraySignature(parameters))
 
     @property
     def address(self) -> int:
