@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["callgraph", "deps"]
 
-DRAWN, ROWS = 40, 5000
+DRAWN, ROWS, NAMES = 40, 200, 20  # functions; names in a row of one, where not all are asked for
 _PART = 24  # boxes where not all are drawn
 _SHOWN, _CELLS_DRAWN = 200, 60  # rows; cells in the picture
 _CELLS = 4000  # whose code is decoded
@@ -48,11 +48,17 @@ class _Function:
     used_by: dict[str, bool] = field(default_factory=dict)
 
 
-def callgraph(session: Session, target: int | str | None = None, depth: int | None = None) -> View:
+def callgraph(
+    session: Session,
+    target: int | str | None = None,
+    depth: int | None = None,
+    everything: bool = False,
+) -> View:
     """Calls between the session's functions; with a target, what it can reach and who reaches it.
 
     `depth` leaves out what is more calls away from the target.  Of many functions the picture shows
-    those that can be read; the words tell all.  Raises UsageError where nothing is defined.
+    those that can be read, and the words tell of the first ones; of all with `everything`.
+    Raises UsageError where nothing is defined.
     """
     if depth is not None and (depth < 1 or target is None):
         raise UsageError("--depth is a number of calls, 1 or more, from a function that is named")
@@ -62,7 +68,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
     if target is None:
         if not functions:
             raise UsageError("no function is defined yet")
-        return _view(functions, set())
+        return _view(functions, set(), everything)
     cell, names = session.inspect.cell_of(target)
     here = {n for n in names if n in functions and not functions[n].kind}
     if not here:
@@ -71,7 +77,7 @@ def callgraph(session: Session, target: int | str | None = None, depth: int | No
     calls = {n: {*f.calls, *f.takes} for n, f in functions.items()}
     users = {n: f.used_by for n, f in functions.items()}
     reached = within(here, calls, depth) | within(here, users, depth)
-    return _view({n: f for n, f in functions.items() if n in reached}, here)
+    return _view({n: f for n, f in functions.items() if n in reached}, here, everything)
 
 
 def _functions(session: Session) -> dict[str, _Function]:
@@ -129,15 +135,19 @@ def _elsewhere(symbol: Symbol | None) -> _Function:
     return _Function("runtime", "far")
 
 
-def _view(functions: dict[str, _Function], here: set[str]) -> View:
+def _view(functions: dict[str, _Function], here: set[str], everything: bool) -> View:
     """Of some functions; `here` are those that were asked for."""
-    rows = [_row(functions, name) for name in list(functions)[:ROWS]]
+    # Of many, what was asked for, and what comes first.
+    names = list(functions)
+    many = len(names) > ROWS and not everything
+    names = sorted(names, key=lambda name: name not in here)[:ROWS] if many else names
+    rows = [_row(functions, name, everything or here == {name}) for name in names]
     arrows = _arrows(functions)
     calls = sum(n for f in functions.values() for used, n in f.calls.items() if used in functions)
     title = "Calls" + (f" around {', '.join(map(_shown, sorted(here)))}" if here else "")
     said = f"{counted(len(functions), 'function')}, {counted(calls, 'call')}"
-    if len(functions) > ROWS:
-        said += f"; {ROWS} functions are listed"
+    if many:
+        said += f"; {ROWS} functions are listed, --all lists all"
     columns = ("function", "where", "calls", "takes the address of", "called by")
     text = View(_text(title, rows, f"{said}."), table(title, columns, rows, f"{said}.").html)
     if not arrows:
@@ -148,14 +158,16 @@ def _view(functions: dict[str, _Function], here: set[str]) -> View:
     return View(text.text + note, html)
 
 
-def _row(functions: dict[str, _Function], name: str) -> tuple[str, str, str, str, str]:
+def _row(functions: dict[str, _Function], name: str, whole: bool) -> tuple[str, str, str, str, str]:
     function = functions[name]
     calls = [f"{_shown(n)}{f' {k} times' if k > 1 else ''}" for n, k in function.calls.items()]
     if function.indirect:
         calls.append(f"{function.indirect} through pointers")
-    takes = ", ".join(map(_shown, function.takes))
-    called = ", ".join(_shown(n) for n, directly in sorted(function.used_by.items()) if directly)
-    return _shown(name), function.where, ", ".join(calls), takes, called
+    takes = [_shown(n) for n in function.takes]
+    called = [_shown(n) for n, directly in sorted(function.used_by.items()) if directly]
+    most = len(functions) + 1 if whole else NAMES
+    lists = [cut_list(names, most) for names in (calls, takes, called)]
+    return _shown(name), function.where, lists[0], lists[1], lists[2]
 
 
 def _arrows(functions: dict[str, _Function]) -> list[Arrow]:

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["object"]
 
-ROWS = 2000  # of each table; more are counted
+ROWS = 100  # of each table, where not all are asked for; more are counted
 
 
-def object(session: Session, target: int | str | None = None) -> View:
+def object(session: Session, target: int | str | None = None, everything: bool = False) -> View:
     """Sections, symbols and relocations of a cell's object, with their final addresses and values.
 
-    A name stands for the cell that defines it.  Raises UsageError where a cell has no object.
+    A name stands for the cell that defines it.  Long tables are cut unless `everything` is asked
+    for.  Raises UsageError where a cell has no object.
     """
     cell, _ = session.inspect.cell_of(target)
     wake(session, cell)
@@ -34,15 +35,16 @@ def object(session: Session, target: int | str | None = None) -> View:
     if made is None:
         raise UsageError(f"cell {cell.number} has no object in memory")
     size = len(session.inspect.object(cell.number))
-    parts = [_sections(made, cell, size), _symbols(session, made, cell)]
+    most = len(made.sections) + len(made.symbols) + len(made.relocations) if everything else ROWS
+    parts = [_sections(made, cell, size, most), _symbols(session, made, cell, most)]
     describe = describer(session, cell)
     for section in (s for s in made.sections if s.zone):
         if mine := [r for r in made.relocations if r.section == section.index]:
             title = f"Relocations of {section.name}"
             if section.address and section.zone != "unwind":
                 title += f", at {section.address:#x}"
-            parts.append(_relocations(session, mine, title, describe))
-    if entries := _entries(session, made):
+            parts.append(_relocations(session, mine, title, describe, most))
+    if entries := _entries(session, made, most):
         parts.append(entries)
     return join(parts)
 
@@ -51,22 +53,28 @@ def _address(value: int) -> str:
     return f"{value:#x}" if value else ""
 
 
-def _sections(made: LinkMap, cell: Cell, size: int) -> View:
+def _more(number: int, what: str, most: int) -> str:
+    """What is said below a table that shows a part."""
+    return f"{number:,} {what}; {most} are listed, --all lists all" if number > most else ""
+
+
+def _sections(made: LinkMap, cell: Cell, size: int, most: int) -> View:
     rows = [
         (s.index, s.name, s.kind, s.flags, s.size, s.align, s.zone, _address(s.address), s.why)
-        for s in made.sections
+        for s in made.sections[:most]
     ]
+    more = _more(len(made.sections), "sections", most)
     taken = ", ".join(f"{n} {zone}" for zone, n in cell.sizes.items() if n)
     return table(
         f"Sections of the object of cell {cell.number}, {size} bytes",
         ("#nr", "name", "holds", "flags", "#bytes", "#align", "zone", "address", "remark"),
         rows,
         f"In the arena it takes, in bytes: {taken or 'nothing'}. "
-        "Flags: W writable, A loaded, X code.",
+        f"Flags: W writable, A loaded, X code.{f' {more}.' if more else ''}",
     )
 
 
-def _symbols(session: Session, made: LinkMap, cell: Cell) -> View:
+def _symbols(session: Session, made: LinkMap, cell: Cell, most: int) -> View:
     shown = [s for s in made.symbols if s.kind not in ("section", "file")]
     rows = [
         (
@@ -79,13 +87,13 @@ def _symbols(session: Session, made: LinkMap, cell: Cell) -> View:
             _address(s.address),
             _now(session, s, cell),
         )
-        for s in shown[:ROWS]
+        for s in shown[:most]
     ]
     return table(
         "Symbols",
         ("name", "binding", "kind", "section", "#offset", "#bytes", "address", "now"),
         rows,
-        f"{len(shown)} symbols; {ROWS} are listed" if len(shown) > ROWS else "",
+        _more(len(shown), "symbols", most),
     )
 
 
@@ -110,7 +118,11 @@ def _now(session: Session, made: MappedSymbol, cell: Cell) -> str:
 
 
 def _relocations(
-    session: Session, made: list[MappedRelocation], title: str, describe: Callable[[int], str]
+    session: Session,
+    made: list[MappedRelocation],
+    title: str,
+    describe: Callable[[int], str],
+    most: int,
 ) -> View:
     rows = [
         (
@@ -123,9 +135,9 @@ def _relocations(
             f"{r.refers_to:#x}" if r.refers_to or r.how not in ("not loaded", "nothing") else "",
             _name(session, r, describe),
         )
-        for r in made[:ROWS]
+        for r in made[:most]
     ]
-    note = f"{len(made)} relocations; {ROWS} are listed" if len(made) > ROWS else ""
+    note = _more(len(made), "relocations", most)
     columns = ("#offset", "R_X86_64_", "against", "made of it", "#value", "leads to", "which is")
     return table(title, columns, rows, note)
 
@@ -144,7 +156,7 @@ def _name(session: Session, made: MappedRelocation, describe: Callable[[int], st
     return session.inspect.name_of(address).replace("+0x0,", ",")
 
 
-def _entries(session: Session, made: LinkMap) -> View | None:
+def _entries(session: Session, made: LinkMap, most: int) -> View | None:
     """The stubs and GOT slots of the symbols that the object defines or refers to."""
     found: dict[str, Symbol] = {}
     for symbol in [*(s.symbol for s in made.symbols), *(r.target for r in made.relocations)]:
@@ -154,10 +166,11 @@ def _entries(session: Session, made: LinkMap) -> View | None:
         return None
 
     rows = []
-    for name, s in sorted(found.items()):
+    for name, s in sorted(found.items())[:most]:
         jump = (f"{s.address:#x}" if s.address else "an error") if s.stub else ""
         held = f"{int.from_bytes(session.inspect.read(s.slot, 8), 'little'):#x}" if s.slot else ""
         slots = _address(s.far_slot), _address(s.slot)
         rows.append((written(name), _address(s.stub), jump, *slots, held))
     columns = ("symbol", "stub", "which jumps to", "through slot", "GOT slot", "which holds")
-    return table("Stubs and slots of these symbols, shared by all cells", columns, rows)
+    title = "Stubs and slots of these symbols, shared by all cells"
+    return table(title, columns, rows, _more(len(found), "symbols", most))

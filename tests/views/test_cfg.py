@@ -18,6 +18,7 @@ from stripped import assert_complete, words
 from jitkernel import Session
 from jitkernel.errors import JitError, UsageError
 from jitkernel.views import callgraph, cfg, passes
+from jitkernel.views.callgraph import NAMES, ROWS
 from jitkernel.views.graph import folded
 from jitkernel.views.svg import PAPER
 
@@ -230,7 +231,7 @@ def test_of_many_functions_those_alike_share_a_box_and_the_nearest_are_drawn() -
             f"define i32 @g{k}" + body.format(f"g{k - 1}" if k else "base") for k in range(100)
         )
         s.run(links_)
-        view = callgraph(s)
+        view = callgraph(s, everything=True)
         svg, alt = picture(view.html)
         assert "functions are drawn, those nearest to @base" in " ".join(view.text.split())
         assert "@g99" in view.text and "@g99" not in svg and "of 201 functions" in alt
@@ -252,7 +253,7 @@ def test_a_thousand_functions_take_no_second() -> None:
             )
         )
         start = time.process_time()
-        view = callgraph(s)
+        view = callgraph(s, everything=True)
         assert time.process_time() - start < 2
         assert "1000 functions" in view.text and "@f999" in view.text
 
@@ -326,3 +327,21 @@ def test_names_that_are_not_utf_8():
         text = cfg(s, "f\udcff", raw=True).text
         assert '@"f\\FF"' in text and "3 blocks, 2 edges" in text
         assert '@"f\\FF"' in passes(s, "f\udcff").text
+
+
+def test_many_calls_are_listed_in_part() -> None:
+    count = ROWS + 20
+    with Session() as s:
+        defined = "".join(
+            f"define void @g{i}() noinline {{\n  ret void\n}}\n" for i in range(count)
+        )
+        calls = "".join(f"  call void @g{i}()\n" for i in range(count))
+        s.run(f"{defined}define void @all() {{\n{calls}  ret void\n}}")
+        some, every = callgraph(s), callgraph(s, everything=True)
+        assert f"{ROWS} functions are listed, --all lists all" in some.text
+        assert f"@g{ROWS} " not in some.text
+        assert all(f"@g{i} " in every.text for i in range(count)) and "listed" not in every.text
+        assert len(some.text) < len(every.text)
+        asked = callgraph(s, "all").text  # what is asked for is there, and whole
+        assert re.search(rf"@all.*@g{count - 1}\b", asked, re.DOTALL)
+        assert f"and {count - NAMES} more" not in asked

@@ -22,6 +22,7 @@ from jitkernel.linker.linkmap import LinkMap, MappedRelocation, read_link_map
 from jitkernel.linker.x86_64 import TABLE
 from jitkernel.views import callgraph, compare
 from jitkernel.views.asm import Instruction, asm, code_of, decode
+from jitkernel.views.object import ROWS
 from jitkernel.views.object import object as object_view
 
 #: Modules that a session runs as they are; the others define what the process has, or throw.
@@ -252,3 +253,15 @@ def test_hibernated_cells_come_back_to_be_looked_at() -> None:
             with pytest.raises(UsageError, match="hibernated, and the budget") as caught:
                 view(s, "f")
             assert "\n" not in str(caught.value)
+
+
+def test_long_tables_are_cut_unless_all_is_asked_for() -> None:
+    count = ROWS + 20
+    with Session() as s:
+        s.run("".join(f"@g{i} = global ptr @g{(i + 1) % count}\n" for i in range(count)))
+        some, every = object_view(s), object_view(s, everything=True)
+        assert f"{count} symbols; {ROWS} are listed, --all lists all" in some.text
+        assert f"{count} relocations; {ROWS} are listed, --all lists all" in some.text
+        assert "listed" not in every.text
+        assert all(f"@g{i} " in every.text for i in range(count))
+        assert len(some.text) < 0.9 * len(every.text)

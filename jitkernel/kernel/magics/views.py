@@ -87,13 +87,16 @@ def asm(context: Frontend, arguments: Any) -> None:
         context.display(made)
 
 
-@magic("object", SHOWN, example="%object @sq")
+_ALL = Argument("-a --all", "all rows, however many", "flag")
+
+
+@magic("object", SHOWN, _ALL, example="%object @sq")
 def object_file(context: Frontend, arguments: Any) -> None:
     """A cell's relocatable object, and what the linker made of each relocation."""
     from jitkernel.views.object import object as view
 
     for target in shown(arguments.target):
-        context.display(view(context.session, target))
+        context.display(view(context.session, target, arguments.all))
 
 
 @magic(
@@ -126,6 +129,7 @@ def cfg(context: Frontend, arguments: Any) -> None:
         completes="target",
     ),
     Argument("--depth", "only what is so many calls away from it", "", int),
+    _ALL,
     example="%callgraph @sum --depth 2",
 )
 def callgraph(context: Frontend, arguments: Any) -> None:
@@ -133,7 +137,7 @@ def callgraph(context: Frontend, arguments: Any) -> None:
     from jitkernel.views.callgraph import callgraph as view
 
     for target in shown(arguments.target):
-        context.display(view(context.session, target, arguments.depth))
+        context.display(view(context.session, target, arguments.depth, arguments.all))
 
 
 @magic(
