@@ -59,10 +59,10 @@ class SectionDraft:
         if self._own is None:
             self._own = []
             if self._read is not None:
-                table, symbols, _ = self._read
+                words, symbols, _ = self._read
                 self._own = [
                     (at, i & _TYPE, symbols[i >> 32], more)
-                    for at, i, more in _RELA.iter_unpack(table)
+                    for at, i, more in _RELA.iter_unpack(words)
                 ]
                 self._read = None
         return self._own
@@ -72,31 +72,32 @@ class SectionDraft:
         self._own, self._read = relocations, None
 
     @property
-    def table(self) -> bytes:
+    def words(self) -> array[int]:
         """Offset, relocation type in the low 32 bits, and addend of each, three words."""
         if self._own is None:
-            return self._read[0] if self._read is not None else b""
-        return b"".join([_RELA.pack(at, kind, addend) for at, kind, _, addend in self._own])
+            return self._read[0] if self._read is not None else array("Q")
+        pack = _RELA.pack
+        return array("Q", b"".join([pack(at, kind, more) for at, kind, _, more in self._own]))
 
     def references(self, kinds: frozenset[int]) -> list[Relocation]:
         """The relocations of some types, against symbols that are defined nowhere."""
         if self._own is None:
             if self._read is None:
                 return []
-            table, symbols, infos = self._read
+            words, symbols, infos = self._read
             wanted = {i for i in infos if i & _TYPE in kinds and symbols[i >> 32].section == 0}
             if not wanted:
                 return []
             return [
                 (at, i & _TYPE, symbols[i >> 32], addend)
-                for at, i, addend in _RELA.iter_unpack(table) if i in wanted
+                for at, i, addend in _RELA.iter_unpack(words) if i in wanted
             ]  # fmt: skip
         return [r for r in self._own if r[1] in kinds and r[2].section == 0]
 
-    def read(self, table: bytes, symbols: list[SymbolDraft], infos: set[int]) -> None:
+    def read(self, words: array[int], symbols: list[SymbolDraft], infos: set[int]) -> None:
         """It has the relocations of an object with these symbols, as that has them; `infos` are
         their types and symbols, each once."""
-        self._read = table, symbols, infos
+        self._read = words, symbols, infos
 
     @property
     def is_related(self) -> bool:
@@ -108,11 +109,11 @@ class SectionDraft:
         a symbol that has no number."""
         loaded = self.flags & c.SHF_ALLOC
         if self._own is None and self._read is not None:
-            table, symbols, infos = self._read
+            words, symbols, infos = self._read
             of = numbers.of(symbols)
             number = {i: of[i >> 32] | i & _TYPE for i in infos if of[i >> 32] >= 0}
             if len(number) == len(infos) or not loaded:
-                words = array("Q", table)
+                words = words[:]
                 words[1::3] = array("Q", [number.get(i, i & _TYPE) for i in words[1::3]])
                 return words.tobytes()
         index, pack = numbers.index, _RELA.pack
@@ -146,7 +147,7 @@ class SymbolDraft:
 
 #: offset in its section, relocation type, what it refers to, addend
 Relocation = tuple[int, int, SymbolDraft, int]
-_Read = tuple[bytes, list[SymbolDraft], set[int]]
+_Read = tuple["array[int]", list[SymbolDraft], set[int]]
 
 
 class _Numbers:
@@ -213,8 +214,8 @@ class Builder:
                 words = array("Q", table)
                 infos = set(words[1::3])
                 if max(infos) >> 32 >= len(symbols) or max(words[::3]) + _WIDEST > draft.size:
-                    _check(obj, label, index, draft.size)
-                draft.read(table, symbols, infos)
+                    _check(obj, label, index, words, draft.size)
+                draft.read(words, symbols, infos)
         for name, signature, members in signatures:
             if name not in self.groups:
                 kept = [d for i in members if i < len(drafts) and (d := drafts[i]) is not None]
@@ -369,10 +370,12 @@ class Builder:
         )  # fmt: skip
 
 
-def _check(obj: ElfObject, label: str, section: int, size: int) -> None:
+def _check(obj: ElfObject, label: str, section: int, words: array[int], size: int) -> None:
     """Raises LinkError for relocations of nothing, or against nothing."""
     count = len(obj.symbols)
-    for offset, info, _ in obj.entries(section):
+    for offset, info in zip(words[::3], words[1::3], strict=True):
+        if offset + _WIDEST <= size and info >> 32 < count:
+            continue
         row = TABLE.get(info & _TYPE)
         if info >> 32 < count and offset + (row.field if row is not None else 0) <= size:
             continue

@@ -40,14 +40,15 @@ class Content:
     """What will be in memory, gathered: `bytes` by address, `zeroed` by address and size; `pinned`
     where live variables are, by address and size, without bytes where they become zero.
 
-    `fixups` are the fields that are written then; `uses` the packed sites of every symbol that the
+    `fixups` are the fields that are written then, `calls` those of calls, by symbol, as offsets
+    into the slab, which count from 4 bytes on; `uses` the packed sites of every symbol that the
     object refers to, whether they are written or not; `slots` stand for local addresses that need a
     GOT slot; `frames` are extents of unwind records.
     """
 
     __slots__ = (
-        "_bind", "_job", "_text", "_write_data", "bytes", "fixups", "frames", "pinned", "slots",
-        "uses", "zeroed",
+        "_bind", "_job", "_text", "_write_data", "bytes", "calls", "fixups", "frames",
+        "pinned", "slots", "uses", "zeroed",
     )  # fmt: skip
 
     def __init__(self, job: Job, text: Extent | None):
@@ -57,6 +58,7 @@ class Content:
         self.pinned: list[tuple[int, int, bytes | bytearray]] = []
         self.zeroed: list[tuple[int, int]] = []
         self.fixups: list[Fixup] = []
+        self.calls: list[tuple[Symbol, list[int]]] = []
         self.uses: dict[Symbol, bytearray] = {}
         self.slots: dict[int, Symbol] = {}
         self.frames: list[Extent] = []

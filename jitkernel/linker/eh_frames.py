@@ -25,7 +25,7 @@ from jitkernel.linker.layout import Layout
 from jitkernel.linker.records import Symbol
 from jitkernel.linker.resolution import Job, Resolution
 from jitkernel.linker.unwind import UnwindRegion, pad, split
-from jitkernel.linker.x86_64 import R_32, R_32S, SLOT32
+from jitkernel.linker.x86_64 import PC32, R_32, R_32S, SLOT32
 
 __all__ = ["add_frames", "indirect_types"]
 
@@ -49,8 +49,21 @@ def add_frames(
     found = bytearray()
     fields: list[tuple[Target | None, int, Entry]] = []
     backs: list[tuple[int, int]] = []  # FDEs: their offsets in `found`, and those of their CIEs
-    first = 0
+    plain: list[tuple[int, int, Entry]] = []  # of one relocation: offset, function, relocation
+    first, count = 0, len(entries)
     for at, length, cie in split(frames):
+        if cie in cies and first < count and entries[first][0] == at + 8:
+            if first + 1 == count or entries[first + 1][0] >= at + length:
+                entry = entries[first]
+                if entry[1] & 0xFFFF_FFFF == PC32 and entry[1] >> 32 < len(targets):
+                    begin = targets[entry[1] >> 32]
+                    if begin.__class__ is int:
+                        here, first = len(found), first + 1
+                        plain.append((here + 8, begin, entry))
+                        backs.append((here, cies[cie]))
+                        record = frames[at : at + length]
+                        found += pad(record) if length & 7 else record
+                        continue
         last = first
         while last < len(entries) and entries[last][0] < at + length:
             last += 1
@@ -95,6 +108,12 @@ def add_frames(
         if cie < len(found):  # an offset: far below all addresses
             cie += start
         _I32.pack_into(found, here + 4, start + here + 4 - cie)
+    for offset, begin, entry in plain:
+        value = begin + entry[2] - start - offset
+        if -0x8000_0000 <= value <= 0x7FFF_FFFF:
+            _I32.pack_into(found, offset, value)
+        else:
+            fields.append((begin, offset, entry))
     start -= job.bind.base
     for target, offset, entry in fields:
         content.add_field(target, start + offset, found, offset, 0, section, entry)

@@ -103,9 +103,11 @@ def decode(code: bytes | bytearray, start: int) -> Instruction:
         modrm, at, displacement = _operand(code, at)
         if map == 1 and byte in (0xF6, 0xF7) and code[modrm] >> 3 & 7 < 2:
             wanted = "b" if byte == 0xF6 else "z"
-    z = 2 if small and not wide else 4
-    sizes = {"b": 1, "w": 2, "d": 4, "z": z, "v": 8 if wide else z, "a": address}
-    size = sum(sizes[letter] for letter in wanted)
+    size = 0
+    if wanted:
+        z = 2 if small and not wide else 4
+        sizes = {"b": 1, "w": 2, "d": 4, "z": z, "v": 8 if wide else z, "a": address}
+        size = sizes.get(wanted) or sum(sizes[letter] for letter in wanted)
     end = at + size
     if end > len(code):
         raise IndexError(end)

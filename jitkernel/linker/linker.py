@@ -10,6 +10,7 @@ may be freed is the session's business.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -43,6 +44,7 @@ from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 __all__ = ["Linker"]
 
 MISSING, DEFINED = SymbolState.MISSING, SymbolState.DEFINED
+_I32 = struct.Struct("<i")
 _FAR = "; it is a library's, which is far from here: compile with -fPIC"
 
 
@@ -196,6 +198,10 @@ class Linker(Recorded):
                 arena.write(address, data)
             else:
                 arena.zero(address, size)
+        for symbol, sites in content.calls:
+            entry_at = self.bind.entry(symbol) - base - 4
+            for at in sites:
+                _I32.pack_into(view, at, entry_at - at)
         apply = self.bind.apply
         for target, at, type, opcode, modrm, rex, addend, section, entry in content.fixups:
             try:

@@ -213,7 +213,7 @@ def fill(
             if entries.__class__ is bytes:
                 entries = _RELA.iter_unpack(entries)
             if buffer is not None and moved is None:
-                own = own or OwnFields(resolution, base)
+                own = own or OwnFields(resolution, job.bind.arena)
                 entries = own.write(entries, buffer, start)
         for entry in entries:
             offset, info, _ = entry
@@ -232,6 +232,7 @@ def fill(
                         at = address + offset - low - base
             found.add_field(targets[info >> 32], at, buffer, offset, flags, index, entry)
     if own is not None:
+        found.calls = list(own.calls())
         for symbol, packed in own.uses():
             found.uses.setdefault(symbol, bytearray()).extend(packed)
     for index, pinned in ranges.items():

@@ -21,16 +21,7 @@ from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.records import SymbolState
 from jitkernel.linker.resolver import Resolver
 from jitkernel.linker.thread_locals import emulate
-from jitkernel.linker.x86_64 import (
-    BRANCH,
-    GOTPCREL,
-    GOTPCRELX,
-    PC32,
-    R_32,
-    R_32S,
-    REX_GOTPCRELX,
-    TABLE,
-)
+from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 __all__ = ["prepare", "prepared"]
 
@@ -38,8 +29,8 @@ _RELA = struct.Struct("<QQq")
 _SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
 #: bytes before a field that are written with it: opcode, ModRM, REX
 _BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
-#: relocation types of fields of 4 bytes, before which nothing is written; what is enough for all
-_WORDS, _WORD, _FAR_APART = frozenset((PC32, BRANCH, GOTPCREL, R_32, R_32S)), 4, 11
+#: bytes between two offsets that are enough for all types
+_FAR_APART = 11
 
 
 def prepared(obj: ElfObject, label: str, resolver: Resolver) -> ElfObject:
@@ -53,7 +44,7 @@ def prepared(obj: ElfObject, label: str, resolver: Resolver) -> ElfObject:
         if flags & c.SHF_EXECINSTR:
             near |= dict.fromkeys(_near(obj, index, table))
         if flags & c.SHF_ALLOC:
-            _check_apart(table, f"{label}: {obj.section_name(index)}")
+            _check_apart(array("Q", table), f"{label}: {obj.section_name(index)}")
     special = any(info & 15 in _SPECIAL for _, info, _, _, _, _ in obj.symbols)
     if not special and not _far(list(near), resolver):
         return obj
@@ -89,7 +80,7 @@ def prepare(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
 def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     for section in builder.sections:
         if section.flags & c.SHF_ALLOC:
-            _check_apart(section.table, f"{label}: {section.name}")
+            _check_apart(section.words, f"{label}: {section.name}")
     emulate(builder, label)
     make_ordinary(builder)
     if far := _far(near_names(builder.sections), resolver):
@@ -97,17 +88,21 @@ def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     return builder.build()
 
 
-def _check_apart(table: bytes, where: str) -> None:
-    """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine."""
-    words = array("Q", table)
+def _check_apart(words: array[int], where: str) -> None:
+    """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine.
+    `words` are offset, info and addend of each."""
+    if len(words) <= 3:
+        return
     offsets = sorted(words[::3])
     apart = min(map(sub, offsets[1:], offsets), default=_FAR_APART)
     if apart >= _FAR_APART:
         return
-    if apart >= _WORD and {info & 0xFFFF_FFFF for info in set(words[1::3])} <= _WORDS:
+    kinds = {info & 0xFFFF_FFFF for info in set(words[1::3])}
+    widest = max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in kinds])
+    if apart >= widest + max([_BEFORE.get(kind, 0) for kind in kinds]):
         return
     end = -3
-    for offset, info, _ in sorted(_RELA.iter_unpack(table)):
+    for offset, info, _ in sorted(_RELA.iter_unpack(words)):
         if (row := TABLE.get(info & 0xFFFF_FFFF)) is None:
             continue
         if offset - _BEFORE.get(row.number, 0) < end:
