@@ -14,6 +14,7 @@ ROWS: tuple[Row, ...] = (
     Row("line", "Call lines and bare instructions", "latency:call_line"),
     Row("link", "Linking alone, objects made beforehand", "linking:link_only"),
     Row("link-many", "Linking among 100,000 cells", "linking:link_among_many", as_kernel=True),
+    Row("archives", "Whole archives, and GNU ld", "archives:whole_archives"),
     Row("live", "Many live cells", "live:live_cells", as_kernel=True),
     Row("container", "A normal session in a container of 512 MiB", "container:normal_session"),
     Row("live-rivals", "Many live cells: rivals", "rivals_live:rivals_memory"),
