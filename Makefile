@@ -31,7 +31,7 @@ tour: $(VENV)/.base
 c-tour: $(VENV)/.c
 	@$(PY) -m jitkernel tour notebooks/c.ipynb
 
-python-tour: $(VENV)/.python
+python-tour: $(VENV)/.c $(VENV)/.numpy
 	@$(PY) -m jitkernel tour notebooks/python.ipynb
 
 test: $(VENV)/.test
@@ -80,6 +80,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.python $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@

@@ -297,8 +297,10 @@ class Session:
         `type` is that of an LLVM function.  Arguments are Python values, pointers are numbers that
         `read` and `write` take.  What it raises ends the run of whoever called, and is raised
         there; the session is in order.  It must not call the session's functions.  It is a cell:
-        exported again, it is redefined.  Gives its handle; without `function` this is a decorator.  A call takes some
-        tens of microseconds.  Raises UsageError for what is no type of a function.
+        exported again, it is redefined.  A call takes some tens of microseconds.
+
+        Gives its handle; without `function` this is a decorator.  Raises UsageError for what is no
+        type of a function.
         """
         if function is None:
             return lambda given: self.export_python(name, given, type) and given
