@@ -56,15 +56,17 @@ def prepared(obj: ElfObject, label: str, resolver: Resolver) -> ElfObject:
 def _near(obj: ElfObject, section: int, table: bytes) -> list[str]:
     """Names that one section of an object takes for variables within reach."""
     symbols, count = obj.symbols, len(obj.symbols)
-    wanted = {
+    infos = {
         info for info in set(array("Q", table)[1::3])
-        if info & 0xFFFF_FFFF in NEAR and info >> 32 < count and symbols[info >> 32][3] == 0
+        if info >> 32 < count and symbols[info >> 32][3] == 0
     }  # fmt: skip
+    names = {number: obj.symbol_name(number) for number in {info >> 32 for info in infos}}
+    wanted = {info for info in infos if info & 0xFFFF_FFFF in NEAR}
     if not wanted:
         return []
     code, size = obj.content(section), obj.sections[section][5]
     return [
-        obj.symbol_name(info >> 32) for offset, info, _ in _RELA.iter_unpack(table)
+        names[info >> 32] for offset, info, _ in _RELA.iter_unpack(table)
         if info in wanted and offset < size and not is_branch(info & 0xFFFF_FFFF, code, offset)
     ]  # fmt: skip
 

@@ -134,3 +134,19 @@ def test_far_data_reads_each_instruction_a_few_times(monkeypatch):
     code = next(i for i, _ in enumerate(made.sections) if made.section_name(i) == ".text.far")
     assert len(made.relocations[code]) == 2 * uses
     assert decoded <= 10 * uses
+
+
+def test_a_name_that_does_not_end_is_refused_of_a_local_symbol_too():
+    data = compile_c("extern int f(int); int g(int x) { return f(x) + 1; }", "-O1")
+    obj = read_object(data)
+    number, entry = next(
+        (i, s) for i, s in enumerate(obj.symbols) if obj.symbol_name(i) == "f" and s[3] == 0
+    )
+    row = struct.Struct("<IBBHQQ")
+    wrong = data.replace(row.pack(*entry), row.pack(1 << 28, 0, *entry[2:]))
+    assert wrong != data and number
+    arena = Arena(capacity=16 << 20)
+    resolver = Linker(arena, lookup, fixed={"jk_raise": arena.base}).resolver
+    with pytest.raises(LinkError, match="does not end inside its string table"):
+        prepared(read_object(wrong, late=True), "a.o", resolver)
+    arena.close()
