@@ -38,6 +38,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'jitkernel' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "load_ipython_extension", "unload_ipython_extension"]
+
+
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext jitkernel`: cells of languages, and `%jit`, in a Python notebook."""
     _extension().load(shell)

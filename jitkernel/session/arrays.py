@@ -179,7 +179,7 @@ class Arrays:
     def __init__(self, engine: Engine):
         self._engine = engine
         self._gone: deque[tuple[int, int]] = deque()
-        self.copies: SharedMemory | None = None  # lent to one call at a time
+        self.spare: SharedMemory | None = None  # for copies, lent to one call at a time
         # By identity: an array that is shared, and where it is.
         self._seen: dict[int, tuple[weakref.ref[Any], int]] = {}
         self.told = False  # that arrays are copied
@@ -358,7 +358,7 @@ class Copies:
 
     def _borrow(self, size: int) -> SharedMemory:
         arrays = self._arrays
-        memory, arrays.copies = arrays.copies, None
+        memory, arrays.spare = arrays.spare, None
         return memory if memory is not None and memory.size >= size else arrays.make(max(size, 1))
 
     def end(self) -> None:
@@ -367,4 +367,4 @@ class Copies:
             ctypes.memmove(target, source, size)
         memory, self._memory = self._memory, None
         if memory is not None and memory.size <= _KEPT:
-            self._arrays.copies = memory
+            self._arrays.spare = memory

@@ -37,6 +37,17 @@ def test_freelist_arithmetic():
     f.check()
 
 
+def test_a_list_in_which_all_is_taken():
+    books = FreeList(0x1000, 0x1100, 16)
+    at = books.take(0x100, 16)
+    assert (at, books.largest, books.free_bytes) == (0x1000, 0, 0)
+    books.give(0x1000)
+    books.take_all([(0x1000, 0x100)])  # up to the very end
+    assert books.largest == 0
+    with pytest.raises(ValueError, match="behind"):
+        FreeList(0x1000, 0x1100, 16).take_all([(0x1000, 0x101)])
+
+
 def test_best_fit_and_alignment():
     f = FreeList(0x1000, 0x2000, 16)
     f.take(16)

@@ -236,3 +236,18 @@ def test_what_is_written_again_and_again_is_not_protected_each_time(
         twice.store(3 * PAGE, b"\1")  # what it was
         assert watched.look() == []
     assert 1 <= protected <= 10
+
+
+def test_a_slab_that_is_closed_leaves_neither_descriptors_nor_mappings() -> None:
+    def held() -> tuple[int, int]:
+        with open("/proc/self/maps", encoding="ascii") as file:
+            return len(os.listdir("/proc/self/fd")), file.read().count("/memfd:jitkernel (deleted)")
+
+    before = held()
+    made = Twice()
+    made_mirror = Mirror(made.arena, "data")
+    for _ in range(4):  # until pages are protected
+        made_mirror.look()
+    assert made.arena.writes._window and held() > before
+    made.close()
+    assert held() == before
