@@ -38,6 +38,8 @@ _HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
+_RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
+_HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 _MARK = f"#pragma {OWN}at"
 _MARKED = re.compile(rf"#pragma {OWN}at (\d+)")
 _EXTERNAL = re.compile(
@@ -59,7 +61,7 @@ class CValue(TypedValue):
 
 def read(source: str, known: Known) -> Plan:
     """The plan of a cell.  Raises CompileError with clang's words."""
-    return _Reader(source, known).read()
+    return _Reader(source.replace("\r\n", "\n"), known).read()
 
 
 class _Again(Exception):
@@ -216,7 +218,12 @@ class _Reader:
 
     def _refused(self, complaints: Iterable[Complaint], unit: Unit | None) -> CompileError:
         seen: dict[tuple[str, int, str], Complaint] = {}
+        last: Complaint | None = None
         for complaint in complaints:
+            if (header := _HEADER_OF.match(complaint.message)) and last is not None:
+                key = (last.file, last.line, last.message)
+                seen[key] = last._replace(fix=f"#include {header[1]}")
+            last = complaint if complaint.is_error else None
             if complaint.is_error and "too many errors" not in complaint.message:
                 seen.setdefault((complaint.file, complaint.line, complaint.message), complaint)
         found = list(seen.values())
@@ -400,7 +407,8 @@ class _Reader:
         if not found.startswith("@"):
             return ""
         name, plus, offset = found[1:].partition("+")
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        name = decode_name(name)
+        if not name.isidentifier():
             return ""
         if plus:
             return f"(void *)((char *)&{name} + {offset})"
@@ -479,6 +487,8 @@ def _nearer(path: str) -> str:
 
 def _plain(message: str) -> str:
     """clang's words without what the cell's text was put into."""
+    if _RETURNS.match(message):
+        return "no function stands around this `return`: a cell's last expression is its value"
     return _TYPE_OF.sub(r"\1", message)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from jitkernel.ir.names import decode_name
+
 __all__ = ["VOID", "CType", "Member", "Types"]
 
 TypeKind: TypeAlias = Literal[
@@ -182,7 +184,10 @@ class Types:
     def _fields(self, number: str) -> tuple[str, dict[str, str]]:
         """The kind of a node, and its fields."""
         kind, _, rest = self._metadata.get(number, "").removeprefix("distinct ").partition("(")
-        found = {m[1]: m[2] if m[2] is not None else m[3].strip() for m in _FIELD.finditer(rest)}
+        found = {
+            m[1]: decode_name(f'"{m[2]}"') if m[2] is not None else m[3].strip()
+            for m in _FIELD.finditer(rest)
+        }
         return kind[1:], found
 
     def _list(self, reference: str) -> list[str]:

@@ -116,7 +116,7 @@ REFUSED = [
     ("#define", "macro name missing"),
     ("int a\0b;", "NUL"),
     ("int 1x;", "expected identifier"),
-    ("return 5;", "should not return a value"),
+    ("return 5;", "no function stands around"),
     ("break;", "not in loop"),
     ("nosuch v;", "unknown type name 'nosuch'"),
     ("x = 5;", "undeclared identifier 'x'"),
@@ -266,3 +266,29 @@ def test_clang_is_ended_when_it_takes_too_long(s):
     finally:
         s.configure("timeout", 60)
     assert run(s, "1 + 1").text == "(int) 2"
+
+
+def test_lines_may_end_as_on_other_systems(s):
+    assert (
+        s.run("#define A(x) ((x) + \\\r\n 1)\r\nint crlf = 2;\r\nA(crlf)\r\n", "c").text
+        == "(int) 3"
+    )
+    with pytest.raises(CompileError, match="line 2, column 9: use of undeclared identifier 'q'"):
+        s.run("int f(void) {\r\n return q;\r\n}\r\n", "c")
+
+
+def test_names_in_any_alphabet_are_shown_as_written(s):
+    s.run("struct größe { int ü; };\nstruct größe w = {7};\nint é(void) { return w.ü; }", "c")
+    assert s.run("w", "c").text == "(struct größe) {.ü = 7}"
+    assert s.run("é", "c").text == "int é(void)"
+    assert s.run("&w", "c").text == "(struct größe *) &w"
+
+
+def test_a_return_that_no_function_stands_around(s):
+    with pytest.raises(CompileError, match="no function stands around this `return`"):
+        s.run("return 5;", "c")
+
+
+def test_a_function_of_the_library_names_its_header(s):
+    with pytest.raises(CompileError, match=r"hint: write `#include <stdlib.h>`"):
+        s.run("abort()", "c")
