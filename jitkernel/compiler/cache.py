@@ -34,7 +34,7 @@ from jitkernel.files import private_folder
 
 __all__ = ["CacheMemory", "ObjectCache", "open_cache"]
 
-SCHEMA = 1
+SCHEMA = 2
 _CPU_FIELDS = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 _DELAY = 0.5  # seconds until entries are written if nobody asks before
 _PENDING_BYTES = 16 << 20

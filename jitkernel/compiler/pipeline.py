@@ -22,6 +22,7 @@ from jitkernel.compiler.prepare import place, prepare
 from jitkernel.compiler.records import Options
 from jitkernel.compiler.summary import ambiguous, renamed_types, summarise
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.ir.names import CONTROL
 
 __all__ = ["compile_module", "contexts", "machine", "module_of", "tidy"]
 
@@ -64,6 +65,8 @@ def compile_module(
     """
     target = machine(options)
     ready = prepare(source, options, target.triple, target.prefix, first_line)
+    if ready.pic:
+        target = machine(options._replace(reloc="pic", code_model="small"))
     if policy == "shared" and ambiguous(source):
         policy = "throwaway"
     context = contexts.take(policy, cell)
@@ -83,6 +86,10 @@ def compile_module(
                 module, source, ready.aliases, target.features, first_line, weaken, nobuiltin,
                 renamed,
             )  # fmt: skip
+            if ready.pic:
+                for row in rows[1]:
+                    if row[5] and row[2] not in ("internal", "private"):
+                        row[0] = CONTROL + row[0]
         summarised = perf_counter_ns()
         if watch:
             watch("optimise", module)
@@ -91,6 +98,11 @@ def compile_module(
         if watch:
             watch("emit", made)
         code = target.emit(made)
+        if ready.loaded:
+            from jitkernel.compiler.loaderless import without_loader  # few cells need it
+
+            names = [row[0] for row in rows[1] if row[5]]
+            code = without_loader(code, source, names)
         emitted = perf_counter_ns()
     except LLVMError as error:
         raise _refusal(error, source, first_line, ready.shifts) from None

@@ -26,6 +26,11 @@ _LINKAGE = re.compile(
     r"\b(private|internal|external|weak|weak_odr|linkonce|linkonce_odr|available_externally|"
     r"extern_weak|common|appending)\b"
 )
+# What would let code count on where a thread-local variable is: its model, and that no other module
+# may define it.
+_PLACED = re.compile(
+    r"\((?:localdynamic|initialexec|localexec)\)|\b(?:dso_local|hidden|protected)\b"
+)
 _OPTNONE = re.compile(r"^[ \t]*(?:attributes\b|define\b).*\boptnone\b.*$", re.M)
 _DROPPED = re.compile(SKIP + r"|\boptnone\b|\bnoinline\b")
 _SIMPLE = re.compile(r"ptr\s+@(" + NAME + r")\s*$")
@@ -44,12 +49,15 @@ class Alias(NamedTuple):
 
 
 class Prepared:
-    """`shifts` maps a line to the column after which `count` characters were put in."""
+    """`shifts` maps a line to the column after which `count` characters were put in; `pic` says
+    that the code is to be position independent, and `loaded` that its object asks for what a
+    loader does (see `without_loader`)."""
 
-    __slots__ = ("aliases", "shifts", "text", "warnings")
+    __slots__ = ("aliases", "loaded", "pic", "shifts", "text", "warnings")
 
     def __init__(self, text: bytes):
         self.text = text
+        self.pic = self.loaded = False
         self.warnings: list[Diagnostic] = []
         self.aliases: list[Alias] = []
         self.shifts: dict[int, tuple[int, int]] = {}
@@ -64,6 +72,7 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
         and "alias" not in source
         and "ifunc" not in source
         and "optnone" not in source
+        and "thread_local" not in source
     ):
         return Prepared(prefix + source.encode("utf-8", "surrogatepass"))
     ready = Prepared(b"")
@@ -73,6 +82,8 @@ def prepare(source: str, options: Options, triple: str, prefix: bytes, first_lin
             source = _unchosen(source, options, first_line, ready)
     if "optnone" in source:
         source = _optnone(source, options, first_line, ready)
+    if "thread_local" in source:
+        source = _placed_nowhere(source, ready)
     if "alias" in source or "ifunc" in source:
         source = _aliases(source, options, first_line, ready)
     ready.text = prefix + source.encode("utf-8", "surrogatepass")
@@ -164,6 +175,20 @@ def _optnone(source: str, options: Options, first_line: int, ready: Prepared) ->
     return source
 
 
+def _placed_nowhere(source: str, ready: Prepared) -> str:
+    """Let code ask where each thread-local variable is, whatever model it was to have: the linker
+    knows that form (general dynamic), and in it another cell may define the variable."""
+    pieces: list[str] = []
+    done = 0
+    for value in global_values(source):
+        if "thread_local" in value.words:
+            ready.pic = ready.loaded = True
+            pieces.append(source[done : value.words_at])
+            pieces.append(_PLACED.sub(lambda m: " " * len(m[0]), value.words))
+            done = value.words_at + len(value.words)
+    return "".join([*pieces, source[done:]])
+
+
 def _aliases(source: str, options: Options, first_line: int, ready: Prepared) -> str:
     """List the aliases and make them weak, as other exports are made after parsing."""
     aliases = [v for v in global_values(source) if v.kind in ("alias", "ifunc")]
@@ -175,6 +200,7 @@ def _aliases(source: str, options: Options, first_line: int, ready: Prepared) ->
     pieces: list[str] = []
     done, line = 0, 1
     for alias in aliases:
+        ready.loaded |= alias.kind == "ifunc"
         parts = split_at_commas(alias.rest)
         if len(parts) < 2:
             continue

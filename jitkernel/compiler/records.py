@@ -158,7 +158,8 @@ class FunctionInfo(NamedTuple):
 
 
 class VariableInfo(NamedTuple):
-    """A global variable that the module defines or declares."""
+    """A global variable that the module defines or declares; a thread-local one, unless it is the
+    module's own, by the name of its control block."""
 
     name: str
     defined: bool

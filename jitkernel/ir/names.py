@@ -9,6 +9,7 @@ import re
 
 __all__ = [
     "COMMENT",
+    "CONTROL",
     "INLINE_SPACE",
     "NAME",
     "SKIP",
@@ -39,6 +40,10 @@ SKIP = r'"[^"]*"|' + COMMENT
 SPACE = rf"[ \t\r\n]*(?:(?:{COMMENT})[ \t\r\n]*)*"
 #: The same on one line, as far as blanks go.
 INLINE_SPACE = rf"[ \t]*(?:{_BRACKETED}[ \t]*)*"
+
+#: What the name of a thread-local variable's control block begins with, by which each thread finds
+#: its copy (libgcc, emutls.c; LLVM, LowerEmuTLS.cpp).
+CONTROL = "__emutls_v."
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")
@@ -95,8 +100,8 @@ def written(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A symbol as the user knows it: a thread's variable is found by a record of another name."""
-    return written(name.removeprefix("__emutls_v."))
+    """A symbol as the user knows it: a thread-local variable is known by its control block."""
+    return written(name.removeprefix(CONTROL))
 
 
 def bare(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown
 from jitkernel.linker import x86_64
 from jitkernel.linker.records import SITE, Definition, Journal, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.x86_64 import BRANCH, STUB_SIZE, TABLE
@@ -237,7 +237,7 @@ class Bindings:
                 except OutOfRange as error:
                     if symbol.state is not MISSING:
                         raise LinkError(
-                            f"{written(symbol.name)} in cell {image.cell}: {error}"
+                            f"{shown(symbol.name)} in cell {image.cell}: {error}"
                         ) from None
                     self.write_unmapped(offset, type, addend)
 

@@ -14,7 +14,7 @@ from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, shown, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
 from jitkernel.linker.layout import Layout, Names, is_special
@@ -401,4 +401,6 @@ def _undefined(name: str, cell: int) -> LinkError:
     where = "define it in this cell or an earlier one, or load the library that has it"
     if name.startswith(("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt")):
         where = "C++'s library has it: %lib libstdc++.so.6"
-    return LinkError(f"cell {cell} reads {written(name)}, which nobody defines; {where}")
+    if name.startswith(CONTROL):
+        where = "define it thread_local; a library's own thread-local variables are out of reach"
+    return LinkError(f"cell {cell} reads {shown(name)}, which nobody defines; {where}")

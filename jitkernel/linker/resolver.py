@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from jitkernel.ir.names import CONTROL
 from jitkernel.linker.binding import Bindings
 from jitkernel.linker.records import Symbol, SymbolState
-from jitkernel.linker.x86_64 import CONTROL
 from jitkernel.rollback import RecordedDict
 
 __all__ = ["Found", "Resolver"]

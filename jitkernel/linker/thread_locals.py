@@ -18,19 +18,33 @@ from typing import Final
 
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDraft
-from jitkernel.linker.x86_64 import BRANCH, CONTROL, PC32
+from jitkernel.linker.x86_64 import BRANCH, PC32
 
-__all__ = ["emulate"]
+__all__ = ["NO_CONSTANT", "emulate", "value_of"]
+
+NO_CONSTANT: Final = "is thread-local: its address is no constant, each thread has another"
 
 _ABSOLUTE = 1  # R_X86_64_64
 _DTPOFF64, _TLSGD, _TLSLD, _DTPOFF32 = 17, 19, 20, 21
 _ASK: Final = "__tls_get_addr"
+_GET: Final = "__emutls_get_address"
+# For what is not all of its control block.  The two words are those that __tls_get_addr is given:
 # push 8(%rdi); mov (%rdi), %rdi; call __emutls_get_address; pop %rdx; add %rdx, %rax; ret
-_HELPER: Final = b"\xff\x77\x08\x48\x8b\x3f\xe8\0\0\0\0\x5a\x48\x01\xd0\xc3"
+# For a weak variable that nobody defines: test %rdi, %rdi; je to pop %rax; xor %eax, %eax; ret
+_HELPER: Final = bytes.fromhex("ff7708 488b3f 4885ff 740b e800000000 5a 4801d0 c3 90 58 31c0 c3")
+_HELPER_CALL: Final = 12
+#: a function's one argument, as a symbol and an offset from it, and the function
+_Way = tuple[SymbolDraft, int, SymbolDraft]
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
+
+
+def value_of(name: str, address: int, size: int) -> tuple[int, int]:
+    """Where the bytes of a symbol are that are its value and not its object's: address and size.
+    Of a control block that is the number by which libgcc knows the threads' copies."""
+    return (address + 16, 8) if name.startswith(CONTROL) else (address, size)
 
 
 def emulate(builder: Builder, label: str) -> None:
@@ -63,6 +77,7 @@ class _Emulation:
         }
         self._offsets: dict[SectionDraft, int] = {}
         self._pairs_at: dict[tuple[SymbolDraft, int], int] = {}
+        self._pairs: SectionDraft | None = None
         self._block: SymbolDraft | None = None
         self._controls: dict[SymbolDraft, SymbolDraft] = {}
         self._done: set[int] = set()  # where a section's calls of `__tls_get_addr` were
@@ -71,15 +86,7 @@ class _Emulation:
         builder = self._builder
         self._image = self._lay_out()
         self._data = builder.add_section(".data.tls", c.SHF_ALLOC | c.SHF_WRITE, bytearray(), 16)
-        self._pairs = builder.add_section(".rodata.tls", c.SHF_ALLOC, bytearray(), 16)
-        code = c.SHF_ALLOC | c.SHF_EXECINSTR
-        helper = builder.add_section(".text.tls", code, bytearray(_HELPER))
-        helper.relocations.append((7, BRANCH, self._global("__emutls_get_address"), -4))
-        self._pairs_symbol = builder.add_symbol("", c.STT_SECTION, self._pairs)
-        self._helper = builder.add_symbol("", c.STT_SECTION, helper)
-        for symbol in self._symbols:
-            if symbol.is_defined and symbol.info >> 4 != c.STB_LOCAL:
-                self._place_of(symbol)
+        self._place_exports()
         for section in builder.sections:
             if section.flags & c.SHF_ALLOC:
                 self._rewrite(section)
@@ -87,7 +94,7 @@ class _Emulation:
                 section.relocations = [
                     r for r in section.relocations if r[1] not in (_DTPOFF32, _DTPOFF64)
                 ]
-        for draft in (self._data, self._pairs):
+        for draft in filter(None, (self._data, self._pairs)):
             draft.size = len(draft.content)
         gone = {id(s) for s in self._sections}
         builder.sections = [s for s in builder.sections if id(s) not in gone]
@@ -110,11 +117,11 @@ class _Emulation:
         section.size = len(image)
         return self._builder.add_symbol("", c.STT_SECTION, section)
 
-    def _global(self, name: str) -> SymbolDraft:
+    def _global(self, name: str, binding: int = c.STB_GLOBAL) -> SymbolDraft:
         """A name that another object may define."""
         symbol = self._builder.globals.get(name)
         if symbol is None:
-            symbol = SymbolDraft(name, c.STB_GLOBAL << 4, 0, 0, 0, 0)
+            symbol = SymbolDraft(name, binding << 4, 0, 0, 0, 0)
             self._builder.globals[name] = symbol
             self._builder.symbols.append(symbol)
         return symbol
@@ -136,19 +143,19 @@ class _Emulation:
         """A variable's control block, and its offset in what that is of."""
         binding, section = symbol.info >> 4, symbol.section
         if section == 0:
-            return self._global(CONTROL + symbol.name), 0
+            return self._global(CONTROL + symbol.name, binding), 0
         if isinstance(section, int):
             if section not in _COMMON:
                 raise LinkError(f"{written(symbol.name)} is thread-local and in no section")
             return self._control(symbol.name, symbol.size, symbol.value, -1, c.STB_WEAK), 0
-        if section not in self._offsets or symbol.value + symbol.size > section.size:
+        size = symbol.size if binding != c.STB_LOCAL else 0  # that of a part may be the whole's
+        if section not in self._offsets or symbol.value + size > section.size:
             raise LinkError(
                 f"{self._label}: {written(symbol.name)} is thread-local, and {section.name} has no "
                 f"such variable at {symbol.value:#x}"
             )
         offset = self._offsets[section] + symbol.value
-        alone = binding != c.STB_LOCAL and symbol not in self._in_block
-        if alone:
+        if self._is_alone(symbol):
             if symbol not in self._controls:
                 value = -1 if section.type == c.SHT_NOBITS else offset
                 align = max(section.align, 1)
@@ -158,6 +165,43 @@ class _Emulation:
             return self._controls[symbol], 0
         return self._whole(), offset
 
+    def _is_alone(self, symbol: SymbolDraft) -> bool:
+        """Whether a variable has a control block of its own, by which other objects find it."""
+        return symbol.info >> 4 != c.STB_LOCAL and symbol not in self._in_block
+
+    def _place_exports(self) -> None:
+        """Give those that other objects may see control blocks; two names of one variable share it.
+
+        Raises LinkError for a name of a part of another variable.
+        """
+        found: dict[SectionDraft, list[SymbolDraft]] = {}
+        for symbol in self._symbols:
+            if isinstance(symbol.section, SectionDraft) and symbol.size:
+                found.setdefault(symbol.section, []).append(symbol)
+            elif symbol.is_defined and symbol.info >> 4 != c.STB_LOCAL:
+                self._place_of(symbol)
+        for symbols in found.values():
+            symbols.sort(key=lambda s: (s.value, -s.size))
+            first, end = symbols[0], -1
+            for symbol in symbols:
+                if symbol.value >= end:
+                    first, end = symbol, symbol.value + symbol.size
+                    alone = self._is_alone(symbol)
+                elif self._is_alone(symbol) != alone or (alone and symbol.value != first.value):
+                    raise LinkError(
+                        f"{self._label}: {written(symbol.name)} is thread-local and part of "
+                        f"{written(first.name)}: name that, and count from there"
+                    )
+                if symbol.info >> 4 != c.STB_LOCAL:
+                    control, _ = self._place_of(first)
+                if alone and symbol is not first:
+                    other = self._global(CONTROL + symbol.name)
+                    if not other.is_defined:
+                        other.info = symbol.info & ~15 | c.STT_OBJECT
+                        other.section = control.section
+                        other.value, other.size = control.value, control.size
+                        self._controls[symbol] = other
+
     def _whole(self) -> SymbolDraft:
         """The control block of all those that are found by their offsets."""
         if self._block is None:
@@ -166,14 +210,23 @@ class _Emulation:
             self._block = self._control(f".{self._label}", size, align, 0, c.STB_GLOBAL)
         return self._block
 
-    def _pair(self, control: SymbolDraft, offset: int) -> int:
-        """Where the two words are that `__tls_get_addr` would be given."""
+    def _way(self, control: SymbolDraft, offset: int) -> _Way:
+        """What finds a variable, with what."""
+        if not offset and (control.is_defined or control.info >> 4 != c.STB_WEAK):
+            return control, 0, self._global(_GET)
+        if self._pairs is None:
+            self._pairs = self._builder.add_section(".rodata.pairs", c.SHF_ALLOC, bytearray(), 16)
+            code = c.SHF_ALLOC | c.SHF_EXECINSTR
+            helper = self._builder.add_section(".text.tls", code, bytearray(_HELPER))
+            helper.relocations.append((_HELPER_CALL, BRANCH, self._global(_GET), -4))
+            self._pairs_symbol = self._builder.add_symbol("", c.STT_SECTION, self._pairs)
+            self._helper = self._builder.add_symbol("", c.STT_SECTION, helper)
         at = self._pairs_at.get((control, offset))
         if at is None:
             at = self._pairs_at[control, offset] = len(self._pairs.content)
             self._pairs.content += struct.pack("<Qq", 0, offset)
             self._pairs.relocations.append((at, _ABSOLUTE, control, 0))
-        return at
+        return self._pairs_symbol, at, self._helper
 
     def _rewrite(self, section: SectionDraft) -> None:
         """The code that asks where a variable is."""
@@ -197,9 +250,9 @@ class _Emulation:
                 struct.pack_into(word, code, offset, at + addend)
                 continue
             if kind == _TLSGD:
-                known = self._general(code, offset, self._pair(*self._place_of(symbol)), found)
+                known = self._general(code, offset, self._way(*self._place_of(symbol)), found)
             else:
-                known = self._local(code, offset, self._pair(self._whole(), 0), found)
+                known = self._local(code, offset, self._way(self._whole(), 0), found)
             if not known:
                 raise self._refusal(section, entry)
         if code is not None:
@@ -208,43 +261,45 @@ class _Emulation:
                 raise self._refusal(section, asked[0])
             section.relocations = [r for r in found.values() if r[2].name != _ASK]
 
-    def _general(self, code: bytearray, at: int, pair: int, found: dict[int, Relocation]) -> bool:
+    def _general(self, code: bytearray, at: int, way: _Way, found: dict[int, Relocation]) -> bool:
         """General dynamic: `lea x@tlsgd(%rip), %rdi; call __tls_get_addr`, 16 bytes."""
         calls = (b"\x66\x66\x48\xe8", b"\x66\x48\xff\x15")
         if code[at - 4 : at] != b"\x66\x48\x8d\x3d" or bytes(code[at + 4 : at + 8]) not in calls:
             return False
         code[at - 4 : at + 12] = b"\x48\x8d\x3d\0\0\0\0\xe8\0\0\0\0\x0f\x1f\x40\0"
-        self._call(found, at - 1, pair, at + 4, at + 8)
+        self._call(found, at - 1, way, at + 4, at + 8)
         return True
 
-    def _local(self, code: bytearray, at: int, pair: int, found: dict[int, Relocation]) -> bool:
+    def _local(self, code: bytearray, at: int, way: _Way, found: dict[int, Relocation]) -> bool:
         """Local dynamic: the same for the block's begin, without what pads it."""
         if code[at - 3 : at] != b"\x48\x8d\x3d":
             return False
         if code[at + 4] == 0xE8:
-            self._call(found, at, pair, at + 5, at + 5)
+            self._call(found, at, way, at + 5, at + 5)
         elif code[at + 4 : at + 6] == b"\xff\x15":
             code[at + 4 : at + 10] = b"\xe8\0\0\0\0\x90"
-            self._call(found, at, pair, at + 5, at + 6)
+            self._call(found, at, way, at + 5, at + 6)
         else:
             return False
         return True
 
     def _call(
-        self, found: dict[int, Relocation], at: int, pair: int, call: int, instead: int
+        self, found: dict[int, Relocation], at: int, way: _Way, call: int, instead: int
     ) -> None:
         """The fields of a rewritten sequence; the call's was at `instead`."""
-        found[at] = (at, PC32, self._pairs_symbol, pair - 4)
-        found[call] = (call, BRANCH, self._helper, -4)
+        given, offset, function = way
+        found[at] = (at, PC32, given, offset - 4)
+        found[call] = (call, BRANCH, function, -4)
         self._done.add(instead)
 
     def _refusal(self, section: SectionDraft, entry: Relocation) -> LinkError:
         offset, kind, symbol, _ = entry
         name = written(symbol.name) if symbol.name else "a variable"
-        why = (
-            x86_64.refusal_of(kind) if kind in x86_64.REFUSED
-            else "this way to reach a thread-local variable is not known"
-        )  # fmt: skip
+        why = "this way to reach a thread-local variable is not known"
+        if kind in x86_64.REFUSED:
+            why = x86_64.refusal_of(kind)
+        elif kind in x86_64.TABLE and not section.flags & c.SHF_EXECINSTR:
+            why = f"it {NO_CONSTANT}"
         return LinkError(
             f"{self._label}: {section.name}+{offset:#x}: {x86_64.type_name(kind)} against {name}: "
             f"{why}"

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 __all__ = [
     "BRANCH",
     "BRANCHES",
-    "CONTROL",
     "GOTPCREL",
     "GOTPCRELX",
     "IGNORED",
@@ -45,11 +44,6 @@ R_32S: Final = 11
 GOTPCRELX: Final = 41
 REX_GOTPCRELX: Final = 42
 SLOT32: Final = 255  # ours, in no object: the address of the GOT slot, where R_X86_64_32 was
-
-
-#: what the name of a thread-local variable's control block begins with (libgcc, emutls.c; LLVM,
-#: LowerEmuTLS.cpp)
-CONTROL: Final = "__emutls_v."
 
 
 class Relocation(NamedTuple):

@@ -24,7 +24,7 @@ from jitkernel.executor import (
 )
 from jitkernel.linker import Linker
 from jitkernel.rollback import recording
-from jitkernel.session.run.thunks import Thunks
+from jitkernel.session.run.thunks import ThreadCopies, Thunks
 from jitkernel.session.settings import SessionSettings
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Engine:
         self.started = False  # `linker`, `executor` and `thunks` are there
         self._starting = threading.Lock()
         self._generation = 0
+        self.copies = ThreadCopies(self)
         self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self._writing = self._parked = False

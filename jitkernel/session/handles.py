@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, written
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names
 from jitkernel.languages.llvm.pythonic import signature as python_signature
@@ -110,7 +110,7 @@ class FunctionHandle:
     @property
     def address(self) -> int:
         """The canonical entry, in the executor."""
-        symbol = self._session.core.program.symbol(self.name)
+        symbol = self._session.core.program.named(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
             raise UsageError(f"{written(self.name)} is not defined any more")
         return self._session.core.program.linker.canonical(symbol)
@@ -193,7 +193,7 @@ class VariableHandle:
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
     """What a name stands for in a session.  Raises KeyError."""
-    symbol = session.core.program.symbol(name)
+    symbol = session.core.program.named(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
         raise KeyError(f"{written(name)} is not defined in this session")
     if isinstance(symbol.info, Variable):
@@ -212,7 +212,7 @@ class Symbol:
     @property
     def name(self) -> str:
         """The name, without @."""
-        return self._linked.name
+        return self._linked.name.removeprefix(CONTROL)
 
     @property
     def kind(self) -> str:
@@ -230,6 +230,11 @@ class Symbol:
         """Whether it is a constant."""
         info = self._linked.info
         return isinstance(info, Variable) and info.constant
+
+    @property
+    def thread_local(self) -> bool:
+        """Whether each thread has its own; `address` is of what it is found by, then."""
+        return self._linked.name.startswith(CONTROL)
 
     @property
     def state(self) -> str:
@@ -279,13 +284,15 @@ class SymbolTable(Mapping[str, Symbol]):
         self._linker = linker
 
     def __getitem__(self, name: str) -> Symbol:
-        symbol = self._linker.symbols[name.removeprefix("@")]
-        if not _known(symbol):
-            raise KeyError(name)
-        return Symbol(symbol)
+        symbols, bare = self._linker.symbols, name.removeprefix("@")
+        for symbol in (symbols.get(bare), symbols.get(CONTROL + bare)):
+            if symbol is not None and _known(symbol):
+                return Symbol(symbol)
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name for name, symbol in self._linker.symbols.items() if _known(symbol)])
+        symbols = self._linker.symbols
+        return iter([name.removeprefix(CONTROL) for name, s in symbols.items() if _known(s)])
 
     def __len__(self) -> int:
         return sum(map(_known, self._linker.symbols.values()))
@@ -300,5 +307,8 @@ _SHOWN = 20  # names of a table
 
 
 def _known(symbol: LinkedSymbol) -> bool:
-    """Not one whose entry is only kept so that an undo finds it where it was."""
+    """Not one whose entry is only kept so that an undo finds it where it was, nor a block of what
+    has no name outside its object."""
+    if symbol.name.startswith(f"{CONTROL}."):  # of variables that are an object's own
+        return False
     return symbol.state != SymbolState.MISSING or bool(symbol.users)

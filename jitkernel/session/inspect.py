@@ -91,7 +91,7 @@ class Inspect:
                 )
             return cells[target], cells[target].names
         name = bare(target)
-        symbol = session.program.symbol(name)
+        symbol = session.program.named(name)
         owner = symbol.image.cell if symbol is not None and symbol.image is not None else 0
         if owner not in cells:
             from jitkernel.session.handles import SymbolTable
@@ -116,7 +116,7 @@ class Inspect:
 
     def signature(self, name: str) -> Signature | Variable | None:
         """What is known of a name's type, by its definition or by a declaration."""
-        symbol = self.core.program.symbol(name)
+        symbol = self.core.program.named(name)
         return symbol.info if symbol is not None else self.core.program.declared.get(name)
 
     def declaration(self, name: str) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare, shown, written
 from jitkernel.linker import Symbol, SymbolState
 from jitkernel.session.program.cell import CellState
 from jitkernel.views.asm import Code, code_of, decode
@@ -244,7 +244,7 @@ def _text(title: str, rows: list[tuple[str, str, str, str, str]], note: str) -> 
 
 def _shown(name: str) -> str:
     plain, comma, cell = name.partition(", cell ")
-    return written(plain) + comma + cell
+    return shown(plain) + comma + cell
 
 
 class _Links:
@@ -264,11 +264,11 @@ class _Links:
                         self.users[symbol.cell].add(user)
 
     def label(self, number: int) -> str:
-        return cut_list([written(n) for n in self.names[number]], 3) or "statements"
+        return cut_list([shown(n) for n in self.names[number]], 3) or "statements"
 
     def row(self, number: int) -> tuple[int, str, str, str]:
         used = [
-            f"{written(name)} ({f'cell {cell}' if cell else state})"
+            f"{shown(name)} ({f'cell {cell}' if cell else state})"
             for name, cell, state in self.uses[number]
         ]
         return number, self.label(number), ", ".join(used), _numbers(self.users[number])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler.machine_ir import LEFT_OUT, STAGES, Stage
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare, shown, written
 from jitkernel.linker.records import sites
 from jitkernel.views.asm import asm, code_of
 from jitkernel.views.diff import clip, difference_view, parts
@@ -247,7 +247,7 @@ def _symbols(session: Session, names: list[str]) -> View:
         entry = f"{own.stub:#x}" if own.stub else "none yet"
         used = ", ".join(users) or "nobody"
         address = f"{symbol.address:#x}"
-        rows.append((written(name), symbol.type, address, symbol.size, entry, used))
+        rows.append((shown(name), symbol.type, address, symbol.size, entry, used))
     return table(
         "Symbols", ("name", "type", "address", "#bytes", "canonical entry", "used by"), rows,
         "A canonical entry is the address that everything but a call uses; it never moves.",

@@ -63,7 +63,7 @@ def symbols(session: Session, pattern: str | None = None, everything: bool = Fal
         (
             shown(symbol.name),
             "constant" if symbol.constant else symbol.kind,
-            symbol.type,
+            f"{'thread_local ' * symbol.thread_local}{symbol.type}",
             symbol.size or "",
             symbol.cell or symbol.state,
             ", ".join(map(str, symbol.users)),

@@ -93,7 +93,8 @@ class Module:
             return ""
         space = "addrspace" in match[2] and re.search(r"addrspace\(\d+\) ", match[2])
         type = type_at(entity.text[match.end() :].strip())
-        return f"@{name} = external {space[0] if space else ''}{match[3]} {type}"
+        words = "thread_local " if "thread_local" in match[2] else ""
+        return f"@{name} = external {words}{space[0] if space else ''}{match[3]} {type}"
 
     def write(self, names: Iterable[str], declared: Iterable[str] = ()) -> str:
         """The text of a module of these entities, with the types and so on that they need; of

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.names import decode_name
+from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.ir.types import PointerType, Type
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.foreign import function_in_c, type_in_c, type_in_ir
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
-from jitkernel.languages.c.thread_local import emulate
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.types import CType, Types
 from jitkernel.languages.c.unit import OWN, TYPE, VALUE, Guesses, Unit, file_name
@@ -276,7 +275,6 @@ class _Reader:
         value = self._value_type(unit, module, types)
         module.keep_lines(OWN, self._file)
         module.name_anonymous(self._known.number)
-        emulate(module)
         self._agree(module)
         owners = self._owners(unit, module)
         own = [name for name, cell in owners.items() if not cell]
@@ -333,7 +331,7 @@ class _Reader:
         """Which cell each definition of the module belongs to; 0: this one."""
         remade = {note.symbol: cell for cell, notes in unit.remade.items() for note in notes}
         return {
-            name: remade.get(decode_name(name).removeprefix("__emutls_v."), 0)
+            name: remade.get(decode_name(name), 0)
             for name, entity in module.entities.items()
             if not (entity.local or entity.is_declaration or name.startswith((OWN, "llvm.")))
         }
@@ -434,7 +432,7 @@ class _Reader:
             notes[note.key] = self._completed(note, types, unit.owned)
         others = {decode_name(name) for name in own}
         others -= {note.symbol for note in unit.own}
-        others = {n for n in others if IDENTIFIER + n not in unit.owned and "__emutls" not in n}
+        others = {n for n in others if IDENTIFIER + n not in unit.owned}
         for order, name in enumerate(sorted(others), 1000):
             type, kind, before = types.function(name), "function", ""
             if type is None:
@@ -514,12 +512,11 @@ def _spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> d
     names = {note.symbol: note.name for note in unit.own}
     for name in own:
         plain = decode_name(name)
-        bare = plain.removeprefix("__emutls_v.")
-        bare = names.get(bare, bare)
+        bare = names.get(plain, plain)
         note = notes.get(IDENTIFIER + bare)
         text = decode(note.text).text if note is not None else bare
         text = " ".join(text.removeprefix("extern ").rstrip(";").split())
-        found[plain] = text if len(text) <= _SPELLED else bare
+        found[plain] = found[CONTROL + plain] = text if len(text) <= _SPELLED else bare
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena
 from jitkernel.elf import read_object
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import shown
 from jitkernel.linker import Block, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.session.history.snapshot import CHUNK
@@ -106,7 +106,7 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
     for name in other.moved:
         if name in first.moved:
             verb = "defines" if other.arrived else "evicts"
-            return f"{verb} @{quote_name(name)}{' again' * bool(other.arrived)}"
+            return f"{verb} {shown(name)}{' again' * bool(other.arrived)}"
     numbers = {c.number for c in first.arrived}
     heirs = {owner for owner, _ in first.moved.values()} | set(first.ids.values())
     for removed in other.removed:
@@ -132,7 +132,7 @@ def _builds_on(program: Program, first: Change, other: Change, types: _Types) ->
     new = _introduced(program, first)
     for cell in other.arrived if new else ():
         for name in sorted(_uses(program, cell) & new):
-            return f"uses @{quote_name(name)}"
+            return f"uses {shown(name)}"
     return _disagrees(program, first, other, types)
 
 
@@ -152,11 +152,11 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
     for removed in first.removed:
         number, stale = removed.cell.number, {s.name for s in removed.stale}
         for name in sorted((_uses(program, removed.cell) & lost) - stale):
-            return f"took @{quote_name(name)} away, which cell {number} uses: that would come back"
+            return f"took {shown(name)} away, which cell {number} uses: that would come back"
         for name, info in removed.infos.items():
             if name not in stale and name in after and not _agree(info, after[name]):
                 return (
-                    f"defines @{quote_name(name)} as {after[name]}; cell {number}, which would "
+                    f"defines {shown(name)} as {after[name]}; cell {number}, which would "
                     f"come back, uses it as {info}"
                 )
     back = {n: info for n, (owner, info) in first.moved.items() if owner}
@@ -170,7 +170,7 @@ def _disagrees(program: Program, first: Change, other: Change, types: _Types) ->
     for cell in other.arrived:
         for name, info in types.taken(cell).items():
             if name in back and not _agree(info, back[name]):
-                return f"uses @{quote_name(name)} as {info}; that would be {back[name]} again"
+                return f"uses {shown(name)} as {info}; that would be {back[name]} again"
     return ""
 
 
@@ -296,7 +296,7 @@ class _Data:
         for low, high, name in self._variables:
             at = bisect_left(ranges, (high, 0)) - 1
             if at >= 0 and ranges[at][1] > low:
-                return "@" + quote_name(name)
+                return shown(name)
         return "the same data"
 
     def _values(self, ranges: Iterable[Range]) -> Iterator[Range]:

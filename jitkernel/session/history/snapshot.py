@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from jitkernel.arena import Arena
 from jitkernel.arena.mirror import Digests, Mirror, Range, Snapshot
 from jitkernel.executor.services import UPPER
-from jitkernel.ir.names import NAME, decode_name, quote_name, written
+from jitkernel.ir.names import NAME, decode_name, shown
 from jitkernel.linker import SymbolState
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
@@ -193,7 +193,7 @@ def lost_words(program: Program, changes: Sequence[Change]) -> str:
                 sizes[name] = sizes.get(name, (0, 0))[0] + inside, high - low
                 known += inside
     rows = sorted(sizes.items(), key=lambda row: -row[1][0])
-    words = [f"@{quote_name(n)} ({_size(size)} of {_size(of)})" for n, (size, of) in rows[:_SHOWN]]
+    words = [f"{shown(n)} ({_size(size)} of {_size(of)})" for n, (size, of) in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         words.append(f"{len(rows) - _SHOWN} more variables")
     other = sum(stop - start for start, stop in set(ranges)) - known
@@ -248,7 +248,7 @@ def lasting(program: Program, change: Change) -> str:
 
 def _shown(names: list[str]) -> str:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(written(n) for n in names[:4]) + more
+    return ", ".join(shown(n) for n in names[:4]) + more
 
 
 def _reached(program: Program, names: frozenset[str]) -> set[str]:

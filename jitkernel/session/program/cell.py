@@ -12,7 +12,7 @@ from enum import Enum
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol
 from jitkernel.linker.records import appended
@@ -127,7 +127,7 @@ class Cell(Recorded):
         return {} if self.image is None else self.image.sizes()
 
     def __repr__(self) -> str:
-        names = ", ".join(written(n) for n in self.names)
+        names = ", ".join(shown(n) for n in self.names)
         return f"<Cell {self.number} {self.state.value}{': ' if names else ''}{names}>"
 
 

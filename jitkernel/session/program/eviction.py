@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import EvictError, UsageError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown, written
 from jitkernel.linker import Image
 from jitkernel.linker.editing import set_reason
 from jitkernel.linker.layout import group_members
@@ -55,7 +55,7 @@ def _users_first(
                 if user is None:
                     continue
                 if user.number not in named:
-                    words[f"{who(user)} uses {written(symbol.name)}"] = None
+                    words[f"{who(user)} uses {shown(symbol.name)}"] = None
                 yield user
 
     # A stack of our own: a chain may be longer than Python's.
@@ -81,8 +81,8 @@ def _who(cell: Cell) -> str:
     """`cell 5 (@f, @g)`, with the first few of its names."""
     names = cell.names
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    shown = ", ".join(written(n) for n in names[:4]) or "its statements"
-    return f"cell {cell.number} ({shown}{more})"
+    first = ", ".join(map(shown, names[:4])) or "its statements"
+    return f"cell {cell.number} ({first}{more})"
 
 
 def _inherited(program: Program, cell: Cell, leaving: set[int]) -> frozenset[str]:
@@ -159,7 +159,7 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
         if not found:
             raise UsageError(f"there are no cells {which} in memory")
         return found
-    symbol = program.symbol(which.removeprefix("@"))
+    symbol = program.named(which.removeprefix("@"))
     cell = program.cell_of(symbol) if symbol is not None else None
     if cell is None:
         raise UsageError(f"no cell defines {written(which.removeprefix('@'))}")

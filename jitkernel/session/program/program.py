@@ -12,11 +12,12 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Summary
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.linker.layout import ReadObject
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
+from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
 from jitkernel.rollback import Recorded, RecordedDict
 from jitkernel.session.program.cell import Cell, CellState, Change, Removed, cells_words
@@ -77,6 +78,14 @@ class Program(Recorded):
         """The symbol called `name`, defined or not."""
         return self.linker.symbols.get(name)
 
+    def named(self, name: str) -> Symbol | None:
+        """What a user calls `name`: a symbol, or a thread-local variable by its control block."""
+        symbols = self.linker.symbols
+        symbol = symbols.get(name)
+        if symbol is None or symbol.state is SymbolState.MISSING:
+            return symbols.get(CONTROL + name) or symbol
+        return symbol
+
     def users(self, symbol: Symbol, apart: Iterable[Cell | None] = ()) -> list[int]:
         """Numbers of the cells that refer to a symbol, except those `apart`."""
         skip = {c.number for c in apart if c is not None}
@@ -130,8 +139,9 @@ class Program(Recorded):
                 owned[old.number] = frozenset(old.names)
             arena = linker.arena
             values = [
-                (at, arena.read(at, symbols[n].size))
-                for n, at in pins.items() if keep_data or n in kept
+                (start, arena.read(start, size))
+                for n, at in pins.items() if keep_data or n.removeprefix(CONTROL) in kept
+                for start, size in (value_of(n, at, symbols[n].size),)
             ]  # fmt: skip
             image = linker.place(
                 read.object if read else compiled.object, cell.number, kinds=kinds,
@@ -185,7 +195,7 @@ class Program(Recorded):
             info, was = variable_of(v, summary.types), symbol.info
             if not isinstance(was, Variable) or was.constant or info.constant:
                 continue
-            if was.same(info) or v.name in unchanged:
+            if was.same(info) or v.name.removeprefix(CONTROL) in unchanged:
                 # New users may rely on an alignment that the old place does not have.
                 if not symbol.address % (aligned.get(v.name) or 1):
                     pins[v.name] = symbol.address
@@ -317,9 +327,9 @@ class Program(Recorded):
                 cells = sorted({i.cell for i in others})
                 verb = "call" if symbol.is_function else "use"
                 change.notes.append(
-                    f"cell {cell.number} no longer defines {written(symbol.name)}; "
+                    f"cell {cell.number} no longer defines {shown(symbol.name)}; "
                     f"{cells_words(cells)} still {verb}{'s' * (len(cells) == 1)} the old one. "
-                    f"%evict {written(symbol.name)} --cascade removes them."
+                    f"%evict {shown(symbol.name)} --cascade removes them."
                 )
             if kept:
                 return

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Summary
 from jitkernel.errors import CompileError, LinkError, present
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown, written
 from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import add_variable, adopt, attach_variable, describe
 from jitkernel.linker.layout import same_places
 from jitkernel.linker.retargeting import Retargeting, keep_stale, stale_symbols
+from jitkernel.linker.thread_locals import value_of
 from jitkernel.session.program.cell import Cell, CellState, Change, Remade, names_of
 from jitkernel.session.program.signatures import Signature, Variable, described, same_type
 from jitkernel.session.saved.store import Record
@@ -103,7 +104,8 @@ def _link_again(
     else:
         anew, pins = True, {}
     pins |= {name: address for name, (address, _) in places.items()}
-    kept = [(address, arena.read(address, size)) for address, size in places.values()]
+    values = [value_of(name, address, size) for name, (address, size) in places.items()]
+    kept = [(address, arena.read(address, size)) for address, size in values]
     fresh = place_again(
         program, cell, object, names_of(image), owned, pins.items(), at,
         takeover | frozenset(image.groups), anew, image.text.start if image.text else 0,
@@ -181,7 +183,7 @@ def retype(
     """Give the users of a symbol's old type a stale version of it, until they are run again."""
     kind = SymbolKind.FUNCTION if isinstance(was, Signature) else SymbolKind.DATA
     why = (
-        f"this cell was compiled when {written(symbol.name)} was {was}; it has another type "
+        f"this cell was compiled when {shown(symbol.name)} was {was}; it has another type "
         "now, and the cell would use it wrongly"
     )
     users = [i for i in symbol.users or () if i is not new and i is not symbol.image and i.cell]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jitkernel.compiler import FunctionInfo, Layout, Summary, VariableInfo
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import Expansion, is_digest
-from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.names import CONTROL, quote_name, shown, written
 from jitkernel.ir.text import split_at_commas
 from jitkernel.ir.types import FunctionType, NamedType, Type, function_type
 from jitkernel.languages.llvm.values import scalar_layout
@@ -45,6 +45,7 @@ __all__ = [
     "variable_of",
 ]
 
+_THREAD_LOCAL = "external thread_local"
 _ONE = re.compile(r"(?:(\d+):)?(.*)", re.DOTALL)
 
 
@@ -214,8 +215,13 @@ def attributes_of(text: str) -> tuple[str, dict[int, str]]:
 
 
 def declaration(name: str, info: Signature | Variable) -> str:
-    """IR text that declares a symbol: `declare fastcc signext i8 @f(i32, ptr sret(%pt))`."""
+    """IR text that declares a symbol: `declare fastcc signext i8 @f(i32, ptr sret(%pt))`.
+
+    The control block of a thread-local variable declares that.
+    """
     head, tail = _parts(info)
+    if name.startswith(CONTROL):
+        name, tail = name.removeprefix(CONTROL), tail.replace("external", _THREAD_LOCAL, 1)
     return f"{head}@{quote_name(name)}{tail}"
 
 
@@ -264,7 +270,9 @@ def check_types(
 
     for name, info, defined in described(summary):
         symbol = symbols.get(name)
-        same = defined and name in unchanged
+        if symbol is None or symbol.state != SymbolState.DEFINED:
+            _check_threads(program, name, apart)
+        same = defined and name.removeprefix(CONTROL) in unchanged
         if symbol is not None and symbol.info is not None and not same:
             _compare(program, symbol, info, defined, apart, changed)
         if defined and isinstance(info, Signature) and name not in changed:
@@ -278,6 +286,24 @@ def check_types(
                 f"{symbol.info}; the call would read its arguments wrongly"
             )
     return list(changed)
+
+
+def _check_threads(program: Program, name: str, apart: Callable[[], list[Cell]]) -> None:
+    """Refuse a name that means one variable here and one for each thread elsewhere."""
+    bare = name.removeprefix(CONTROL)
+    other = program.symbol(bare if bare != name else CONTROL + name)
+    if other is None or other.state != SymbolState.DEFINED:
+        return
+    owner = program.cell_of(other)
+    if owner is None or owner in apart():
+        return
+    here, there = "thread-local", "is not"
+    if bare == name:
+        here, there = "not thread-local", "is"
+    raise TypeMismatch(
+        f"{written(bare)} is {here} in this cell, and cell {owner.number}'s {there}; "
+        f"%evict {written(bare)} --cascade removes that one"
+    )
 
 
 def _leaving(program: Program, summary: Summary, old: Cell | None) -> list[Cell]:
@@ -322,7 +348,7 @@ def _compare(
             return
         by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
     raise TypeMismatch(
-        f"{written(symbol.name)} is declared here as {_shown(new)}, but {by} {_shown(known)}"
+        f"{shown(symbol.name)} is declared here as {_shown(new)}, but {by} {_shown(known)}"
     )
 
 
@@ -344,7 +370,7 @@ def refuse_change(
         users = program.users(symbol, apart) if symbol is not None else []
         cells = sorted({*users, *library})
         lines.append(
-            f"{written(name)} is {_shown(known)} and would become {shortened(news[name], 1_000)}, "
+            f"{shown(name)} is {_shown(known)} and would become {shortened(news[name], 1_000)}, "
             "but "
             f"{cells_words(cells)} {'uses' if len(cells) == 1 else 'use'} it as it is"
         )
@@ -352,5 +378,5 @@ def refuse_change(
         "\n".join(lines)
         + "\nNothing was changed. Run this cell with %%llvm --retype (the users then "
         "raise TypeMismatch until they are run again), or "
-        f"%evict {written(names[0])} --cascade first"
+        f"%evict {shown(names[0])} --cascade first"
     )

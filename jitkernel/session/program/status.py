@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import CONTROL, quote_name, shown
 from jitkernel.linker import Image
 from jitkernel.linker.records import sites
 from jitkernel.printable import shortened
@@ -34,8 +34,11 @@ def status_lines(
             continue
         if symbol.info is None:
             continue
-        shown = symbol.info.shown if isinstance(symbol.info, Signature) else str(symbol.info)
-        words.append(f"@{quote_name(symbol.name)} {shown}, {size} bytes")
+        type = symbol.info.shown if isinstance(symbol.info, Signature) else str(symbol.info)
+        if symbol.name.startswith(CONTROL):
+            words.append(f"{shown(symbol.name)} thread_local {type}, each thread its own")
+        else:
+            words.append(f"{shown(symbol.name)} {type}, {size} bytes")
     if words:
         more = f" and {len(words) - 4} more" if len(words) > 4 else ""
         spent = sum(cell.times[:-1])
@@ -65,9 +68,9 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
     what = f"{names[0]} {moves}"
     if many:
         kind = "functions" if functions else "symbols"
-        shown = ", ".join(names if len(names) < 5 else names[:3])
+        listed = ", ".join(names if len(names) < 5 else names[:3])
         more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-        what = f"{len(names)} {kind} {moves}: {shown}{more}"
+        what = f"{len(names)} {kind} {moves}: {listed}{more}"
     if count := len(set().union(*(m.users for m in moved))):
         one, use = ("caller", "call") if functions else ("user", "use")
         uses = sum(m.uses for m in moved)
@@ -89,8 +92,8 @@ def _moves(
             continue
         users = {i: p for i, p in (moved.users or {}).items() if i is not image and i.cell}
         uses = sum(1 for packed in users.values() for _ in sites(packed))
-        shown = name if name in spelled else f"@{quote_name(name)}"
-        one = _Moved(shown, isinstance(info, Signature), set(map(id, users)), uses)
+        called = name.removeprefix(CONTROL) if name in spelled else shown(name)
+        one = _Moved(called, isinstance(info, Signature), set(map(id, users)), uses)
         found.setdefault(owner, []).append(one)
     for owner, each in found.items():
         moves = f"moved from cell {owner} to cell {cell.number}"
@@ -115,6 +118,6 @@ def _duration(nanoseconds: int, places: int) -> str:
 def type_line(program: Program, cell: Cell, change: Change) -> str:
     """What a cell has defined that has types alone: `cell 3: %pt { i32, i32 }`."""
     names = [name for name in change.types if name in program.types]
-    shown = [f"%{quote_name(name)} {shortened(program.types[name])}" for name in names[:4]]
+    defined = [f"%{quote_name(name)} {shortened(program.types[name])}" for name in names[:4]]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"cell {cell.number}: {'; '.join(shown)}{more}"
+    return f"cell {cell.number}: {'; '.join(defined)}{more}"

@@ -20,7 +20,7 @@ from jitkernel.arena import Arena
 from jitkernel.arena.shared import called
 from jitkernel.errors import Exited, Fault, Frame, Interrupted, TypeMismatch, UndefinedSymbol
 from jitkernel.executor import FaultRecord, Outcome
-from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.names import quote_name, shown, written
 from jitkernel.linker import Linker, Symbol
 from jitkernel.linker.backtrace import StackFrame, unwind, walk
 from jitkernel.procfs import Region, regions
@@ -157,10 +157,10 @@ def _call_of(symbol: Symbol | None) -> tuple[type[Any], str, dict[str, Any]]:
 
 def _use_of(gone: Sequence[Symbol]) -> tuple[type[Any], str, dict[str, Any]]:
     """The same of variables."""
-    why = "; ".join(s.why or f"{written(s.name)}, which nobody defines" for s in gone)
+    why = "; ".join(s.why or f"{shown(s.name)}, which nobody defines" for s in gone)
     if any(" was compiled" in s.why for s in gone):
         return TypeMismatch, f"{why}: run the cell again", {}
-    names = ", ".join(written(s.name) for s in gone)
+    names = ", ".join(shown(s.name) for s in gone)
     return UndefinedSymbol, f"use of {names}: {why}", {"symbol": gone[0].name}
 
 

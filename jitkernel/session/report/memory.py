@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel import procfs
 from jitkernel.arena import Arena
 from jitkernel.errors import ArenaFull
-from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.names import quote_name, shown, written
 from jitkernel.procfs import own_bytes
 
 if TYPE_CHECKING:
@@ -283,9 +283,9 @@ def explain_full(program: Program, history: UndoHistory, error: ArenaFull) -> Ar
             blocks = (*cell.strings, *(image.adopted if image is not None else ()))
             size += sum(b.extent.size for b in blocks)
         if size:
-            names = ["@" + quote_name(n) for n in cell.names]
-            shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-            held.append((size, f"cell {cell.number}{f' ({shown})' if shown else ''}: {size} bytes"))
+            names = [shown(n) for n in cell.names]
+            first = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            held.append((size, f"cell {cell.number}{f' ({first})' if first else ''}: {size} bytes"))
     held.sort(reverse=True)
     lines = [f"{error}.", *(f"  {words}" for _, words in held[:5])]
     if len(held) > 5:

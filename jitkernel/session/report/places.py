@@ -101,10 +101,10 @@ class Places:
         if symbol is None and (local := self._local(cell, address - returns)) is not None:
             # A copy for the optimiser, of a function that can be replaced, is called as that.
             name, offset = local[0].removesuffix(".inline"), local[1] + returns
-            return f"{written(name)}{f'+{offset}' if offset else ''}, cell {cell}"
+            return f"{shown(name)}{f'+{offset}' if offset else ''}, cell {cell}"
         if symbol is None:  # a block of instructions, or a function that only its cell knows
             return f"cell {cell}"
-        return f"{written(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
+        return f"{shown(symbol.name)}{f'+{offset}' if offset else ''}, cell {cell}"
 
     def owner(self, address: int, returns: bool = False) -> tuple[int, Symbol | None, int] | None:
         """The cell whose text holds an address, the function there, and the offset in it.
@@ -173,7 +173,7 @@ class Places:
             zone = self.linker.arena.zone_of(address)
             if zone == "text":
                 stub = self.stub(address & ~15)
-                entry = f"the entry of {written(stub.name)}" if stub else ""
+                entry = f"the entry of {shown(stub.name)}" if stub else ""
                 words = self.code(address, returns) or entry
                 return words or self.freed.find(address) or "free text"
             if zone.startswith("runtime"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Compiled, Options, Request
 from jitkernel.errors import CompileError, Diagnostic, WorkerDied, present
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import quote_name
+from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.languages.llvm.assemble import Assembled, assemble
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, parse_cell
 from jitkernel.linker import Image, SymbolState
@@ -83,13 +83,13 @@ class Definer:
         own: set[str] = set()
 
         def known(name: str) -> str | None:
-            symbol = symbols.get(name)
+            symbol = program.named(name)
             if symbol is None or symbol.info is None:
                 info = program.declared.get(name)  # an earlier cell declared it, and no more
                 return None if info is None or too_long(info) else declaration(name, info)
             if symbol.state == SymbolState.DEFINED:
                 own.add(name)
-            return None if too_long(symbol.info) else declaration(name, symbol.info)
+            return None if too_long(symbol.info) else declaration(symbol.name, symbol.info)
 
         assembled = assemble(
             plan,
@@ -307,7 +307,7 @@ class Definer:
             )  # fmt: skip
             anew = remake(program, cell, new, compiled.summary, leaving, self.change)
             if anew:
-                names = ", ".join(anew)
+                names = ", ".join(n.removeprefix(CONTROL) for n in anew)
                 self.change.notes.append(
                     f"{names} (cell {cell.number}) has another type now and its first value again"
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, written
 from jitkernel.ir.types import FunctionType, Type, parse_type
 from jitkernel.languages.llvm.keywords import nearest
 from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
@@ -80,19 +80,23 @@ class SessionHost:
         return None
 
     def variable(self, name: str) -> tuple[Type, int, bool] | None:
-        """Type, address and constancy of a variable that has storage."""
-        symbol = self._program.symbol(name)
+        """Type, address and constancy of a variable that has storage; of a thread-local one, the
+        storage of the thread that runs cells."""
+        symbol = self._program.named(name)
         declared = self._program.declared.get(name)
         if isinstance(declared, Variable) and (symbol is None or symbol.state in _NOWHERE):
             self._provide([name])
-            symbol = self._program.symbol(name)
+            symbol = self._program.named(name)
         if symbol is None and isinstance(declared, Variable):
             symbol = self._look_up(name, SymbolKind.DATA, declared)
         if symbol is None or not isinstance(symbol.info, Variable):
             return None
         if symbol.state not in (SymbolState.DEFINED, SymbolState.FAR):
             return None
-        return parse_type(symbol.info.shown), symbol.address, symbol.info.constant
+        address = symbol.address
+        if symbol.name.startswith(CONTROL):
+            address = self._engine.copies.find(symbol)
+        return parse_type(symbol.info.shown), address, symbol.info.constant
 
     def address(self, name: str) -> int | None:
         """A function's canonical entry, a variable's storage."""
@@ -102,7 +106,7 @@ class SessionHost:
     def known(self, name: str) -> Symbol | None:
         """The symbol, looked up in archives and the executor's process where the session lacks
         it."""
-        symbol = self._program.symbol(name)
+        symbol = self._program.named(name)
         if symbol is not None and symbol.state not in _NOWHERE:
             return symbol
         if (signature := self.full_signature(name)) is None:
@@ -197,6 +201,8 @@ class SessionHost:
         size = self.layout(type).size
         arena = self._engine.arena
         if address not in arena:
+            if data := self._engine.copies.read(address, size):
+                return TypedValue(type, data, self.layout)
             raise UsageError(
                 f"the variable is in the executor's own memory ({address:#x}); "
                 "load it with an instruction"
@@ -205,7 +211,8 @@ class SessionHost:
 
     def store(self, address: int, data: bytes) -> None:
         """Write a variable."""
-        self._engine.arena.write(address, data)
+        if not self._engine.copies.write(address, data):
+            self._engine.arena.write(address, data)
 
     def buffer(self, thing: object, what: str) -> int:
         """Where the program sees an array that is shared with it."""
@@ -245,7 +252,7 @@ class SessionGlance:
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
-        symbol = self._core.program.symbol(name)
+        symbol = self._core.program.named(name)
         return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
     def source(self, cell: int) -> str:
@@ -276,12 +283,12 @@ class LanguageHost(SessionHost):
 
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
-        symbol = self._program.symbol(name)
+        symbol = self._program.named(name)
         return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
     def is_defined(self, name: str) -> bool:
         """Whether a cell or a library has the name."""
-        symbol = self._program.symbol(name)
+        symbol = self._program.named(name)
         if symbol is not None and symbol.state is not SymbolState.MISSING:
             return True
         return self._engine.linker.known(name, SymbolKind.DATA) is not None

@@ -346,7 +346,7 @@ class Runner:
                 f"@{quote_name(name)} is not defined"
                 + (f"; did you mean {written(near)}?" if near else "")
             )
-        symbol = self._program.symbol(name)
+        symbol = self._program.named(name)
         cell = self._program.cell_of(symbol) if symbol is not None else None
         where = (
             f"cell {cell.number}, {symbol.size} bytes" if cell and symbol else "a library function"

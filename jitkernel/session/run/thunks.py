@@ -1,7 +1,8 @@
 """Thunks: `void (fn, args, ret)`, compiled once per signature, that call any function of it.
 
 A thunk loads each argument from a struct at `args`, calls `fn` with the callee's whole signature
-and stores the result at `ret`.  Start from `Thunks.target`.
+and stores the result at `ret`.  Start from `Thunks.target`.  `ThreadCopies` asks through one where
+the thread that runs cells has its thread-local variables.
 """
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jitkernel.compiler import Layout, Options, Request
 from jitkernel.errors import TypeMismatch, UsageError
 from jitkernel.ir.expansion import is_digest
+from jitkernel.ir.names import shown
 from jitkernel.ir.types import function_type
-from jitkernel.linker import Image, Linker
+from jitkernel.linker import Image, Linker, Symbol, SymbolKind
 from jitkernel.printable import shortened
+from jitkernel.procfs import memory, write_memory
 from jitkernel.rollback import note
 from jitkernel.session.program.signatures import Signature, attributes_of
 
 if TYPE_CHECKING:
     from jitkernel.compiler import CompilerPool
+    from jitkernel.session.engine import Engine
 
-__all__ = ["Thunk", "Thunks"]
+__all__ = ["Thunk", "Thunks", "ThreadCopies"]
 
 #: How many thunks stay linked; the least recently used one makes room.
 _KEPT = 512
@@ -126,6 +130,54 @@ class Thunks:
                 del thunks[first]
                 linker.unlink(oldest.image)
         return found
+
+
+_FIND: Final = Signature("ptr (ptr)", "", "", "", "ptr (ptr)")
+
+
+class ThreadCopies:
+    """Where the executor's own thread, which runs the cells, has its thread-local variables.
+
+    The executor is asked when a variable was not yet found in its present process; otherwise, and
+    always while code runs, what it said before holds.
+    """
+
+    def __init__(self, engine: Engine):
+        self._engine = engine
+        self._found: dict[int, tuple[int, int, int]] = {}  # generation, number of copies, address
+
+    def find(self, symbol: Symbol) -> int:
+        """The address of the copy that a control block is of.  Raises UsageError."""
+        engine, block = self._engine, symbol.address
+        generation, number, address = self._found.get(block, (0, 0, 0))
+        if address and (generation, number) == (engine.executor.generation, self._number(block)):
+            return address
+        getter = engine.linker.known("__emutls_get_address", SymbolKind.FUNCTION)
+        if engine.executor.busy or getter is None:
+            why = "is thread-local: where it is can be asked for when no code runs"
+            raise UsageError(f"{shown(symbol.name)} {why}")
+        target = engine.thunks.target(_FIND, ("ptr",))
+        words = block.to_bytes(8, "little")
+        outcome = engine.call(target.address, engine.linker.entry(getter), words, 8)
+        if outcome.kind != "ok":
+            raise UsageError(f"{shown(symbol.name)}: the executor has no memory for it")
+        address = int.from_bytes(outcome.result, "little")
+        self._found[block] = engine.executor.generation, self._number(block), address
+        return address
+
+    def _number(self, block: int) -> int:
+        return int.from_bytes(self._engine.arena.read(block + 16, 8), "little")
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes of a copy that was found; none where `address` is of no such copy."""
+        if all(known != address for _, _, known in self._found.values()):
+            return b""
+        return memory(self._engine.executor.pid, address, size)
+
+    def write(self, address: int, data: bytes) -> bool:
+        """Write to a copy that was found; whether that could be done."""
+        known = any(known == address for _, _, known in self._found.values())
+        return known and write_memory(self._engine.executor.pid, address, data) == len(data)
 
 
 def _struct(types: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import shown
 from jitkernel.ir.types import parse_type
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Symbol
@@ -138,7 +138,7 @@ def restore(
             # A library may have been missing when the file was written.
             linker.resolver.retry_missing()
         if lost:
-            some = ", ".join(written(name) for name in lost[:5])
+            some = ", ".join(shown(name) for name in lost[:5])
             words.append(f"{len(lost)} functions of libraries are missing now: {some}")
         if stale := far_words(arena, head.get("low_memory", ())):
             words.append(
