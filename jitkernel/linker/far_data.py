@@ -9,28 +9,27 @@ address, and jumps back: what is read and written is libc's variable itself.  St
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from jitkernel.elf import constants as c
-from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDraft
-from jitkernel.linker.instructions import Instruction, instruction_at
-from jitkernel.linker.x86_64 import BRANCH, PC32, R_32, R_32S
+from jitkernel.linker.builder import Builder, SectionDraft, SymbolDraft
+from jitkernel.linker.detours import (
+    BACK_OVER_RED_ZONE,
+    SKIP_RED_ZONE,
+    Detours,
+    Stub,
+    touches_stack,
+)
+from jitkernel.linker.instructions import Instruction
+from jitkernel.linker.x86_64 import PC32, R_32, R_32S
 
 __all__ = ["NEAR", "detour", "is_branch", "near_names"]
 
 _ABSOLUTE: Final = 1  # R_X86_64_64
 #: relocation types of fields that the variable has to be near for
 NEAR: Final = frozenset((PC32, R_32, R_32S))
-#: those that hold an address, wherever they are: 64, 32, 32S, 16, 8
-_VALUES: Final = frozenset((_ABSOLUTE, R_32, R_32S, 12, 14))
 _RSI, _RDI = 6, 7
-_GROUPS: Final = frozenset(
-    (0x80, 0x81, 0x83, 0xC0, 0xC1, 0xC6, 0xC7, 0xD0, 0xD1, 0xD2, 0xD3, 0xF6, 0xF7, 0xFE, 0xFF)
-)  # one-byte opcodes whose reg field is part of the opcode
-_SKIP_RED_ZONE: Final = b"\x48\x8d\x64\x24\x80"  # lea -128(%rsp), %rsp
-_BACK_OVER_RED_ZONE: Final = b"\x48\x8d\xa4\x24\x80\0\0\0"  # lea 128(%rsp), %rsp
 
 
 def near_names(sections: Iterable[SectionDraft]) -> list[str]:
@@ -57,12 +56,8 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
 
     What could not be replaced is returned, `section+offset` each: linking says why.
     """
-    stubs: SectionDraft | None = None
+    detours = Detours(builder, ".text.far")
     refused: list[str] = []
-    begins: dict[SectionDraft | int, list[int]] = {}
-    for symbol in builder.symbols:
-        if symbol.info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC):
-            begins.setdefault(symbol.section, []).append(symbol.value)
     for section in [s for s in builder.sections if s.flags & c.SHF_EXECINSTR]:
         if not any(symbol.name in far for _, _, symbol, _ in section.references(NEAR)):
             continue
@@ -71,98 +66,47 @@ def detour(builder: Builder, far: Collection[str]) -> list[str]:
             if kind in NEAR and symbol.section == 0 and symbol.name in far
         ]  # fmt: skip
         code = section.content = bytearray(section.content)
-        starts = sorted(
-            {0, *_after_branches(section.relocations, code), *begins.get(section, ())}
-        )  # fmt: skip
-        by_offset = {r[0]: number for number, r in enumerate(section.relocations) if r[1]}
-        back: SymbolDraft | None = None
         for number in fields:
             offset, kind, symbol, addend = section.relocations[number]
             if is_branch(kind, code, offset):
                 continue
-            start = starts[bisect_right(starts, offset) - 1]
-            found = instruction_at(code, start, offset)
-            made, others = None, []
-            if found is not None and found.end - found.start >= 5:
-                made = _stub(code, found, offset, kind, addend)
-                inside = range(found.start, found.end)
-                others = [by_offset[o] for o in inside if o in by_offset and o != offset]
-            if found is None or made is None or not _movable(section, others, offset, made):
+            found = detours.instruction(section, offset)
+            stub = found and _stub(code, found, offset, kind, (symbol, addend))
+            if not found or not stub or not detours.put(section, number, found, stub):
                 refused.append(f"{section.name}+{offset:#x}")
-                continue
-            if stubs is None:
-                stubs = builder.add_section(
-                    ".text.far", c.SHF_ALLOC | c.SHF_EXECINSTR, bytearray(), 16
-                )
-                there = builder.add_symbol("", c.STT_SECTION, stubs)
-            if back is None:
-                back = builder.add_symbol("", c.STT_SECTION, section)
-            text, field, value, behind = made
-            at = len(stubs.content)
-            for other in others:  # of the instruction's immediate
-                place, type, target, added = section.relocations[other]
-                place += at + behind - offset - 4
-                stubs.relocations.append((place, type, target, added))
-                section.relocations[other] = (0, 0, target, 0)
-            stubs.relocations.append((at + field, _ABSOLUTE, symbol, value))
-            stubs.relocations.append((at + len(text) + 1, BRANCH, back, found.end - 4))
-            stubs.content += text + b"\xe9\0\0\0\0"
-            stubs.size = len(stubs.content)
-            length = found.end - found.start
-            code[found.start : found.end] = b"\xe9\0\0\0\0" + b"\x90" * (length - 5)
-            jump: Relocation = (found.start + 1, BRANCH, there, at - 4)
-            section.relocations[number] = jump
     return refused
 
 
-def _after_branches(relocations: Iterable[Relocation], code: bytearray) -> list[int]:
-    """Where instructions begin behind a call or jump to a symbol: nothing follows its field."""
-    return [
-        at + 4 for at, kind, _, _ in relocations
-        if kind == BRANCH and at
-        and (code[at - 1] & 0xFE == 0xE8 or (code[at - 1] & 0xF0 == 0x80 and code[at - 2] == 0x0F))
-    ]  # fmt: skip
+#: a variable and what is added to its address
+_Place = tuple[SymbolDraft, int]
 
 
-#: The code, where in it the address goes and with what addend, and where what was behind the
-#: instruction's displacement is, 0 where that is nowhere.
-_Stub = tuple[bytes, int, int, int]
-
-
-def _movable(section: SectionDraft, others: Iterable[int], offset: int, made: _Stub) -> bool:
-    """Whether other relocations of an instruction can go where it goes."""
-    for other in others:
-        place, kind, _, _ = section.relocations[other]
-        if not made[3] or place < offset + 4 or kind not in _VALUES:
-            return False
-    return True
-
-
-def _stub(code: bytearray, found: Instruction, offset: int, kind: int, addend: int) -> _Stub | None:
+def _stub(
+    code: bytearray, found: Instruction, offset: int, kind: int, place: _Place
+) -> Stub | None:
     """What does the same as an instruction.
 
     None where that is not known: calls through a variable, and the stack pointer as an operand.
     """
     opcode, rex = code[found.opcode], found.kind if found.kind & 0xF0 == 0x40 else 0
     if kind != PC32:
-        return _immediate(code, found, offset, addend, opcode, rex)
+        return _immediate(code, found, offset, place, opcode, rex)
     if offset != found.displacement or code[found.modrm] & 0xC7 != 5:
         return None
+    symbol, addend = place
     addend += found.end - offset  # from the instruction's end to the variable
     reg = code[found.modrm] >> 3 & 7
+    if touches_stack(code, found, rex):
+        return None
     if found.map == 1:
         full = reg | (rex & 4) << 1
-        if opcode == 0x8F or (opcode == 0xFF and reg >= 2):
-            return None
-        stack = full == 4 and opcode not in _GROUPS and not 0xD8 <= opcode <= 0xDF
-        if stack and (rex or opcode & 1 or opcode == 0x8E or opcode > 0x8A):  # else it is %ah
-            return None
+        field = (2, _ABSOLUTE, symbol, addend)
         if opcode == 0x8D and rex & 8:  # lea: the address is all
-            return _load(full), 2, addend, 0
+            return Stub(_load(full), (field,))
         if opcode == 0x8B and reg not in (4, 5) and found.start in (found.prefix, found.opcode):
             again = rex & 0x0C | (rex & 4) >> 2
             move = bytes((0x40 | again,)) if again else b""
-            return _load(full) + move + bytes((0x8B, reg << 3 | reg)), 2, addend, 0
+            return Stub(_load(full) + move + bytes((0x8B, reg << 3 | reg)), (field,))
     base = _RDI if reg == _RSI else _RSI
     changed = bytearray(code[found.start : found.displacement] + code[offset + 4 : found.end])
     changed[found.modrm - found.start] = reg << 3 | base
@@ -171,15 +115,15 @@ def _stub(code: bytearray, found: Instruction, offset: int, kind: int, addend: i
     elif found.kind in (0xC4, 0x62):
         changed[found.prefix - found.start + 1] |= 0x60  # their X and B are inverted
     push, pop = bytes((0x50 | base,)), bytes((0x58 | base,))
-    before = _SKIP_RED_ZONE + push
+    before = SKIP_RED_ZONE + push
     behind = len(before) + 10 + offset - found.start
-    made = before + _load(base) + changed + pop + _BACK_OVER_RED_ZONE
-    return made, len(before) + 2, addend, behind
+    made = before + _load(base) + changed + pop + BACK_OVER_RED_ZONE
+    return Stub(made, ((len(before) + 2, _ABSOLUTE, symbol, addend),), behind)
 
 
 def _immediate(
-    code: bytearray, found: Instruction, offset: int, addend: int, opcode: int, rex: int
-) -> _Stub | None:
+    code: bytearray, found: Instruction, offset: int, place: _Place, opcode: int, rex: int
+) -> Stub | None:
     """`mov $stderr, %reg`: the address itself."""
     if found.map != 1 or offset != found.immediate or found.start < found.prefix:
         return None
@@ -189,7 +133,8 @@ def _immediate(
         register = code[found.modrm] & 7 | (rex & 1) << 3
     else:
         return None
-    return _load(register), 2, addend, 0
+    symbol, addend = place
+    return Stub(_load(register), ((2, _ABSOLUTE, symbol, addend),))
 
 
 def _load(register: int) -> bytes:

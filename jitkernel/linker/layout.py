@@ -106,7 +106,7 @@ def read_names(obj: ElfObject) -> Names:
         binding = info >> 4
         if not binding:
             if info == c.STT_GNU_IFUNC:
-                raise LinkError("a local symbol is an ifunc; IFUNC symbols are not supported yet")
+                raise LinkError("a local symbol is an ifunc, which `prepared` makes ordinary")
             continue
         end = strings.find(0, name)
         if end < 0:
@@ -114,11 +114,9 @@ def read_names(obj: ElfObject) -> Names:
         text = strings[name:end].decode("utf-8", "surrogateescape")
         kind = info & 15
         if kind == c.STT_TLS:
-            raise LinkError(
-                f"{written(text)} is thread-local; thread-local storage is not supported yet"
-            )
+            raise LinkError(f"{written(text)} is thread-local: `prepared` gives it a control block")
         if kind == c.STT_GNU_IFUNC:
-            raise LinkError(f"{written(text)} is an ifunc; IFUNC symbols are not supported yet")
+            raise LinkError(f"{written(text)} is an ifunc, which `prepared` makes ordinary")
         if section:
             if text.startswith(PRIVATE):
                 private.append(index)
@@ -150,9 +148,7 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
             places.append(None)
             continue
         if flags & c.SHF_TLS:
-            raise LinkError(
-                f"section {obj.section_name(index)}: thread-local storage is not supported yet"
-            )
+            raise LinkError(f"section {obj.section_name(index)} is thread-local: see `prepared`")
         if flags & _SECTION_CODE:
             zone = "text"
         elif kind == c.SHT_X86_64_UNWIND or (

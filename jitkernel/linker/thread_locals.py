@@ -7,8 +7,8 @@ calls become calls of libgcc's `__emutls_get_address`, which makes a thread's co
 asks, with its initial value, and frees it when the thread ends.  Its argument is the variable's
 control block, `__emutls_v.NAME`, as clang's -femulated-tls has it: both kinds of object share them.
 
-Code for programs (initial and local exec) counts on a place in the block, and is refused with the
-way out.  Start from `emulate`.
+Code for programs (initial and local exec) counts on a place in the block: see `thread_offsets`.
+Objects of IR and C cells are compiled for shared libraries.  Start from `emulate`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.builder import Builder, Relocation, SectionDraft, SymbolDraft
+from jitkernel.linker.thread_offsets import KINDS, Offsets
 from jitkernel.linker.x86_64 import BRANCH, PC32
 
 __all__ = ["NO_CONSTANT", "emulate", "value_of"]
@@ -29,6 +30,7 @@ NO_CONSTANT: Final = "is thread-local: its address is no constant, each thread h
 
 _ABSOLUTE = 1  # R_X86_64_64
 _DTPOFF64, _TLSGD, _TLSLD, _DTPOFF32 = 17, 19, 20, 21
+_BASE: Final = "_TLS_MODULE_BASE_"  # the begin of what this object has
 _ASK: Final = "__tls_get_addr"
 _GET: Final = "__emutls_get_address"
 # For what is not all of its control block.  The two words are those that __tls_get_addr is given:
@@ -77,6 +79,7 @@ class _Emulation:
         }
         self._offsets: dict[SectionDraft, int] = {}
         self._pairs_at: dict[tuple[SymbolDraft, int], int] = {}
+        self._offsets_of = Offsets(builder, self._place_of, lambda: self._global(_GET))
         self._pairs: SectionDraft | None = None
         self._block: SymbolDraft | None = None
         self._controls: dict[SymbolDraft, SymbolDraft] = {}
@@ -87,7 +90,7 @@ class _Emulation:
         self._image = self._lay_out()
         self._data = builder.add_section(".data.tls", c.SHF_ALLOC | c.SHF_WRITE, bytearray(), 16)
         self._place_exports()
-        for section in builder.sections:
+        for section in list(builder.sections):
             if section.flags & c.SHF_ALLOC:
                 self._rewrite(section)
             else:  # what a debugger is told of them
@@ -142,6 +145,8 @@ class _Emulation:
     def _place_of(self, symbol: SymbolDraft) -> tuple[SymbolDraft, int]:
         """A variable's control block, and its offset in what that is of."""
         binding, section = symbol.info >> 4, symbol.section
+        if symbol.name == _BASE:
+            return self._whole(), 0
         if section == 0:
             return self._global(CONTROL + symbol.name, binding), 0
         if isinstance(section, int):
@@ -231,12 +236,15 @@ class _Emulation:
     def _rewrite(self, section: SectionDraft) -> None:
         """The code that asks where a variable is."""
         found: dict[int, Relocation] = {}
+        counted: list[Relocation] = []
         code: bytearray | None = None
         self._done.clear()
         for entry in sorted(section.relocations, key=lambda r: r[0]):
             offset, kind, symbol, addend = entry
             if kind not in (_TLSGD, _TLSLD, _DTPOFF32, _DTPOFF64):
-                if kind in x86_64.REFUSED or symbol.info & 15 == c.STT_TLS:
+                if kind in KINDS and section.flags & c.SHF_EXECINSTR:
+                    counted.append(entry)
+                elif kind in x86_64.REFUSED or symbol.info & 15 == c.STT_TLS:
                     raise self._refusal(section, entry)
                 found.setdefault(offset, entry)
                 continue
@@ -260,6 +268,12 @@ class _Emulation:
             if asked:
                 raise self._refusal(section, asked[0])
             section.relocations = [r for r in found.values() if r[2].name != _ASK]
+        if counted:
+            numbers = {id(entry): n for n, entry in enumerate(section.relocations)}
+            for entry in counted:
+                if not self._offsets_of.replace(section, numbers[id(entry)]):
+                    raise self._refusal(section, entry)
+            section.relocations = [r for r in section.relocations if r[1]]
 
     def _general(self, code: bytearray, at: int, way: _Way, found: dict[int, Relocation]) -> bool:
         """General dynamic: `lea x@tlsgd(%rip), %rdi; call __tls_get_addr`, 16 bytes."""

@@ -111,7 +111,7 @@ TABLE: Final[dict[int, Relocation]] = {
 }
 
 _THREAD_LOCAL = (
-    "it is thread-local, and this code counts on where that is in a program: compile with -fPIC, "
+    "it is thread-local, and this is no known way to reach where that is: compile with -fPIC, "
     "or clang's -femulated-tls"
 )
 _BOUNDS = "it is for code that checks bounds with MPX, which processors no longer have"
@@ -125,16 +125,17 @@ REFUSED: Final[dict[int, tuple[str, str]]] = {
             _DYNAMIC,
             {
                 5: "COPY", 6: "GLOB_DAT", 7: "JUMP_SLOT", 8: "RELATIVE", 16: "DTPMOD64",
-                18: "TPOFF64", 36: "TLSDESC", 37: "IRELATIVE", 38: "RELATIVE64",
+                36: "TLSDESC", 37: "IRELATIVE", 38: "RELATIVE64",
             },
         ),
         (_BOUNDS, {39: "PC32_BND", 40: "PLT32_BND"}),
         (
             _THREAD_LOCAL,
             {
-                17: "DTPOFF64", 19: "TLSGD", 20: "TLSLD", 21: "DTPOFF32", 22: "GOTTPOFF",
-                23: "TPOFF32", 34: "GOTPC32_TLSDESC", 35: "TLSDESC_CALL", 44: "CODE_4_GOTTPOFF",
-                45: "CODE_4_GOTPC32_TLSDESC", 47: "CODE_5_GOTTPOFF", 48: "CODE_5_GOTPC32_TLSDESC",
+                17: "DTPOFF64", 18: "TPOFF64", 19: "TLSGD", 20: "TLSLD", 21: "DTPOFF32",
+                22: "GOTTPOFF", 23: "TPOFF32", 34: "GOTPC32_TLSDESC", 35: "TLSDESC_CALL",
+                44: "CODE_4_GOTTPOFF", 45: "CODE_4_GOTPC32_TLSDESC", 47: "CODE_5_GOTTPOFF",
+                48: "CODE_5_GOTPC32_TLSDESC",
                 50: "CODE_6_GOTTPOFF", 51: "CODE_6_GOTPC32_TLSDESC",
             },
         ),

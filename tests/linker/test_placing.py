@@ -150,7 +150,7 @@ def test_the_ends_of_each_range_fit(linker):
 @pytest.mark.parametrize(
     "text, words",
     [
-        (".section .tdata,\"awT\",@progbits\n.quad 1", "thread-local storage is not supported yet"),
+        (".section .tdata,\"awT\",@progbits\n.quad 1", "is thread-local: see `prepared`"),
         ("movq x@GOTTPOFF(%rip), %rax", "@x is thread-local"),
         (".globl f\n.type f, @gnu_indirect_function\nf: ret", "@f is an ifunc"),
         (".type f, @gnu_indirect_function\nf: ret\ncall f", "ifunc"),

@@ -55,7 +55,15 @@ def _link(s: Session, folder: Path, data: bytes, name: str = "a.o"):
     return s.link(str(folder / name))
 
 
-@pytest.mark.parametrize("flags", ["-O0 -fPIC", "-O2 -fPIC", "-O2 -fPIC -fno-plt", "-O1 -fPIC -g"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "-O0 -fPIC", "-O2 -fPIC", "-O2 -fPIC -fno-plt", "-O1 -fPIC -g", "-O0", "-O2", "-O2 -g",
+        "-O2 -fno-pic", "-O3 -march=native", "-Os -fPIE", "-O2 -mcmodel=large",
+        "-O1 -fPIC -ftls-model=initial-exec", "-O2 -fPIC -ftls-model=local-exec",
+        "-O2 -fPIC -mtls-dialect=gnu2", "-O0 -fPIC -mtls-dialect=gnu2", "-O2 -mtls-dialect=gnu2",
+    ],
+)  # fmt: skip
 def test_every_thread_has_its_own(s, tmp_path, flags):
     _link(s, tmp_path, compile_c(_THREADS, *flags.split()))
     s.run("declare i32 @next()\ndeclare i32 @in_thread()")
@@ -94,11 +102,13 @@ def test_undo_and_redo(s, tmp_path):
 
 
 @needs("ar")
-def test_objects_share_them(s, tmp_path):
+@pytest.mark.parametrize("first, second", [("-fPIC", "-fPIC"), ("-fPIE", "-fPIC"),
+                                           ("-fPIC", "-fno-pic"), ("-fPIE", "-fPIE")])  # fmt: skip
+def test_objects_share_them(s, tmp_path, first, second):
     """One object's variable is the other's, in an archive and between cells."""
     user = "extern __thread int counter; int add(int n) { return counter += n; }"
-    _link(s, tmp_path, compile_c(_THREADS, "-fPIC"))
-    _link(s, tmp_path, compile_c(user, "-fPIC", "-O2"), "b.o")
+    _link(s, tmp_path, compile_c(_THREADS, first))
+    _link(s, tmp_path, compile_c(user, second, "-O2"), "b.o")
     s.run("declare i32 @next()\ndeclare i32 @add(i32)")
     assert s.run("@add(2)").value == 42
     assert s.run("@next()").value == _FIRST[0] + 2
@@ -110,18 +120,30 @@ def test_objects_share_them(s, tmp_path):
     assert s.run("@next()").value == _FIRST[0] + 2
 
 
+def test_a_cell_uses_what_an_archive_has(s, tmp_path):
+    """A declaration in a cell is a use, as of any other variable."""
+    _link(s, tmp_path, compile_c("__thread int counter = 40;", "-fPIC"))
+    s.run("@counter = external thread_local global i32")
+    assert s.run("@counter").value == 40
+    s.run("define void @add() {\n  %v = load i32, ptr @counter\n  %w = add i32 %v, 2\n"
+          "  store i32 %w, ptr @counter\n  ret void\n}\n@add()")  # fmt: skip
+    assert s["counter"].value == 42
+
+
 @pytest.mark.parametrize(
-    "flags, words",
+    "code, words",
     [
-        ("-fPIE", "R_X86_64_TPOFF32 against @?(counter|own|other|hidden)"),
-        ("-fno-pic", "R_X86_64_TPOFF32 against"),
-        ("-fPIC -ftls-model=initial-exec", "R_X86_64_GOTTPOFF against"),
-        ("-fPIC -mtls-dialect=gnu2", "R_X86_64_GOTPC32_TLSDESC against"),
+        ("pushq %fs:x@tpoff", "R_X86_64_TPOFF32 against @x: "),
+        ("movq $x@tpoff, 8(%rax)", "R_X86_64_TPOFF32 against @x: "),
+        ("mov %rsp, %fs:x@tpoff", "R_X86_64_TPOFF32 against @x: "),
+        ("cmp x@gottpoff(%rip), %rax", "R_X86_64_GOTTPOFF against @x: "),
+        (".section .rodata; .quad x@tpoff", "R_X86_64_TPOFF64 against @x: "),
     ],
 )
-def test_code_for_programs_is_refused_with_the_remedy(s, tmp_path, flags, words):
+def test_what_is_not_done_is_refused_with_the_remedy(s, tmp_path, code, words):
+    text = f"{code}\n.section .tbss\n.globl x\n.type x, @object\n.size x, 4\nx: .zero 4\n"
     with pytest.raises(errors.LinkError, match=f"{words}.*compile with -fPIC"):
-        _link(s, tmp_path, compile_c(_THREADS, *flags.split()))
+        _link(s, tmp_path, assemble(text))
     assert s.cells == []
 
 
