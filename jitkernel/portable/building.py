@@ -16,6 +16,8 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
+from jitkernel.linker.ifuncs import make_ordinary
+from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.gathering import Gathered, Home, gather
 from jitkernel.wording import cut_list
 
@@ -101,6 +103,8 @@ def merge_objects(
     builder = Builder()
     if compiled:
         builder.add(read_object(compiled), "the cells")
+        emulate(builder, "the cells")
+        make_ordinary(builder)
     for label, data, owned in objects:
         obj = read_object(data)
         for at, (spelled, info, other, where, _, _) in enumerate(obj.symbols):

@@ -13,7 +13,7 @@ from jitkernel.compiler import Options, Part
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, TypeMismatch, UsageError
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import CONTROL, bare, written
 from jitkernel.languages.llvm.assignment import ASSIGNED
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import read_names
@@ -100,8 +100,11 @@ class _Gathering:
     def _known(self, name: str) -> Signature | Variable:
         symbol = self._program.symbol(name)
         if symbol is None or symbol.state is not SymbolState.DEFINED or symbol.image is None:
-            far = symbol is not None and symbol.state is SymbolState.FAR
-            why = "it is a library's" if far else "no cell defines it"
+            why = "no cell defines it"
+            if symbol is not None and symbol.state is SymbolState.FAR:
+                why = "it is a library's"
+            elif self._program.symbol(CONTROL + name) is not None:
+                why = "it is thread-local; functions that use it can"
             raise UsageError(f"{written(name)} cannot leave: {why}")
         if symbol.info is None:
             raise UsageError(
@@ -176,6 +179,7 @@ class _Gathering:
             if record.source.startswith(_LINKED):
                 continue
             owned = self._owned(cell) - self._values.names
+            owned = frozenset(name.removeprefix(CONTROL) for name in owned)  # as modules have them
             parts.append(
                 Part(
                     record.module, stored_options(record), owned, frozenset(record.nobuiltin),
@@ -205,7 +209,7 @@ class _Gathering:
             names = read_names(read_object(data))
             found.update(name for _, name, _ in names.imports)
             found.update(e.name for e in names.exports if e.name not in owned)
-        return frozenset(found)
+        return frozenset({*found, *(name.removeprefix(CONTROL) for name in found)})
 
     # -- which variables -------------------------------------------------------------------------
 

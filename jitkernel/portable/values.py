@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import escaped, quote_name, written
+from jitkernel.ir.names import CONTROL, escaped, quote_name, written
 from jitkernel.ir.text import type_at
 from jitkernel.ir.types import PTR, PointerType, parse_type
 from jitkernel.languages.llvm.values import element_count, element_type
 from jitkernel.linker import Image, SymbolState
 from jitkernel.linker.linkmap import read_link_map
-from jitkernel.linker.x86_64 import CONTROL
 from jitkernel.session.program.signatures import Variable
 
 if TYPE_CHECKING:
