@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
@@ -61,7 +62,7 @@ def symbol_of(name: str, notes: Mapping[str, str]) -> str:
     if note is None or note.kind not in ("function", "variable"):
         return ""
     local = note.kind == "variable" and not words(note.text).isdisjoint(THREAD_LOCAL)
-    symbol = f"__emutls_v.{note.symbol}" if local else note.symbol
+    symbol = CONTROL + note.symbol if local else note.symbol
     return symbol if symbol != name else ""
 
 

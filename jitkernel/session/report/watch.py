@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import JitError, UsageError
-from jitkernel.ir.names import quote_name, shown
+from jitkernel.ir.names import CONTROL, quote_name
 from jitkernel.languages.llvm.values import TypedValue
-from jitkernel.linker.x86_64 import CONTROL
 from jitkernel.session.report.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -116,11 +115,6 @@ class Watches:
         """Watch these too.  Raises UsageError, with nothing added, where one cannot be."""
         host = self._host()
         for name in names:
-            if name.startswith(CONTROL):
-                raise UsageError(
-                    f"{shown(name)} is thread-local: each thread has one of its own, and none of "
-                    "them is at an address to look at; show it in a cell"
-                )
             if host.variable(name) is None:
                 raise UsageError(_why_not(host, name))
             self._load(host, name)
@@ -205,6 +199,11 @@ class Watches:
         return rows
 
 
+def _plain(name: str) -> str:
+    """A variable's name without what marks it as one."""
+    return name.removeprefix("@").removeprefix(CONTROL)
+
+
 def _sample(series: _Series, typed: TypedValue | None) -> None:
     value = None if typed is None or len(typed.data) > _SMALL else typed.python
     if isinstance(value, int | float) and not _is_pointer(typed):
@@ -258,7 +257,7 @@ class Observers:
         self, names: Sequence[str], call: Observer | None, every: float | None
     ) -> list[Watched]:
         """See `Session.watch`."""
-        self.watches.add([name.removeprefix("@") for name in names])
+        self.watches.add([_plain(name) for name in names])
         if call is not None:
             self.watches.observer = call
         if every is not None:
@@ -268,7 +267,7 @@ class Observers:
 
     def unwatch(self, names: Sequence[str]) -> None:
         """See `Session.unwatch`."""
-        self.watches.remove([n.removeprefix("@") for n in names] or self.watches.names)
+        self.watches.remove([_plain(n) for n in names] or self.watches.names)
         self._wire()
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
