@@ -1,6 +1,7 @@
-"""Run thunks in a process of their own and survive what they do: start from `Executor`."""
+"""Run thunks and, in a process of their own, survive what they do: start from `Executor`."""
 
-from jitkernel.executor.process import Executor
+from jitkernel.executor.executor import Executor
+from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.runtime import INTERPOSED, built_runtime, runtime_ir
 
@@ -10,6 +11,7 @@ __all__ = [
     "ExecutorSettings",
     "FaultRecord",
     "Outcome",
+    "ProcessExecutor",
     "built_runtime",
     "runtime_ir",
 ]

@@ -1,14 +1,13 @@
 """The executor as the kernel process sees it: start it, call thunks in it, outlive its end.
 
 What the process does with a request is in child.py and native/; how requests and streams are
-served is in conversation.py.  Start from `Executor.call`.
+served is in conversation.py.  Start from `ProcessExecutor._call`.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitkernel import procfs
@@ -16,29 +15,26 @@ from jitkernel.arena.writes import PageTable
 from jitkernel.errors import Interrupted, JitError, present
 from jitkernel.executor import abi
 from jitkernel.executor.conversation import OWN_THREADS, Conversation
-from jitkernel.executor.exit_report import LOST, ExitReport, left_library
+from jitkernel.executor.executor import Executor
+from jitkernel.executor.exit_report import LOST, left_library
 from jitkernel.executor.inbox import HEAD, AskRequests, WakeRequests, new_number
 from jitkernel.executor.interrupt import Check, Interruption
 from jitkernel.executor.peek import lock_holder, peek, unblock_faults
-from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
 from jitkernel.executor.spawn import Spawned, first_message
 from jitkernel.executor.tracking import Tracking
 
-__all__ = ["Executor"]
+__all__ = ["ProcessExecutor"]
 
-_WORD = struct.Struct("<Q")
 #: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).
 _OUR_SIGNALS = abi.OUR_SIGNALS | abi.signal_set((32, 33))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 
-class Executor(Callbacks):
-    """A process that runs session code; at most one call at a time, from one thread.
-
-    `entry` has the addresses of the runtime's symbols (`runtime_ir`, linked into the arena).
-    """
+class ProcessExecutor(Executor):
+    """A process of its own, which code may end: the next one maps the same slab."""
 
     def __init__(
         self,
@@ -48,16 +44,8 @@ class Executor(Callbacks):
         on_output: Callable[[str, bytes], object] | None = None,
         on_input: Callable[[str], str | None] | None = None,
     ):
-        super().__init__(settings)
-        self.on_output, self.on_input = on_output, on_input
-        self.generation = 0
-        self._arena, self._entry = arena, dict(entry)
-        self._view: memoryview = arena.view
-        data = next(r for r in arena.regions if r.name == "runtime.data")
-        self._data = data.start - arena.base  # index of the control block in the view
-        self._address = data.start
+        super().__init__(arena, entry, settings, on_output, on_input)
         done = self._data + abi.FIELDS["wake_done"]
-        self._report = ExitReport(self._get, self._view, self._data)
         wakes = WakeRequests(self, self._get, self._put, self._view, done)
         self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
         asks = AskRequests(self, self._get, self._put, self._view, self._data)
@@ -65,7 +53,6 @@ class Executor(Callbacks):
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._born = False  # a process was started
-        self._unwind = (0, 0)
         self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
     # -- its life ------------------------------------------------------------------------------
@@ -131,35 +118,6 @@ class Executor(Callbacks):
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def call(self, thunk: int, fn: int, args: bytes = b"", ret_size: int = 0) -> Outcome:
-        """Run `thunk(fn, args, ret)` until it is done; the first `ret_size` bytes of ret.
-
-        Raises `JitError` where the executor cannot be started, and whatever `on_output` or
-        `on_input` raised, after the call was stopped.
-        """
-        if len(args) > abi.BUFFER_SIZE or ret_size > abi.BUFFER_SIZE:
-            raise JitError(f"arguments and results are limited to {abi.BUFFER_SIZE} bytes")
-        if args:
-            at = self._data + abi.ARGS_AT
-            self._view[at : at + len(args)] = args
-        args_at = self._address + abi.ARGS_AT
-        return self._call(thunk, fn, args_at, self._address + abi.RESULT_AT, ret_size)
-
-    def call_many(self, addresses: Sequence[int]) -> Outcome:
-        """Call functions `void()` in order, until one is stopped; `done` says how many finished."""
-        done, outcome = 0, Outcome("ok")
-        room = abi.LIST_SIZE // 8
-        list_at = self._address + abi.LIST_AT
-        for first in range(0, len(addresses), room):
-            part = addresses[first : first + room]
-            at = self._data + abi.LIST_AT
-            self._view[at : at + 8 * len(part)] = struct.pack(f"<{len(part)}Q", *part)
-            outcome = self._call(self._entry["jk_each"], list_at, len(part), 0, 0)
-            done += len(part) if outcome.kind == "ok" else min(outcome.done, len(part))
-            if outcome.kind != "ok":
-                break
-        return outcome._replace(done=done)
-
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
         talk = self._talk
         if talk.busy:
@@ -211,10 +169,6 @@ class Executor(Callbacks):
         talk.busy, talk.pending = False, False
         talk.stop = talk.failure = None
         return lost
-
-    def _result(self, size: int) -> bytes:
-        at = self._data + abi.RESULT_AT
-        return bytes(self._view[at : at + size])
 
     def _too_late(self, outcome: Outcome, cause: str) -> Outcome:
         """A call that returned by itself after it was to be stopped: the signal made a library give
@@ -367,21 +321,3 @@ class Executor(Callbacks):
         """Hand on what the program's threads and children have written by now, and serve those that
         have called code which is not in memory."""
         self._talk.attend()
-
-    @property
-    def unwind(self) -> tuple[int, int]:
-        """Start address and generation of the unwind tables; renewed before the next call."""
-        return self._unwind
-
-    @unwind.setter
-    def unwind(self, value: tuple[int, int]) -> None:
-        if value != self._unwind:
-            self._unwind = value
-            self._put("unwind_start", value[0])
-            self._put("unwind_generation", value[1])
-
-    def _put(self, name: str, value: int) -> None:
-        _WORD.pack_into(self._view, self._data + abi.FIELDS[name], value)
-
-    def _get(self, name: str) -> int:
-        return int(_WORD.unpack_from(self._view, self._data + abi.FIELDS[name])[0])

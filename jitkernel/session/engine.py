@@ -19,6 +19,7 @@ from jitkernel.executor import (
     Executor,
     ExecutorSettings,
     Outcome,
+    ProcessExecutor,
     built_runtime,
     runtime_ir,
 )
@@ -127,7 +128,7 @@ class Engine:
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
             entry = linker.load_runtime(code, control)
             s = self.settings
-            executor = Executor(
+            executor = ProcessExecutor(
                 self.arena, entry,
                 ExecutorSettings(
                     interrupt_grace=s.interrupt_grace, cell_timeout=s.cell_timeout,

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from jitkernel.arena import Arena
-from jitkernel.executor import INTERPOSED, Executor, ExecutorSettings, Outcome, runtime_ir
+from jitkernel.executor import INTERPOSED, ExecutorSettings, Outcome, ProcessExecutor, runtime_ir
 from jitkernel.linker import Linker
 from tests.busy import strain
 
@@ -47,7 +47,7 @@ class Lab:
         )
         regions = {r.name: r for r in self.arena.regions}
         self.entry = self.linker.load_runtime(RUNTIME, regions["runtime.data"].start)
-        self.executor = Executor(
+        self.executor = ProcessExecutor(
             self.arena, self.entry, ExecutorSettings(**settings), self.output, self.input
         )
         self.out = self.err = b""

@@ -1,0 +1,199 @@
+"""What a session asks of whatever runs its code.  Start from `Executor`.
+
+There are two: a process of its own (process.py), and the process that asks (inline.py).  They
+share what lies in the slab: the control block, arguments, results, the fault record.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jitkernel.arena.writes import PageTable
+from jitkernel.errors import JitError
+from jitkernel.executor import abi
+from jitkernel.executor.exit_report import ExitReport
+from jitkernel.executor.records import Callbacks, ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.services import Services
+
+__all__ = ["Executor"]
+
+_WORD = struct.Struct("<Q")
+
+
+class Executor(Callbacks, ABC):
+    """Runs session code; at most one call at a time, from one thread.
+
+    `entry` has the addresses of the runtime's symbols (`runtime_ir`, linked into the arena).
+    `generation` counts the processes that there have been; `services` looks up symbols, loads
+    libraries, and what else is rare.
+    """
+
+    services: Services
+
+    def __init__(
+        self,
+        arena: Any,
+        entry: Mapping[str, int],
+        settings: ExecutorSettings | None = None,
+        on_output: Callable[[str, bytes], object] | None = None,
+        on_input: Callable[[str], str | None] | None = None,
+    ):
+        super().__init__(settings)
+        self.on_output, self.on_input = on_output, on_input
+        self.generation = 0
+        self._arena, self._entry = arena, dict(entry)
+        self._view: memoryview = arena.view
+        data = next(r for r in arena.regions if r.name == "runtime.data")
+        self._data = data.start - arena.base  # index of the control block in the view
+        self._address = data.start
+        self._report = ExitReport(self._get, self._view, self._data)
+        self._unwind = (0, 0)
+
+    # -- its life ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """The process's id, 0 while there is none."""
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether the process is there; False once it ended, until the next call or respawn."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it without waiting for it; nothing where it runs already."""
+
+    @abstractmethod
+    def respawn(self) -> None:
+        """Replace the process by a new one at the same addresses.
+
+        Raises JitError where it runs a call, and a callback of that asks for it.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it for good."""
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def call(self, thunk: int, fn: int, args: bytes = b"", ret_size: int = 0) -> Outcome:
+        """Run `thunk(fn, args, ret)` until it is done; the first `ret_size` bytes of ret.
+
+        Raises `JitError` where the executor cannot be started, and whatever `on_output` or
+        `on_input` raised, after the call was stopped.
+        """
+        if len(args) > abi.BUFFER_SIZE or ret_size > abi.BUFFER_SIZE:
+            raise JitError(f"arguments and results are limited to {abi.BUFFER_SIZE} bytes")
+        if args:
+            at = self._data + abi.ARGS_AT
+            self._view[at : at + len(args)] = args
+        args_at = self._address + abi.ARGS_AT
+        return self._call(thunk, fn, args_at, self._address + abi.RESULT_AT, ret_size)
+
+    def call_many(self, addresses: Sequence[int]) -> Outcome:
+        """Call functions `void()` in order, until one is stopped; `done` says how many finished."""
+        done, outcome = 0, Outcome("ok")
+        room = abi.LIST_SIZE // 8
+        list_at = self._address + abi.LIST_AT
+        for first in range(0, len(addresses), room):
+            part = addresses[first : first + room]
+            at = self._data + abi.LIST_AT
+            self._view[at : at + 8 * len(part)] = struct.pack(f"<{len(part)}Q", *part)
+            outcome = self._call(self._entry["jk_each"], list_at, len(part), 0, 0)
+            done += len(part) if outcome.kind == "ok" else min(outcome.done, len(part))
+            if outcome.kind != "ok":
+                break
+        return outcome._replace(done=done)
+
+    @abstractmethod
+    def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
+        """Run `thunk(fn, args, ret)`."""
+
+    def _result(self, size: int) -> bytes:
+        at = self._data + abi.RESULT_AT
+        return bytes(self._view[at : at + size])
+
+    @abstractmethod
+    def restore_order(self) -> str:
+        """End a request whose caller left by an exception; what was lost by that, in words."""
+
+    @abstractmethod
+    def interrupt(self) -> bool:
+        """Stop the call in progress; False where there is none.
+
+        May be called from any thread and from a signal handler; returns at once.
+        """
+
+    @abstractmethod
+    def peek(self) -> FaultRecord:
+        """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
+
+    # -- what it does --------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether it runs a call, or does what it was asked."""
+
+    @property
+    @abstractmethod
+    def serving(self) -> bool:
+        """Whether somebody waits for a request to be answered, and what runs meanwhile is one of
+        the callbacks."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """How many threads the program has running of its own."""
+
+    @property
+    @abstractmethod
+    def handles_signals(self) -> bool:
+        """Whether the program may have handlers of its own for signals."""
+
+    @abstractmethod
+    def page_table(self) -> PageTable | None:
+        """What tells which pages of the arena the program wrote; None where it cannot be told."""
+
+    @abstractmethod
+    def park(self, threads: bool = True) -> None:
+        """Hold the program's signals back; stop its own threads, where it has some, at their next
+        instruction of session code."""
+
+    @abstractmethod
+    def unpark(self) -> None:
+        """Let signals and threads go on."""
+
+    # -- streams and memory --------------------------------------------------------------------
+
+    @abstractmethod
+    def fds(self) -> list[int]:
+        """Descriptors to watch while idle: when one is readable, call `drain`, then ask again."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Hand on what the program's threads and children have written by now, and serve those that
+        have called code which is not in memory."""
+
+    @property
+    def unwind(self) -> tuple[int, int]:
+        """Start address and generation of the unwind tables; renewed before the next call."""
+        return self._unwind
+
+    @unwind.setter
+    def unwind(self, value: tuple[int, int]) -> None:
+        if value != self._unwind:
+            self._unwind = value
+            self._put("unwind_start", value[0])
+            self._put("unwind_generation", value[1])
+
+    def _put(self, name: str, value: int) -> None:
+        _WORD.pack_into(self._view, self._data + abi.FIELDS[name], value)
+
+    def _get(self, name: str) -> int:
+        return int(_WORD.unpack_from(self._view, self._data + abi.FIELDS[name])[0])
