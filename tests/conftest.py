@@ -9,6 +9,12 @@ import pytest
 from jitkernel import Session
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--executor", default="", help="tests of sessions: process or inline, not both"
+    )
+
+
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Session]:
     with Session(capacity=64 << 20) as session:

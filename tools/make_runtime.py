@@ -2,7 +2,7 @@
 `jitkernel/executor/native`.
 
 Writes `runtime.o` and `runtime.json` beside the text: what they were made from and by.  The code is
-for any x86-64; it looks for itself what the processor has.
+for any x86-64, below 2 GiB; it looks for itself what the processor has.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ __all__ = ["ROWS"]
 ROWS: tuple[Row, ...] = (
     Row("latency", "Define and call one tiny function", "latency:define_and_call"),
     Row("line", "Call lines and bare instructions", "latency:call_line"),
+    Row("inline", "Calls in this process, beside ctypes", "inline:calls"),
     Row("link", "Linking alone, objects made beforehand", "linking:link_only"),
     Row("link-many", "Linking among 100,000 cells", "linking:link_among_many", as_kernel=True),
     Row("archives", "Whole archives, and GNU ld", "archives:whole_archives"),

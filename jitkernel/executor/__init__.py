@@ -3,9 +3,10 @@
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.process import ProcessExecutor
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
-from jitkernel.executor.runtime import INTERPOSED, built_runtime, runtime_ir
+from jitkernel.executor.runtime import INLINE_INTERPOSED, INTERPOSED, built_runtime, runtime_ir
 
 __all__ = [
+    "INLINE_INTERPOSED",
     "INTERPOSED",
     "Executor",
     "ExecutorSettings",

@@ -103,6 +103,12 @@ _LIBC = (
     "__register_frame __deregister_frame ftrylockfile funlockfile"
 ).split()
 
+#: What `jk_up` uses of Python, in words called `python_NAME`.
+_PYTHON = (
+    "PyGILState_Ensure PyGILState_Release PyObject_CallFunction PyLong_AsUnsignedLongLong "
+    "PyErr_Clear Py_DecRef"
+).split()
+
 _CONTROL = (
     # who runs
     "pid",
@@ -176,6 +182,9 @@ _CONTROL = (
     "reaper_envp",
     # what tells of writes to the arena: two pages that only a fork changes, 0 where that is not had
     "fork_pages",
+    # where the kernel process runs code itself: an object of Python's that `jk_fetch` calls
+    "upcall",
+    *(f"python_{name}" for name in _PYTHON),
 )
 
 _RECORD = (

@@ -49,8 +49,6 @@ control_socket = -1
 numbers: dict[str, int] = {}  # `NAMES` of abi.py
 fields: dict[str, int] = {}  # addresses of the control words
 entry: dict[str, int] = {}  # addresses of the runtime's functions
-handles: list[int] = []  # of loaded libraries
-by_cpu: list[tuple[int, str]] = []  # addresses and names of BY_CPU
 
 
 class Info(ctypes.Structure):
@@ -62,6 +60,89 @@ class Info(ctypes.Structure):
         ("name", ctypes.c_char_p),
         ("address", ctypes.c_void_p),
     ]
+
+
+class Loader:
+    """The libraries of this process, and what else is asked for rarely; `numbers` are those of
+    abi.py.  `serve` answers what services.py asks for."""
+
+    def __init__(self, numbers: dict[str, int]):
+        self.numbers = numbers
+        self.handles: list[int] = []  # of loaded libraries
+        self._by_cpu: list[tuple[int, str]] = []  # addresses and names of BY_CPU
+
+    def open(self, others: list[str]) -> list[str]:
+        """Open the C library and those that were loaded before; the loader's words for what is
+        lost."""
+        for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
+            handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
+            if handle:
+                self.handles.append(handle)
+        lost = []
+        for library in others:
+            handle = libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
+            if handle:
+                self.handles.append(handle)
+            else:
+                lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
+        return lost
+
+    def serve(self, op: int, payload: bytes) -> bytes:
+        """The answer to a request.  Raises OSError and ValueError."""
+        numbers, parts = self.numbers, payload.split(b"\0")
+        if op == numbers["LOOKUP"]:
+            found = self.lookup(parts)
+            return struct.pack(f"<{len(found)}Q", *found)
+        if op == numbers["LIBRARY"]:
+            handle = libc.dlopen(parts[0], os.RTLD_NOW | os.RTLD_GLOBAL)
+            if not handle:
+                raise ValueError((libc.dlerror() or b"dlopen failed").decode("utf-8", "replace"))
+            self.handles.append(handle)
+        elif op == numbers["LOCATE"]:
+            return b"\0".join(self.locate(int(p, 16)).encode()[:600] for p in parts)
+        elif op == numbers["CHDIR"]:
+            os.chdir(parts[0])
+        elif op == numbers["SETENV"]:
+            os.environb[parts[0]] = parts[1]
+        elif op == numbers["MAP"]:
+            map_shared(*struct.unpack("<5Q", payload))
+        elif op == numbers["UNMAP"]:
+            for start, size in struct.iter_unpack("<2Q", payload):
+                libc.munmap(pointer(start), ctypes.c_size_t(size))
+        else:
+            raise ValueError("unknown request")
+        return b""
+
+    def lookup(self, names: list[bytes]) -> list[int]:
+        """Addresses of names in the libraries; what only Python itself exports does not count."""
+        out = []
+        for name in names:
+            known = any(libc.dlsym(h, name) for h in self.handles)
+            out.append((libc.dlsym(None, name) or 0) if known else 0)
+        return out
+
+    def locate(self, address: int) -> str:
+        """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
+        info = Info()
+        if not libc.dladdr(address, ctypes.byref(info)) or not info.file:
+            return ""
+        file = os.path.basename(os.fsdecode(info.file))
+        if info.name:
+            return f"{os.fsdecode(info.name)}+{address - info.address:#x}, {file}"
+        if not self._by_cpu:
+            for name in BY_CPU:
+                # dlsym gives the chosen one's address
+                self._by_cpu.append((symbol(name), name))
+            self._by_cpu.sort()
+        best = max(((a, n) for a, n in self._by_cpu if a <= address < a + 0x1000), default=None)
+        if best is not None:
+            other = Info()
+            if libc.dladdr(best[0], ctypes.byref(other)) and other.base == info.base:
+                return f"{best[1]}+{address - best[0]:#x}, {file}"
+        return f"{file}+{address - info.base:#x}"
+
+
+loader = Loader({})
 
 
 def fail(words: str) -> NoReturn:
@@ -192,69 +273,11 @@ def guarded_stack(size: int) -> int:
     return at + 4096
 
 
-def locate(address: int) -> str:
-    """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
-    info = Info()
-    if not libc.dladdr(address, ctypes.byref(info)) or not info.file:
-        return ""
-    file = os.path.basename(os.fsdecode(info.file))
-    if info.name:
-        return f"{os.fsdecode(info.name)}+{address - info.address:#x}, {file}"
-    if not by_cpu:
-        for name in BY_CPU:
-            # dlsym gives the chosen one's address
-            by_cpu.append((symbol(name), name))
-        by_cpu.sort()
-    best = max(((a, n) for a, n in by_cpu if a <= address < a + 0x1000), default=None)
-    if best is not None:
-        other = Info()
-        if libc.dladdr(best[0], ctypes.byref(other)) and other.base == info.base:
-            return f"{best[1]}+{address - best[0]:#x}, {file}"
-    return f"{file}+{address - info.base:#x}"
-
-
-def lookup(names: list[bytes]) -> list[int]:
-    """Addresses of names in the libraries; what only Python itself exports does not count."""
-    out = []
-    for name in names:
-        known = any(libc.dlsym(h, name) for h in handles)
-        out.append((libc.dlsym(None, name) or 0) if known else 0)
-    return out
-
-
 def serve_rare(message: bytes) -> None:
     """What the native loop leaves to Python: one request, one answer."""
     op, seq, *_ = HEAD.unpack_from(message)
-    parts = message[HEAD.size :].split(b"\0")
     try:
-        if op == numbers["LOOKUP"]:
-            found = lookup(parts)
-            answer(op, seq, 0, struct.pack(f"<{len(found)}Q", *found))
-        elif op == numbers["LIBRARY"]:
-            handle = libc.dlopen(parts[0], os.RTLD_NOW | os.RTLD_GLOBAL)
-            if not handle:
-                answer(op, seq, 1, libc.dlerror() or b"dlopen failed")
-            else:
-                handles.append(handle)
-                answer(op, seq)
-        elif op == numbers["LOCATE"]:
-            places = [locate(int(p, 16)).encode()[:600] for p in parts]
-            answer(op, seq, 0, b"\0".join(places))
-        elif op == numbers["CHDIR"]:
-            os.chdir(parts[0])
-            answer(op, seq)
-        elif op == numbers["SETENV"]:
-            os.environb[parts[0]] = parts[1]
-            answer(op, seq)
-        elif op == numbers["MAP"]:
-            map_shared(*struct.unpack("<5Q", message[HEAD.size :]))
-            answer(op, seq)
-        elif op == numbers["UNMAP"]:
-            for start, size in struct.iter_unpack("<2Q", message[HEAD.size :]):
-                libc.munmap(pointer(start), ctypes.c_size_t(size))
-            answer(op, seq)
-        else:
-            answer(op, seq, 1, b"unknown request")
+        answer(op, seq, 0, loader.serve(op, message[HEAD.size :]))
     except (OSError, ValueError) as error:
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
 
@@ -298,22 +321,6 @@ def settle_limits(stack_size: int) -> None:
         limit(RLIMIT_STACK, stack_size)
         if stack_size > LARGE_STACK and current(RLIMIT_STACK) == stack_size:
             start_again()  # where mappings begin was decided when this program started
-
-
-def open_libraries(others: list[str]) -> list[str]:
-    """Open the C library and those that were loaded before; the loader's words for what is lost."""
-    for library in ("libc.so.6", "libm.so.6", "libgcc_s.so.1"):
-        handle = libc.dlopen(library.encode(), os.RTLD_NOW | os.RTLD_GLOBAL)
-        if handle:
-            handles.append(handle)
-    lost = []
-    for library in others:
-        handle = libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
-        if handle:
-            handles.append(handle)
-        else:
-            lost.append((libc.dlerror() or b"").decode("utf-8", "replace"))
-    return lost
 
 
 def reset_for_c() -> None:
@@ -365,6 +372,7 @@ def main() -> NoReturn:
     make_room(int(sys.argv[3]), int(sys.argv[4]))
     setup = marshal.loads(os.read(first, 1 << 20))
     numbers, fields, entry = setup["numbers"], setup["fields"], setup["entry"]
+    loader.numbers = numbers
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
     map_arena(setup["memory"], setup["base"], setup["regions"])
@@ -375,7 +383,7 @@ def main() -> NoReturn:
     control_socket = keep(first, high)
     os.close(first)
     limit(RLIMIT_CORE, 0)
-    lost = open_libraries(setup["libraries"])
+    lost = loader.open(setup["libraries"])
     for start, size, fd, inode in struct.iter_unpack("<4Q", setup["shared"]):
         try:
             map_shared(start, size, fd, inode, setup["owner"])

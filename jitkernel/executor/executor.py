@@ -32,6 +32,7 @@ class Executor(Callbacks, ABC):
     """
 
     services: Services
+    can_park = True  # threads of the program, while its code is written
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Executor(Callbacks, ABC):
         data = next(r for r in arena.regions if r.name == "runtime.data")
         self._data = data.start - arena.base  # index of the control block in the view
         self._address = data.start
+        self.result_address = self._address + abi.RESULT_AT  # where thunks leave results
         self._report = ExitReport(self._get, self._view, self._data)
         self._unwind = (0, 0)
 
@@ -58,6 +60,11 @@ class Executor(Callbacks, ABC):
     @abstractmethod
     def pid(self) -> int:
         """The process's id, 0 while there is none."""
+
+    @property
+    def process(self) -> int:
+        """The same where the process is its own, else 0."""
+        return self.pid
 
     @property
     @abstractmethod
@@ -93,7 +100,7 @@ class Executor(Callbacks, ABC):
             at = self._data + abi.ARGS_AT
             self._view[at : at + len(args)] = args
         args_at = self._address + abi.ARGS_AT
-        return self._call(thunk, fn, args_at, self._address + abi.RESULT_AT, ret_size)
+        return self._call(thunk, fn, args_at, self.result_address, ret_size)
 
     def call_many(self, addresses: Sequence[int]) -> Outcome:
         """Call functions `void()` in order, until one is stopped; `done` says how many finished."""
@@ -179,6 +186,9 @@ class Executor(Callbacks, ABC):
     def drain(self) -> None:
         """Hand on what the program's threads and children have written by now, and serve those that
         have called code which is not in memory."""
+
+    def settle(self) -> None:
+        """The program is as it will be for now."""
 
     @property
     def unwind(self) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from jitkernel.executor import abi
 from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
 
-__all__ = ["HEAD", "AskRequests", "Inbox", "WakeRequests", "new_number"]
+__all__ = ["HEAD", "AskRequests", "Inbox", "WakeRequests", "new_number", "undisturbed"]
 
 #: A request: op, seq, then up to six words; an answer: op, seq, then up to six words.
 HEAD = struct.Struct("<8Q")
@@ -118,7 +118,7 @@ class WakeRequests:
         if not stub or self._get("wake_done"):
             return
         target = 0
-        with _undisturbed():
+        with undisturbed():
             try:
                 target = self._user.on_wake(stub, self._get("wake_alone") != 0)
             finally:
@@ -187,7 +187,7 @@ def _waker(view: memoryview, at: int) -> Callable[[], object]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
     before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

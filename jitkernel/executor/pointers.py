@@ -25,6 +25,7 @@ __all__ = ["Range", "Unreadable", "live_words", "pointed_to", "program_words"]
 Range = tuple[int, int, int]
 
 _CHUNK = 1 << 20
+_SLAB = "/memfd:jitkernel"
 _HELD = 3 << 62  # of an entry of a page map: in memory, swapped (proc_pid_pagemap(5))
 
 
@@ -75,6 +76,8 @@ def program_words(pid: int, arena: Arena) -> Iterator[bytes]:
         if not regions:
             raise Unreadable(f"there is no map of process {pid}")
         for region in regions:
+            if region.name.startswith(_SLAB):
+                continue  # also where this process sees it a second time
             if "w" in region.access and not low <= region.start < high:
                 yield from _read(memory, _held(pid, region))
     except OSError as error:

@@ -15,7 +15,9 @@ __all__ = [
     "ExecutorSettings",
     "FaultRecord",
     "LockHolder",
+    "NotReturned",
     "Outcome",
+    "Unfit",
     "signal_name",
 ]
 
@@ -140,6 +142,15 @@ class Outcome(NamedTuple):
     started: bool = True
     done: int = 0
     lock_holder: LockHolder | None = None
+
+
+class Unfit(Exception):
+    """Of a direct call (direct.py): these arguments are for the ordinary call, which converts more,
+    and says what is wrong."""
+
+
+class NotReturned(Exception):
+    """A direct call was stopped."""
 
 
 def signal_name(number: int) -> str:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from jitkernel.executor import abi
 
-__all__ = ["INTERPOSED", "built_runtime", "digest", "runtime_ir"]
+__all__ = ["INLINE_INTERPOSED", "INTERPOSED", "built_runtime", "digest", "runtime_ir"]
 
 #: What session code gets for the functions that would end the executor, and for the one whose child
 #: runs on its parent's stack: it would return from the cell there.
@@ -30,6 +30,11 @@ INTERPOSED: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: The same where the code runs in the kernel process: `abort` ends that, as it does with ctypes.
+INLINE_INTERPOSED: Mapping[str, str] = MappingProxyType(
+    {n: to for n, to in INTERPOSED.items() if n not in ("abort", "__stack_chk_fail")}
+)
+
 _PLACES = {
     **abi.FIELDS,
     **{f"r_{name}": abi.RECORD_AT + 8 * i for name, i in abi.RECORD.items()},
@@ -37,7 +42,7 @@ _PLACES = {
     "frame": abi.FRAME_AT,
     "ask_frame": abi.ASK_AT,
 }
-_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "serve")
+_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "serve", "inline")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = re.compile(r"\$([A-Za-z]\w*)")
 _TYPED = re.compile(r"(i64 )?" + _NAME.pattern)

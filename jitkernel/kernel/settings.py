@@ -192,6 +192,15 @@ class Compiler(Configurable):
 class Executor(Configurable):
     """The process in which cells run."""
 
+    kind = _setting(
+        "start",
+        Enum(
+            ["process", "inline"],
+            "process",
+            help="Where cells run: in a process of their own, or in the kernel's, whose end a fault"
+            " is then, and where they print past the notebook.",
+        ),
+    )
     interrupt_grace = _setting(
         "now", Float(2.0, min=0.0, help="Seconds until an interrupt uses force.")
     )
@@ -268,6 +277,7 @@ DETERMINISTIC_CPU = "x86-64-v2"
 #: What a setting is called in the session where that is another name.
 _RENAMED = {
     "Compiler.memory_limit": "worker_memory_limit",
+    "Executor.kind": "executor",
     "Executor.memory_limit": "executor_memory_limit",
     "ObjectCache.enabled": "object_cache",
     "ObjectCache.size": "object_cache_size",

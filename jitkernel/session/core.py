@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import ArenaFull, JitError
 from jitkernel.session.arrays import Arrays
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.run.calls import DirectCalls
     from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
@@ -74,10 +75,12 @@ class Core:
         given: frozenset[str],
     ):
         self.settings = settings
-        self.lock = threading.RLock()
+        self.lock: Any = threading.RLock()
         self.forked = False  # this process is a fork of the one that it belongs to
         _cores.add(self)
         self.operating = False  # an operation is in progress
+        self.operations = 0  # how many there have been
+        self.direct: DirectCalls | None = None  # where code runs in this process
         self.foreign = Foreign()
         self.signals = Signals(self.interrupt, lambda: self.operating and not self.foreign)
         self.cleanups = Cleanups()
@@ -130,6 +133,10 @@ class Core:
         self.observers = Observers(engine, self.places, lambda: SessionHost(self), self.note)
         self.residency = Residency(program, engine, settings.budget)
         self.residency.remember(program.cells.values())
+        if settings.executor == "inline":
+            from jitkernel.session.run.calls import DirectCalls
+
+            self.direct = DirectCalls(self)
 
     @property
     def arena(self) -> Arena:
@@ -178,6 +185,7 @@ class Core:
 
     def begin_operation(self) -> None:
         """Something is done with the program; what an earlier one has left is put in order."""
+        self.operations += 1
         self.operating = self.engine.running = True
         self.restore_order()
         self.residency.failed()  # what a call that was stopped has left
@@ -191,6 +199,7 @@ class Core:
                 self.observers.ended(self.number)
             self.residency.trim()
             self.arrays.settle()
+            self.engine.settle()
         self.engine.running = self.engine.stopping = False  # an interrupt is for nobody now
         self.keeper.keep()
         self.operating = False
@@ -222,7 +231,11 @@ class Core:
 
     def wake(self, stub: int, alone: bool) -> int:
         """Where a call of code goes on that is not in memory."""
-        return self.residency.wake(stub, alone)
+        before, self.operating = self.operating, True
+        try:
+            return self.residency.wake(stub, alone)
+        finally:
+            self.operating = before
 
     def ask(self, number: int, frame: bytes) -> bytes:
         """Run a function of Python's for the program."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.arena import Arena
 from jitkernel.compiler import CompilerPool, Layout, Options, Request
 from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor import (
+    INLINE_INTERPOSED,
     INTERPOSED,
     Executor,
     ExecutorSettings,
@@ -23,6 +24,7 @@ from jitkernel.executor import (
     built_runtime,
     runtime_ir,
 )
+from jitkernel.ir.names import written
 from jitkernel.linker import Linker
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks
@@ -31,6 +33,7 @@ from jitkernel.session.settings import SessionSettings
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
     from jitkernel.compiler.process import WorkerProcess
+    from jitkernel.executor.own_map import OwnMap
 
 __all__ = ["Engine", "EngineClient"]
 
@@ -58,6 +61,10 @@ class EngineClient(Protocol):
     def name_of(self, address: int) -> str:
         """What an address of the program's code is called."""
 
+    @property
+    def lock(self) -> Any:
+        """Held by whoever uses the session."""
+
 
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
@@ -74,7 +81,14 @@ class Engine:
         self, settings: SessionSettings, client: EngineClient, worker: WorkerProcess | None = None
     ):
         self.settings = settings
-        self.arena = Arena(settings.capacity, settings.base)
+        self._place = _own_place(settings)
+        try:
+            base = settings.base if self._place is None else self._place.base
+            self.arena = Arena(settings.capacity, base)
+        except BaseException:
+            if self._place is not None:
+                self._place.close()
+            raise
         self.arena.in_use = self._in_use
         try:
             self.pool = CompilerPool(
@@ -86,12 +100,16 @@ class Engine:
             self.pool.start()
         except BaseException:
             self.arena.close()
+            if self._place is not None:
+                self._place.close()
             raise
         self._client = client
         self.started = False  # `linker`, `executor` and `thunks` are there
         self._starting = threading.Lock()
         self._generation = 0
         self.copies = ThreadCopies(self)
+        # Where an argument's own memory is, if code can use it as it is.
+        self.address_of: Callable[[object], int | None] | None = None
         self.known_layouts: dict[str, Layout] = {}  # by type, without names
         self.closed = False
         self._writing = self._parked = False
@@ -119,24 +137,19 @@ class Engine:
                 return
             if self.closed:
                 raise JitError("this session is closed")
-            linker = Linker(self.arena, self._lookup, interposed=INTERPOSED)
+            names = INTERPOSED if self._place is None else INLINE_INTERPOSED
+            linker = Linker(self.arena, self._lookup, interposed=names)
             text = runtime_ir()
-            code = (
-                built_runtime(text)
-                or self.pool.compile(Request(text, _INTERNAL, label="the runtime")).object
-            )
+            # Position-independent code holds addresses in registers that a cell may spoil which
+            # writes past its frames: only where it has to be.
+            low = self.arena.base + self.arena.capacity <= 1 << 31
+            options = _INTERNAL if low else _INTERNAL._replace(reloc="pic")
+            code = (built_runtime(text) if low else b"") or self.pool.compile(
+                Request(text, options, label="the runtime")
+            ).object
             control = next(r.start for r in self.arena.regions if r.name == "runtime.data")
             entry = linker.load_runtime(code, control)
-            s = self.settings
-            executor = ProcessExecutor(
-                self.arena, entry,
-                ExecutorSettings(
-                    interrupt_grace=s.interrupt_grace, cell_timeout=s.cell_timeout,
-                    memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
-                    cwd=s.cwd,
-                ),
-                on_output=self._client.output, on_input=self._client.input,
-            )  # fmt: skip
+            executor = self._executor(entry, linker)
             executor.on_respawn, executor.on_wake = self._replaced, self._client.wake
             executor.on_ask = self._client.ask
             executor.stopping = lambda: self.stopping
@@ -144,6 +157,26 @@ class Engine:
             self.arena.writes.runner = executor.page_table
             self.thunks = Thunks(self.pool, linker, self.layout)
             self.linker, self.executor, self.started = linker, executor, True
+
+    def _executor(self, entry: Mapping[str, int], linker: Linker) -> Executor:
+        s = self.settings
+        settings = ExecutorSettings(
+            interrupt_grace=s.interrupt_grace, cell_timeout=s.cell_timeout,
+            memory_limit=s.executor_memory_limit, stack_size=s.stack_size, env=dict(s.env),
+            cwd=s.cwd,
+        )  # fmt: skip
+        client = self._client
+        if self._place is None:
+            return ProcessExecutor(self.arena, entry, settings, client.output, client.input)
+        from jitkernel.executor.inline import InlineExecutor
+
+        made = InlineExecutor(self.arena, entry, self._place, client.lock, settings)
+        made.changing = lambda: self.running
+        self.address_of = made.address_of
+        made.name_of = lambda stub: next(
+            (written(name) for name, s in linker.symbols.items() if s.stub == stub), ""
+        )
+        return made
 
     def close(self) -> None:
         """End every process and give the slab back."""
@@ -154,6 +187,8 @@ class Engine:
             with contextlib.suppress(Exception):
                 self.executor.close()
             self.linker.swap.close()
+        elif self._place is not None:
+            self._place.close()
         self.arena.close()
 
     def interrupt(self) -> None:
@@ -207,6 +242,12 @@ class Engine:
             self.notices.append(outcome.lock_holder.words(self._client.name_of))
         return outcome
 
+    def settle(self) -> None:
+        """An operation has ended: whoever calls code past it finds its unwind tables."""
+        if self._place is not None and self.started and not self.closed:
+            self.tell_unwind()
+            self.executor.settle()
+
     def check_stop(self) -> None:
         """Raises Interrupted where that was asked for and no call or compile has been ended."""
         if self.stopping:
@@ -234,6 +275,12 @@ class Engine:
             return
         executor, arena = self.executor, self.arena
         threads = executor.threads > 0
+        if threads and not executor.can_park:
+            raise UsageError(
+                "threads that the program has started run, and nobody can stop them in this "
+                "process while it changes: wait until they end (pthread_join), or use "
+                'Session(executor="process")'
+            )
         try:
             self._park(executor, threads)
             self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
@@ -307,6 +354,15 @@ class Engine:
 
     def _lookup(self, names: Sequence[str]) -> Sequence[int]:
         return self.executor.services.lookup(names) if self.started else [0] * len(names)
+
+
+def _own_place(settings: SessionSettings) -> OwnMap | None:
+    """Where this process runs the code itself: where it will lie."""
+    if settings.executor != "inline":
+        return None
+    from jitkernel.executor.own_map import OwnMap
+
+    return OwnMap(settings.capacity, settings.base)
 
 
 def _cache(settings: SessionSettings) -> ObjectCache | None:

@@ -93,6 +93,8 @@ class FunctionHandle:
         """Call with Python values.  Raises UsageError once the symbol is gone."""
         if self._declared is not None:
             arguments = tuple(self._declared.check(written(self.name), arguments))
+        if (direct := self._session.core.direct) is not None:
+            return direct.call(self.name, arguments)
         return self._session.call(self.name, *arguments)
 
     def arrays(self, parameters: str) -> FunctionHandle:
@@ -106,6 +108,19 @@ class FunctionHandle:
         from jitkernel.session.declared_arrays import ArraySignature
 
         return FunctionHandle(self._session, self.name, ArraySignature(parameters))
+
+    @property
+    def ctypes(self) -> Any:
+        """The function as an object of ctypes, where code runs in this process: it follows
+        redefinition, and knows nothing of the session, which raises and waits; see the page on
+        inline sessions.  Raises UsageError, also for types that ctypes cannot pass."""
+        self._session.begin()
+        if (direct := self._session.core.direct) is None:
+            raise UsageError(
+                "code runs in another process, where ctypes cannot call it; "
+                'Session(executor="inline") runs it in this one'
+            )
+        return direct.function(self.name)
 
     @property
     def address(self) -> int:

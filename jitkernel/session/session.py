@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UsageError
 from jitkernel.session.operation import operation, without_collections
-from jitkernel.session.settings import check_context, settings_with
+from jitkernel.session.settings import check_context, check_executor, check_inline, settings_with
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Session:
     ):
         chosen = settings_with(settings, overrides)
         check_context(chosen.context)
+        check_executor(chosen)
         worker = worker or first_worker(chosen.spare)
         try:
             with without_collections():  # what is imported stays
@@ -214,10 +215,14 @@ class Session:
 
         return Caller(self.core, sink)
 
-    @operation(observed=True)
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
-        return self._caller().call(name.removeprefix("@"), arguments).python
+        name, direct = name.removeprefix("@"), self.core.direct
+        return self._call(name, arguments) if direct is None else direct.call(name, arguments)
+
+    @operation(observed=True)
+    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
+        return self._caller().call(name, arguments).python
 
     @operation(observed=True)
     def time(
@@ -447,6 +452,7 @@ class Session:
         core, before = self.core, getattr(self.settings, name)
         if name == "context":
             check_context(value)
+        check_inline(self.settings, name, value)
         if name == "budget" and value < 0:
             raise UsageError("a budget is a number of bytes; 0 is no limit")
         setattr(self.settings, name, value)
@@ -480,10 +486,15 @@ class Session:
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
         """
+        from jitkernel.session.program.eviction import refuse_to_pull_data
+
         if not which:
             raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
         core, title = self.core, f"evict {', '.join(str(w) for w in which)}"
-        gone = core.history.evict(title, self.find(*which), cascade=cascade, force=force)
+        cells = self.find(*which)
+        if force and not cascade and self.settings.executor == "inline":
+            refuse_to_pull_data(cells)
+        gone = core.history.evict(title, cells, cascade=cascade, force=force)
         core.release_contexts()
         return gone
 

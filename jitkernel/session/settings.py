@@ -24,6 +24,8 @@ __all__ = [
     "CellOptions",
     "SessionSettings",
     "check_context",
+    "check_executor",
+    "check_inline",
     "options_for",
     "row",
     "settings_with",
@@ -36,9 +38,9 @@ __all__ = [
 class SessionSettings:
     """Sizes are bytes, times seconds; 0 means no limit where a limit is meant.
 
-    What is read when a session starts: capacity, base, workers, spare, executor_memory_limit,
-    stack_size, env, cwd, store_path, autosave, trust, object_cache, object_cache_size.  All else
-    takes effect with the next cell.
+    What is read when a session starts: capacity, base, workers, spare, executor,
+    executor_memory_limit, stack_size, env, cwd, store_path, autosave, trust, object_cache,
+    object_cache_size.  All else takes effect with the next cell.
 
     `store_path` is the session's file; one that is there already is gone on with.  `autosave`
     writes to it after each cell (else when the session closes), so that a session whose process was
@@ -50,6 +52,9 @@ class SessionSettings:
 
     `object_cache` keeps compiled code on disk for other sessions of this user (a kernel does; a
     library writes to nobody's home unasked).  `context` is `throwaway`, `shared` or `kept`.
+
+    `executor` is `process`, or `inline`: code runs in this process, as with ctypes.  Then what it
+    does wrong ends this process, nobody can stop it, and it prints where this process does.
     """
 
     capacity: int = 1 << 30
@@ -80,6 +85,7 @@ class SessionSettings:
     object_cache_size: int = 256 << 20
     context: str = "throwaway"
     budget: int = 0
+    executor: str = "process"
 
 
 def settings_with(
@@ -166,3 +172,35 @@ def check_context(policy: str) -> None:
     """Raise UsageError where there is no such policy."""
     if policy not in CONTEXTS:
         raise UsageError(f"there is no context {policy!r}; there are {', '.join(CONTEXTS)}")
+
+
+EXECUTORS = ("process", "inline")
+#: What code that runs in this process cannot have, and what is done instead.
+_NOT_INLINE = {
+    "cell_timeout": "nobody can stop code that runs in this process",
+    "executor_memory_limit": "the memory is this process's own (resource.setrlimit)",
+    "stack_size": "the stack is this process's own (threading.stack_size, ulimit -s)",
+    "env": "the environment is this process's own (os.environ)",
+    "cwd": "the working directory is this process's own (os.chdir)",
+}
+
+
+def check_executor(settings: SessionSettings) -> None:
+    """Raise UsageError where there is no such executor, or it cannot have the other settings."""
+    if settings.executor not in EXECUTORS:
+        raise UsageError(
+            f"there is no executor {settings.executor!r}; there are {', '.join(EXECUTORS)}"
+        )
+    if settings.executor == "inline":
+        for name in _NOT_INLINE:
+            check_inline(settings, name, getattr(settings, name))
+
+
+def check_inline(settings: SessionSettings, name: str, value: Any) -> None:
+    """Raise UsageError for a setting that takes a process, where there is none."""
+    if settings.executor == "inline" and name in _NOT_INLINE:
+        if value != getattr(SessionSettings(), name):
+            raise UsageError(
+                f'{name} has no meaning with executor="inline": {_NOT_INLINE[name]}; '
+                'executor="process" has it'
+            )

@@ -1,4 +1,9 @@
-"""Sessions for the tests: one a module, emptied before each test and its books proved after."""
+"""Sessions for the tests: one a module, emptied before each test and its books proved after.
+
+A test that takes it runs twice: with an executor that is a process, and with one that runs code in
+this process (`--executor` takes one of the two).  Those marked `process` need the first: what they
+run crashes, never ends, starts threads, or prints what the test reads.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,23 @@ import pytest
 from jitkernel import Session
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+EXECUTORS = ("process", "inline")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "shared" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("process") is not None
+        chosen = metafunc.config.getoption("--executor", "")
+        kinds = [k for k in EXECUTORS[: 1 if only else 2] if chosen in ("", k)]
+        metafunc.parametrize("shared", kinds, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest) -> Iterator[Session]:
+    with Session(capacity=64 << 20, executor=request.param) as session:
+        yield session
 
 
 @pytest.fixture

@@ -77,6 +77,7 @@ def test_a_notebook_cell_run_again(s):
     s.check()
 
 
+@pytest.mark.process
 def test_a_forced_eviction_and_a_new_variable(s):
     s.run("@a = i64 5\n@b = i64 6")
     s.run("define i64 @get() {\n  %v = load volatile i64, ptr @b\n  ret i64 %v\n}")

@@ -36,6 +36,7 @@ def test_calls_by_name_and_by_handle(s):
     assert "sq" in s and "@sq" in s and "nothing" not in s
 
 
+@pytest.mark.process
 def test_a_handle_follows_redefinition_undo_and_respawn(s):
     s.run(SQ)
     f = s["sq"]

@@ -8,6 +8,8 @@ import pytest
 
 from jitkernel.executor.pointers import Unreadable, pointed_to, program_words
 
+pytestmark = pytest.mark.process
+
 THREAD = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
 declare i32 @usleep(i32)

@@ -228,6 +228,7 @@ def test_atexit_of_two_cells_run_each_with_its_own(s):
     assert log(s) == [7, 5, 8, 6]
 
 
+@pytest.mark.process
 def test_destructors_run_at_undo_of_the_cell_and_at_reset(s):
     s.run(LOG)
     s.run("@seen = global i32 0")
@@ -240,6 +241,7 @@ def test_destructors_run_at_undo_of_the_cell_and_at_reset(s):
     assert s.run('@puts("on")').stdout == "on\n"
 
 
+@pytest.mark.process
 def test_a_destructor_that_faults_does_not_keep_the_cell(s):
     number = s.run(
         f"@llvm.global_dtors = appending global [1 x {TYPE}] [{TYPE} {{ i32 65535, ptr @d, ptr null }}]\n"
@@ -333,6 +335,7 @@ def test_the_variables_of_a_cell_that_takes_over_stay(s):
     s.check()
 
 
+@pytest.mark.process
 def test_evicting_while_a_fault_is_fresh(s):
     s.run("define void @bad() {\n  store volatile i32 1, ptr null\n  ret void\n}")
     with pytest.raises(Fault):

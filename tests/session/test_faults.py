@@ -14,6 +14,8 @@ from programs import SQ, constant, interrupting
 
 from jitkernel.errors import Exited, Fault, Interrupted, JitError, UndefinedSymbol
 
+pytestmark = pytest.mark.process
+
 # A program with a global, a block of malloc'ed memory and a probe of the processor's state: the
 # probe runs on a thread of its own and answers 0 where rounding, x87 and direction flag are right.
 WORLD = """

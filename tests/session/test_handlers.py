@@ -12,6 +12,8 @@ from test_wakes import meanwhile, nothing
 from jitkernel import Session
 from jitkernel.errors import Fault
 
+pytestmark = pytest.mark.process
+
 #: Counts, for some milliseconds, in code that is redefined again and again.
 WORK = (
     """@last = global i64 0

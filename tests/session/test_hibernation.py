@@ -242,6 +242,7 @@ def test_what_was_redefined_under_a_cell_that_was_away(s: Session) -> None:
     assert s.call("f") == 107
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["wake", "undo"])
 def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, how: str) -> None:
     s.run("@v = global i32 1")
@@ -260,6 +261,7 @@ def test_what_is_compiled_for_a_type_that_is_gone_comes_back_alone(s: Session, h
     s.check()
 
 
+@pytest.mark.process
 def test_a_crash_in_code_that_came_back_names_it(s: Session) -> None:
     s.run("define i32 @get(ptr %p) {\n  %v = load volatile i32, ptr %p\n  ret i32 %v\n}")
     s.hibernate("get")
@@ -270,6 +272,7 @@ def test_a_crash_in_code_that_came_back_names_it(s: Session) -> None:
     assert s.run("@get(@g)").value == 3
 
 
+@pytest.mark.process
 def test_an_interrupt_waits_and_then_ends_the_cell(s: Session) -> None:
     s.run(SQ)
     s.run(
@@ -349,6 +352,7 @@ def test_from_threads_of_the_program(s: Session) -> None:
         s.check()
 
 
+@pytest.mark.process
 def test_in_a_forked_child(s: Session) -> None:
     s.run(constant("status", 3))
     s.run(

@@ -15,6 +15,8 @@ from jitkernel.languages import Known, plan, registry
 from jitkernel.languages.llvm.plan import Plan
 from jitkernel.session.operation import Foreign
 
+pytestmark = pytest.mark.process
+
 NAP = """@n = global i32 0
 declare i32 @sleep(i32)
 define void @nap() {

@@ -51,6 +51,7 @@ def test_a_cell_with_a_value_leaves_its_value(s):
     assert not grown
 
 
+@pytest.mark.process
 def test_what_cells_print_goes_with_their_result(s):
     s.run(SPAM)
     assert {len(s.run("@spam(20)").stdout) for _ in range(5)} == {20_000}

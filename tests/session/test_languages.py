@@ -56,6 +56,7 @@ def test_small_programs(s: Session, source: str, value: float | None) -> None:
     assert k(s, source).value == value
 
 
+@pytest.mark.process
 def test_a_line_of_stars(s: Session) -> None:
     """Chapter 5: the condition is that of the variable before its step, so 100 times for 100."""
     k(s, """
@@ -69,6 +70,7 @@ def test_a_line_of_stars(s: Session) -> None:
     assert k(s, "printstar(0)").stdout == "*"  # the body runs at least once
 
 
+@pytest.mark.process
 def test_an_operator_for_sequences(s: Session) -> None:
     """Chapter 6."""
     k(s, "extern printd(x); def binary : 1 (x y) 0;  # ignores its operands")
@@ -105,6 +107,7 @@ def mandel(realstart imagstart realmag imagmag)
 """
 
 
+@pytest.mark.process
 def test_densities(s: Session) -> None:
     k(s, OPERATORS)
     k(s, MANDELBROT)
@@ -127,6 +130,7 @@ def test_the_operators(s: Session) -> None:
     assert {e: k(s, e).value for e in values} == values
 
 
+@pytest.mark.process
 def test_mandelbrot(s: Session) -> None:
     """The picture that chapter 6 shows, by the digest of its lines without blanks at their ends.
 
@@ -166,6 +170,7 @@ def test_ir_and_kaleidoscope_call_each_other(s: Session) -> None:
     assert s["four"](2) == 8
 
 
+@pytest.mark.process
 def test_every_expression_shows_its_value(s: Session) -> None:
     class Shown:
         def __init__(self):
@@ -244,6 +249,7 @@ def test_eviction_names_the_callers(s: Session) -> None:
         s.evict("f")
 
 
+@pytest.mark.process
 def test_a_fault_names_the_line_of_the_cells_own_source(s: Session) -> None:
     k(s, "extern nowhere(x)")
     k(s, "def f(x)\n  x +\n\n  nowhere(x)\n")

@@ -10,6 +10,7 @@ import copy
 import os
 import signal
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -21,6 +22,7 @@ from jitkernel import Session
 from jitkernel.errors import (
     CompileError,
     EvictError,
+    Exited,
     Fault,
     Interrupted,
     JitError,
@@ -32,6 +34,7 @@ from jitkernel.errors import (
 
 FUNCTIONS = [f"f{i}" for i in range(5)]
 GLOBALS = [f"g{i}" for i in range(3)]
+EXECUTORS = ("process", "inline")
 
 
 @dataclass
@@ -68,9 +71,11 @@ class Model:
             if not self.names(loser):
                 del self.uses[loser]
 
+    def users(self, names: set[str]) -> set[int]:
+        return {c for c, uses in self.uses.items() if uses & names}
+
     def dependents(self, cell: int) -> set[int]:
-        mine = self.names(cell)
-        return {c for c, uses in self.uses.items() if c != cell and uses & mine}
+        return self.users(self.names(cell)) - {cell}
 
     def closure(self, cell: int) -> set[int]:
         found, todo = {cell}, [cell]
@@ -91,6 +96,11 @@ class Model:
 
 class Machine(RuleBasedStateMachine):
     session: Session
+
+    @property
+    def inline(self) -> bool:
+        """Code runs in this process, which nothing of it may end."""
+        return self.session.settings.executor == "inline"
 
     @initialize()
     def empty(self) -> None:
@@ -147,14 +157,15 @@ class Machine(RuleBasedStateMachine):
     def store(self, name: str, crash: bool) -> None:
         before = copy.deepcopy(self.model)
         number = self.fresh()
-        source = f"@{name} = {number}" + ("\n@strlen(null)" if crash else "")
+        stopped = "@exit(1)" if self.inline else "@strlen(null)"
+        source = f"@{name} = {number}" + (f"\n{stopped}" if crash else "")
         if name not in self.model.values:
             with pytest.raises(CompileError):
                 self.s.run(source)
             self.ran()
             return
         if crash:
-            with pytest.raises(Fault):
+            with pytest.raises((Fault, Exited)):
                 self.s.run(source)
         else:
             self.s.run(source)
@@ -198,7 +209,8 @@ class Machine(RuleBasedStateMachine):
         stores = "".join(
             f"@{g} = global i32 {self.fresh()}\n" for g in GLOBALS if g in self.model.values
         )
-        sources = {
+        stops = "call void @exit(i32 1)" if self.inline else "store volatile i32 1, ptr null"
+        sources: dict[str, tuple[str, Any]] = {
             "syntax": (stores + f"define i32 @{name}() {{\n  ret i64 1\n}}", CompileError),
             "link": (
                 stores + f"@nowhere = external global i32\n{body(name, number, '', 'nowhere')}",
@@ -207,8 +219,8 @@ class Machine(RuleBasedStateMachine):
             "constructor": (
                 stores + body(name, number, "", "") + "\n@llvm.global_ctors = appending global "
                 "[1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @bad, ptr null }]\n"
-                "define void @bad() {\n  store volatile i32 1, ptr null\n  ret void\n}",
-                Fault,
+                f"declare void @exit(i32)\ndefine void @bad() {{\n  {stops}\n  ret void\n}}",
+                (Fault, Exited),
             ),
             "gc": (stores + f'define i32 @{name}() gc "nothing" {{\n  ret i32 1\n}}', CompileError),
         }
@@ -225,6 +237,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from(["null", "division", "exit", "abort", "undefined", "recursion"]))
     def crash(self, how: str) -> None:
+        if self.inline and how not in ("exit", "undefined"):
+            return  # that would be the end of this process
         sources = {
             "null": "store volatile i32 1, ptr null",
             "division": '%x = call i32 asm sideeffect "xorl %ecx, %ecx; movl $$1, %eax; cltd; idivl %ecx", "={ax},~{ecx},~{edx}"()',
@@ -240,6 +254,7 @@ class Machine(RuleBasedStateMachine):
             self.s.undo()
             self.past.pop()
 
+    @precondition(lambda self: not self.inline)
     @rule()
     def interrupt(self) -> None:
         with interrupting(self.s, 0.01), pytest.raises(Interrupted) as caught:
@@ -247,6 +262,7 @@ class Machine(RuleBasedStateMachine):
         if caught.value.where:  # else it came before the cell ran
             self.ran()
 
+    @precondition(lambda self: not self.inline)
     @rule()
     def kill(self) -> None:
         os.kill(self.s.core.engine.executor.pid, signal.SIGKILL)
@@ -266,6 +282,11 @@ class Machine(RuleBasedStateMachine):
         if how == "" and self.model.dependents(cell):
             with pytest.raises(EvictError):
                 self.s.evict(cell)
+            return
+        data_of = {n for n in self.model.names(cell) if n in GLOBALS}
+        if self.inline and how == "force" and self.model.users(data_of) - {cell}:
+            with pytest.raises(UsageError, match="would end this process"):
+                self.s.evict(cell, force=True)
             return
         gone = self.s.evict(cell, **({how: True} if how else {}))
         assert {c.number for c in gone} == going
@@ -351,8 +372,8 @@ def reads_missing(model: Model, name: str) -> set[str]:
     return found
 
 
-def walk(examples: int, steps: int) -> None:
-    with Session(capacity=64 << 20) as session:
+def walk(executor: str, examples: int, steps: int) -> None:
+    with Session(capacity=64 << 20, executor=executor) as session:
         Machine.session = session
         test = Machine.TestCase
         test.settings = settings(
@@ -362,12 +383,21 @@ def walk(examples: int, steps: int) -> None:
         test().runTest()
 
 
-def test_a_random_walk_agrees_with_the_model():
-    walk(25, 30)
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_random_walk_agrees_with_the_model(executor):
+    walk(executor, 25, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_1500_steps_agree_with_the_model(executor):
+    walk(executor, 50, 30)
 
 
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_a_long_random_walk_agrees_with_the_model():
-    walk(400, 50)
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_long_random_walk_agrees_with_the_model(executor):
+    walk(executor, 400, 50)

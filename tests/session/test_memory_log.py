@@ -64,6 +64,7 @@ def test_own_bytes_counts_what_is_no_files():
     assert own_bytes(0) == own_bytes((1 << 22) + 1) == 0
 
 
+@pytest.mark.process
 def test_a_session_notes_its_cells(s):
     s.run("@g = global i32 1")
     last = s.memory_samples()[-1]

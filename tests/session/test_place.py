@@ -85,6 +85,7 @@ def test_each_of_many_can_be_undone(s):
     assert "a" in s and "b" not in s
 
 
+@pytest.mark.process
 def test_a_fault_in_one_constructor_of_many(s):
     bad = "@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 65535, ptr @c, ptr null }]\ndefine void @c() {\n  store volatile i32 1, ptr null\n  ret void\n}"
     with pytest.raises(JitError, match="constructor"):
@@ -186,6 +187,7 @@ def test_reset_leaves_an_empty_session_that_works(s):
     assert s.call("sq", 1 << 40) == 1 << 40
 
 
+@pytest.mark.process
 def test_memory_tells_the_whole_account(s):
     s.run(SQ + "\n@sq(2)")
     m = s.memory()
@@ -200,6 +202,7 @@ def test_memory_tells_the_whole_account(s):
     assert m["executor"] > 1 << 20 and m["kernel"] > 1 << 20 and m["workers"][0]["own"] > 1 << 20
 
 
+@pytest.mark.process
 def test_libraries(s, tmp_path):
     import shutil
     import subprocess

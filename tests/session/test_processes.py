@@ -267,6 +267,8 @@ def test_a_session_that_cannot_start_leaves_nothing():
 KERNEL = """
 import sys, os, time
 from jitkernel import Session
+
+pytestmark = pytest.mark.process
 s = Session(capacity=64 << 20)
 s.run('''declare i32 @system(ptr)
 define void @spin() {

@@ -218,6 +218,7 @@ define i1 @same() {
 """
 
 
+@pytest.mark.process
 def test_pointers_that_the_program_stored_follow(s):
     s.run(constant("f", 1) + "\n" + constant("g", 2))
     s.run(POINTERS + "\n@store()")
@@ -473,6 +474,7 @@ def test_another_type_of_an_unused_variable(s):
     assert s["g"].value == 1
 
 
+@pytest.mark.process
 def test_retyping_a_variable(s):
     s.run("@g = global i32 1")
     s.run("define i32 @get() {\n  %v = load i32, ptr @g\n  ret i32 %v\n}")

@@ -265,6 +265,7 @@ def test_a_run_that_is_not_there(s):
 # -- what stays ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_what_was_printed_is_said(s):
     s.run('@g = global i32 1\n@puts("hello")')
     assert "not undone: 6 bytes that it printed" in s.undo()[0]
@@ -344,6 +345,7 @@ def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_presen
     assert s.call("use") == 1 and s.call("g") == 2
 
 
+@pytest.mark.process
 def test_a_fault_in_the_middle(s):
     s.run("@g = global i32 1\n@h = global i32 1")
     before = known(s)

@@ -12,6 +12,8 @@ from programs import SLOW, constant, interrupting
 
 from jitkernel.errors import Exited, Fault, Interrupted, JitError
 
+pytestmark = pytest.mark.process
+
 
 class Sink:
     """Remembers everything, with the time it came; `lines` are given as input."""

@@ -157,6 +157,7 @@ define i32 @difference() {
     assert s["one"].value == s["two"].value == 77
 
 
+@pytest.mark.process
 def test_a_weak_one_that_nobody_defines(s: Session) -> None:
     s.run("@w = extern_weak thread_local global i32\ndefine i32 @get() {\n  %v = load i32, ptr @w\n"
           "  ret i32 %v\n}")  # fmt: skip
@@ -287,6 +288,7 @@ OUTSIDE = """define i32 @outside(i32 %x) {
 }"""
 
 
+@pytest.mark.process
 def test_ifuncs(s: Session) -> None:
     s.run(CHOICE)
     s.run(OUTSIDE)

@@ -10,6 +10,8 @@ from programs import interrupting
 from jitkernel import Session
 from jitkernel.errors import ArenaFull, Interrupted
 
+pytestmark = pytest.mark.process
+
 WORKER = """@stop = global i32 0
 @count = global i64 0
 @wrong = global i64 0

@@ -270,6 +270,7 @@ def test_more_arguments_than_registers(s, oracle):
     assert same(s, oracle, module, "i64", arguments).value == sum(i * i for i in range(n))
 
 
+@pytest.mark.process
 def test_variadic_calls(s):
     assert s.run('@printf("%d %ld %.2f %s %c|", 42, 5000000000, 2.5, "text", 33)').stdout == (
         "42 5000000000 2.50 text !|"

@@ -183,6 +183,7 @@ def test_a_cell_with_strings_is_evicted_and_comes_back(s):
     assert s.run("@strlen(load @p)").value == 5
 
 
+@pytest.mark.process
 def test_undo_of_a_cell_that_faulted(s):
     s.run("@g = global i32 1")
     with pytest.raises(Fault):
@@ -229,6 +230,7 @@ def test_types_are_taken_back(s):
     assert "pt" not in s.types
 
 
+@pytest.mark.process
 def test_a_respawn_in_between(s):
     s.run("@g = global i32 1\n" + SQ)
     s.run("@g = 2\n" + CUBE)
@@ -314,6 +316,7 @@ def test_random_walks_lead_back(s, seed):
         s.check()
 
 
+@pytest.mark.process
 def test_a_user_of_a_variable_that_is_gone_comes_back_and_then_the_variable(s):
     s.run("@late = global i32 41")
     s.run("define i32 @reads() {\n  %v = load i32, ptr @late\n  ret i32 %v\n}")

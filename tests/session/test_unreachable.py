@@ -8,6 +8,8 @@ from jitkernel import Session, views
 from jitkernel.errors import Fault
 from jitkernel.session.settings import CellOptions
 
+pytestmark = pytest.mark.process
+
 U = "define void @u() {\n  unreachable\n}\n"
 BEHIND = "define i32 @a() {\n  ret i32 7\n}\n" + U
 LEVELS = pytest.mark.parametrize("level", [0, 2])

@@ -5,6 +5,8 @@
 ; buffer, and then `ask_done`, a futex.  Where the function has failed there is no answer for the
 ; thread that runs cells: it waits to be stopped, as it can be at any instruction here.
 
+declare dso_local void @jk_fail()
+
 define dso_local void @jk_ask(i64 %number, ptr %frame, i64 %size) #0 {
 entry:
   %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
@@ -16,6 +18,19 @@ child:  ; of a fork: nobody serves it
   call void @zero(i64 %at, i64 %size)
   ret void
 name:
+  %here = load volatile ptr, ptr $upcall
+  %other = icmp eq ptr %here, null
+  br i1 %other, label %who, label %call
+call:  ; in the kernel process: where the function fails the call of the session ends there
+  %good = call i64 @jk_up(i64 %number, i32 2, i64 %at, i64 %size)
+  %failed = icmp eq i64 %good, 0
+  br i1 %failed, label %over, label %back
+over:
+  call void @jk_fail()
+  br label %back
+back:
+  ret void
+who:
   %tid = call i64 @sys(i64 $SYS_gettid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %tid32 = trunc i64 %tid to i32
   br label %take

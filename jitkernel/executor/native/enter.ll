@@ -71,9 +71,15 @@ parent:
 
 ; A thread that was stopped is back on its own stack.
 define dso_local void @jk_settle() #0 {
+  %here = load volatile ptr, ptr $upcall
+  %other = icmp eq ptr %here, null
+  br i1 %other, label %settle, label %done  ; no signal brought it there
+settle:
   %mask = load volatile i64, ptr $saved_mask
   %r = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   call void @unlock_text()
+  br label %done
+done:
   ret void
 }
 

@@ -5,6 +5,30 @@
     .intel_syntax noprefix
     .text
 
+# i32 jk_plain(thunk, fn, args, ret): the same as jk_enter, which follows, in a process that keeps
+# its own handlers of signals.
+    .globl jk_plain
+    .p2align 4
+jk_plain:
+    push rbp
+    mov rbp, rsp
+    .irp register, rbx, r12, r13, r14, r15
+    push \register
+    .endr
+    sub rsp, 8
+    mov rax, rdi
+    stmxcsr dword ptr [$mxcsr]
+    fnstcw word ptr [$x87cw]
+    mov qword ptr [$saved_rsp], rsp
+    mov qword ptr [$running], 1
+    mov rdi, rsi
+    mov rsi, rdx
+    mov rdx, rcx
+    call rax
+    cld
+    xor eax, eax
+    jmp jk_restore
+
 # i32 jk_enter(thunk, fn, args, ret): 0 = returned, 1 = recovered, see the record.
     .globl jk_enter
     .p2align 4
@@ -73,6 +97,9 @@ jk_\name:
     ends __stack_chk_fail, $CAUSE_stack_chk_fail
 # Called by the 16-byte stub of a symbol that nobody defines.
     ends raise, $CAUSE_undefined
+# A function of Python's that it called has failed, in the kernel process: the call of the session
+# ends; where there is none the program goes on with zeros.
+    ends fail, $CAUSE_on_exit
 # Registered with on_exit(): a library is ending the process.
     ends on_exit, $CAUSE_on_exit
 jk_quit:

@@ -195,6 +195,18 @@ entry:
   %concerns = and i1 %same, %running
   br i1 %concerns, label %take, label %no
 no:
+  ; outside any call: in the kernel process somebody can still say what nobody defines
+  %here = load volatile ptr, ptr $upcall
+  %tells = icmp ne ptr %here, null
+  %undefined = icmp eq i64 %cause, $CAUSE_undefined
+  %told = and i1 %tells, %undefined
+  br i1 %told, label %tell, label %go_on
+tell:
+  %behind = call i64 @word(ptr %block, i64 64)
+  %which = sub i64 %behind, 5
+  %t = call i64 @jk_up(i64 %which, i32 1, i64 0, i64 0)
+  br label %go_on
+go_on:
   ret i32 0
 take:
   %may = call i1 @take_record(i1 %mine)

@@ -114,23 +114,31 @@ class DataShadow:
                     if arena.view[low - arena.base : high - arena.base] != piece:
                         arena.save(low, len(piece))
                         arena.write(low, piece)
-                        heap += count_far_words(low, piece, self._low)
+                        heap += count_far_words(low, piece, self._low, _addresses(arena))
         return heap
 
 
 def far_words(arena: Arena, low: Sequence[Range]) -> int:
     """How many words of all live data look like pointers into an executor's own memory; `low` is
     where that was in the lower address space."""
-    total = 0
+    total, own = 0, _addresses(arena)
     for start, size in arena.zones["data"].list.live.items():
         offset = start - arena.base
         piece = arena.view[offset : offset + min(size, 1 << 20)]
-        total += count_far_words(start, piece, lambda: low)
+        total += count_far_words(start, piece, lambda: low, own)
     return total
 
 
-def count_far_words(address: int, data: bytes | memoryview, low: LowMemory) -> int:
-    """How many aligned words look like pointers beyond the arena, into the process itself.
+def _addresses(arena: Arena) -> range:
+    """The arena's own, where it lies in the upper address space."""
+    return range(arena.base, arena.base + arena.capacity if arena.base >= UPPER else arena.base)
+
+
+def count_far_words(
+    address: int, data: bytes | memoryview, low: LowMemory, own: range = range(0)
+) -> int:
+    """How many aligned words look like pointers beyond the arena, into the process itself; `own`
+    are addresses of the arena that would look so.
 
     Those of the upper address space do; of others, which are numbers more often, those into memory
     that the process had.
@@ -141,6 +149,8 @@ def count_far_words(address: int, data: bytes | memoryview, low: LowMemory) -> i
         return 0
     words = memoryview(data)[skip : skip + usable // 8 * 8].cast("Q")
     found = [w for w in words if _SMALL <= w < 1 << 47]
+    if own:
+        found = [w for w in found if w not in own]
     far = sum(w >= UPPER for w in found)
     if far == len(found):
         return far

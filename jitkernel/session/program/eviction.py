@@ -133,6 +133,21 @@ def evict(
     return going
 
 
+def refuse_to_pull_data(cells: Sequence[Cell]) -> None:
+    """Raise UsageError where others have variables of the cells: code that reads what is gone is
+    stopped by a fault, where that is not the end of everything."""
+    leaving = {c.number for c in cells}
+    for cell in cells:
+        for symbol in cell.exports:
+            users = {image.cell for image in symbol.users or () if image.cell} - leaving
+            if users and not symbol.is_function:
+                raise UsageError(
+                    f"cell {min(users)} uses {written(symbol.name)}, and would end this process "
+                    "when it reads what is gone: evict it along (cascade), or use "
+                    'Session(executor="process")'
+                )
+
+
 def _hand_over(program: Program, cell: Cell, leaving: set[int]) -> None:
     """COMDAT groups that a leaving cell provides pass to a cell that has a copy of them."""
     for group in cell.image.groups if cell.image is not None else ():

@@ -135,7 +135,7 @@ def memory(engine: Engine, program: Program, undo: int) -> dict[str, Any]:
     """
     regions = engine.arena.resident_regions()
     kernel = pages(os.getpid())
-    executor = pages(engine.executor.pid)
+    executor = pages(engine.executor.process)
     workers: list[dict[str, Any]] = []
     files = kernel.files + executor.files
     for pid, role, compiles in engine.pool.processes():

@@ -307,4 +307,4 @@ class Observers:
         """Sample what is held, this being the latest cell: see `MemoryLog.note`."""
         if not self._engine.closed and (now or self.log.is_due):
             workers = [pid for pid, _, _ in self._engine.pool.processes()]
-            self.log.note(cell, self._engine.executor.pid, workers, now)
+            self.log.note(cell, self._engine.executor.process, workers, now)

@@ -180,7 +180,7 @@ class GarbageCollector:
         engine = self._engine
         found = {"slab": engine.arena.resident(), "kernel": pages(os.getpid()).own}
         if engine.started:
-            found["executor"] = pages(engine.executor.pid).own
+            found["executor"] = pages(engine.executor.process).own
         for number, (pid, _, _) in enumerate(engine.pool.processes(), 1):
             found[f"worker {number}"] = pages(pid).own
         return found
@@ -211,7 +211,9 @@ class GarbageCollector:
         No cell is while threads or children of the program live: what those hold cannot be seen.
         """
         executor, arena = self._engine.executor, self._engine.arena
-        if not cells or executor.busy or executor.threads or len(procfs.family(executor.pid)) > 1:
+        if not cells or executor.busy or executor.threads:
+            return [], 0
+        if executor.process and len(procfs.family(executor.process)) > 1:
             return [], 0
         ranges: list[Range] = sorted(
             (b.extent.start, b.extent.stop, number)

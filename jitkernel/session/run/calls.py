@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.compiler import Options, Request
 from jitkernel.elf import read_object
 from jitkernel.errors import Interrupted, UsageError
+from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
 from jitkernel.ir.types import IntType
@@ -22,12 +23,13 @@ from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
-from jitkernel.languages.llvm.values import TypedValue
-from jitkernel.linker import Block, Image, SymbolKind, SymbolState
+from jitkernel.languages.llvm.values import Pointer, TypedValue
+from jitkernel.linker import Block, Image, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.rollback import RecordedList
 from jitkernel.session.arrays import Copies
-from jitkernel.session.program.signatures import Signature
+from jitkernel.session.operation import operation
+from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Sink
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
     from jitkernel.session.report.places import Places
 
-__all__ = ["Caller", "Scratch", "finish"]
+__all__ = ["Caller", "DirectCalls", "Scratch", "finish"]
 
 
 class _CallHost(SessionHost):
@@ -49,6 +51,9 @@ class _CallHost(SessionHost):
     def buffer(self, thing: object, what: str) -> int:
         if (address := self._arrays.known(thing, what)) is not None:
             return address
+        if (in_place := self._engine.address_of) is not None:
+            if (address := in_place(thing)) is not None:
+                return address
         if self.copies is None:
             self.copies = Copies(self._arrays, self.arguments)
         return self.copies.address(thing)
@@ -154,6 +159,96 @@ class Caller:
             execution = self._execution
             host = _CallHost(self._core, scratch.own, execution.error, execution.provide)
             yield host, scratch
+
+
+class DirectCalls:
+    """Calls of functions of scalars where code runs in this process: they are no operations, and
+    what they leave out of those is of no use to them.  The others are as everywhere.
+
+    What is known of a function holds until the next operation.
+    """
+
+    def __init__(self, core: Core):
+        self.core = core
+        self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
+        self._held: set[Symbol] = set()  # whose entry somebody has; it stays
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a function with Python values; its result as a Python value."""
+        if (direct := self.known.get(name)) is not None:
+            try:
+                return direct(arguments)
+            except Unfit:
+                pass
+            except NotReturned:
+                raise self.error() from None
+        with self.core.lock:
+            value = self._ordinary(name, arguments)
+            self._learn(name)
+            return value
+
+    def error(self) -> Exception:
+        """What stopped a direct call."""
+        from jitkernel.executor.direct import DIRECT
+
+        executor: Any = self.core.engine.executor
+        return Execution(self.core).error(executor.outcome(DIRECT))
+
+    @operation(observed=True)
+    def _ordinary(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return Caller(self.core).call(name, arguments).python
+
+    def _learn(self, name: str) -> None:
+        """Find out whether a function may be called directly until the next operation."""
+        from jitkernel.executor.direct import direct_call
+
+        core, settings = self.core, self.core.settings
+        self.known.pop(name, None)
+        symbol = core.program.symbol(name)
+        if (
+            symbol is None or symbol.state is not SymbolState.DEFINED
+            or not isinstance(symbol.info, Signature)
+            or settings.budget or settings.autosave or core.observers.watches
+        ):  # fmt: skip
+            return
+        function = symbol.info.function
+        types = tuple(map(core.program.layouts.text, function.parameters))
+        thunk = core.engine.thunks.known(symbol.info, types)
+        if thunk is None:
+            return
+        offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
+        executor: Any = core.engine.executor
+        if found := direct_call(executor, core, symbol, thunk.address, function, offsets, Pointer):
+            self.known[name] = found
+
+    @operation()
+    def function(self, name: str) -> Any:
+        """A function object of ctypes for a function's canonical entry: see
+        `FunctionHandle.ctypes`."""
+        from jitkernel.executor.direct import ctypes_function
+
+        core = self.core
+        symbol = core.program.symbol(name)
+        if symbol is None or symbol.state is SymbolState.MISSING:
+            raise UsageError(f"{written(name)} is not defined any more")
+        if not isinstance(symbol.info, Signature):
+            raise UsageError(f"the type of {written(name)} is not known")
+        signature = symbol.info
+        if signature.convention or signature.features:
+            raise UsageError(
+                f"{written(name)} is called by a convention that ctypes does not know "
+                f"({signature}): call it by the session"
+            )
+        attributes = attributes_of(signature.attributes)
+        linker = core.engine.linker
+        address = linker.canonical(symbol)
+        made = ctypes_function(address, signature.function, *attributes, written(name))
+        if symbol not in self._held:
+            self._held.add(symbol)
+            linker.retain_symbol(symbol)
+        executor: Any = core.engine.executor
+        executor.adopt(made)
+        return made
 
 
 #: Nanoseconds that a repetition should take, and from which a loop's time can be trusted.
@@ -270,6 +365,11 @@ class Scratch:
     def limited(self, patience: float) -> Iterator[float]:
         """The seconds that a call may take meanwhile: the session's own limit, else `patience`."""
         executor = self._core.engine.executor
+        if self._core.settings.executor == "inline":
+            raise UsageError(
+                f"{self._what} runs code that may be wrong or never end, and nobody could stop it "
+                'in this process: use Session(executor="process")'
+            )
         before = executor.settings
         limit = before.cell_timeout or patience
         executor.settings = before._replace(cell_timeout=limit)

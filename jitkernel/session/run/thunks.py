@@ -96,6 +96,10 @@ class Thunks:
             return self._make(key, source, ("i64", *types), "i64")
         return self._make(key, _source(_call(signature, types), result, types), types, result)
 
+    def known(self, signature: Signature, types: tuple[str, ...]) -> Thunk | None:
+        """The same where it is there already."""
+        return self._thunks.get((*signature[:4], types, False))
+
     def intrinsic(self, name: str, result: str, arguments: tuple[tuple[str, str], ...]) -> Thunk:
         """The thunk that calls an intrinsic, which has no address, with `arguments`: types, each
         with its constant or "" where the value comes from `args`."""

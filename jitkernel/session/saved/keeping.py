@@ -65,6 +65,8 @@ class Keeper:
             self._head = json.loads(facts["session"])
             kept: dict[str, Any] = self._head["settings"]
             wanted = {"base", "capacity", *SETTINGS} - (chosen - {"base", "capacity"})
+            if session.settings.executor == "inline":
+                wanted -= {"stack_size"}  # it is this process's
             new = {name: kept[name] for name in wanted if name in kept}
             session.settings = replace(session.settings, **new)
 

@@ -1,0 +1,233 @@
+"""Calls in this process that cost little more than ctypes': of functions of scalars.
+
+`direct_call` packs arguments into the request itself and enters the runtime, so that what stops a
+call is told as ever; `ctypes_function` gives a function object of ctypes for an address, with which
+this module has nothing to do from then on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import islice, product
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jitkernel.errors import UsageError
+from jitkernel.executor.records import NotReturned, Unfit
+from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type, VoidType
+
+if TYPE_CHECKING:
+    from jitkernel.executor.inline import InlineExecutor
+
+__all__ = ["address_of", "ctypes_function", "direct_call"]
+
+_INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
+_MOST_KINDS = 64
+DIRECT = 1 << 62  # the number of every such request; others are numbered from 1
+
+
+def _code(type: Type) -> str:
+    """The letter of `struct` for a scalar; empty for others."""
+    match type:
+        case IntType(1):
+            return "?"
+        case IntType(bits) if bits in _INTEGERS:
+            return _INTEGERS[bits]
+        case FloatType("float" | "double" as name):
+            return name[0]
+        case PointerType(0):
+            return "Q"
+        case _:
+            return ""
+
+
+def address_of(thing: Any) -> int | None:
+    """Where the memory of an object with the buffer protocol is; None for text, bytes, and what
+    cannot be written.  The object keeps it there as long as it lives, and is not resized."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(thing))
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+class Program(Protocol):
+    """Who changes the program: in operations, which are counted."""
+
+    operations: int
+    lock: Any
+
+
+class Function(Protocol):
+    """What is called; its code may move."""
+
+    @property
+    def address(self) -> int:
+        """Where the code is."""
+
+
+def direct_call(
+    executor: InlineExecutor,
+    program: Program,
+    symbol: Function,
+    thunk: int,
+    function: FunctionType,
+    offsets: Sequence[int],
+    pointer: type[int],
+) -> Callable[[tuple[Any, ...]], Any] | None:
+    """A function that calls one of the program with a tuple of arguments, through a thunk for which
+    they lie at `offsets`; None where it takes or gives more than scalars.
+
+    `pointer` is the class of addresses.  It raises Unfit before anything happened, also where there
+    was an operation since this was called, and NotReturned.
+    """
+    codes = [_code(type) for type in function.parameters]
+    result = "" if isinstance(function.result, VoidType) else _code(function.result)
+    if function.variadic or not all(codes) or (not result and str(function.result) != "void"):
+        return None
+    # a request, as in inbox.py: kind, number, thunk, function, arguments, result, size, 0
+    layout, at = "<8xQQQQQ16x", 0
+    for code, offset in zip(codes, offsets, strict=True):
+        layout += f"{offset - at}x{code}"
+        at = offset + struct.calcsize("<" + code)
+    choices: list[tuple[type, ...]] = [
+        (bool,) if c == "?" else (float,) if c in "fd" else (int, pointer) if c == "Q" else (int,)
+        for c in codes
+    ]
+    kinds = set(islice(product(*choices), _MOST_KINDS))
+    pointers = [i for i, code in enumerate(codes) if code == "Q"]
+    pack, view, frame = struct.Struct(layout).pack_into, executor.view, executor.frame
+    unpack, result_memory = struct.Struct("<" + result).unpack_from, executor.result
+    args, ret = executor.arguments, executor.result_address
+    lock, turn, operations = program.lock, executor.turn, program.operations
+    gives = pointer if result == "Q" else None
+
+    def converted(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Buffers in the places of pointers, as their addresses."""
+        found = list(arguments)
+        if len(found) != len(codes):
+            raise Unfit
+        for i in pointers:
+            if not isinstance(found[i], int):
+                if (at := address_of(found[i])) is None:
+                    raise Unfit
+                found[i] = at
+        if tuple(map(type, found)) not in kinds:
+            raise Unfit
+        return tuple(found)
+
+    def direct(arguments: tuple[Any, ...]) -> Any:
+        given = arguments if tuple(map(type, arguments)) in kinds else converted(arguments)
+        with lock:
+            if program.operations != operations:
+                raise Unfit
+            try:
+                pack(view, frame, DIRECT, thunk, symbol.address, args, ret, *given)
+            except (struct.error, OverflowError):
+                raise Unfit from None
+            before, executor.caller = executor.caller, get_ident()
+            executor.depth += 1
+            try:
+                stopped = executor.enter()
+            finally:
+                with turn:
+                    executor.depth -= 1
+                    executor.caller = before
+                executor.called()
+            if stopped:
+                raise NotReturned
+            if not result:
+                return None
+            (value,) = unpack(result_memory)
+            return value if gives is None else gives(value)
+
+    return direct
+
+
+class _Pointer(ctypes.c_void_p):
+    """An argument that is an address: also of whatever has memory of its own."""
+
+    @classmethod
+    def from_param(cls, value: Any) -> Any:
+        if value is None or isinstance(value, (int, bytes, str)):
+            return ctypes.c_void_p.from_param(value)
+        if (at := address_of(value)) is not None:
+            return ctypes.c_void_p(at)
+        return ctypes.c_void_p.from_param(value)
+
+
+def _bit(value: int) -> bool:
+    """An i1 that was returned: what is above its bit is nobody's."""
+    return bool(value & 1)
+
+
+_CTYPES: dict[str, Any] = {
+    "i1": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double,
+    "ptr": _Pointer,
+}  # fmt: skip
+_UNSIGNED = {"i8": ctypes.c_uint8, "i16": ctypes.c_uint16, "i32": ctypes.c_uint32}
+_RESULTS = _CTYPES | {"i1": _bit, "ptr": ctypes.c_void_p, "void": None}
+
+
+@cache
+def _classes(result: Any, *arguments: Any) -> tuple[type, type]:
+    """The class of a function object, and what it becomes when it can be called no more."""
+    base: Any = ctypes.CFUNCTYPE(result, *arguments)
+
+    class Function(base):  # type: ignore[misc]
+        """A function of a session, called by ctypes."""
+
+        _flags_, _restype_, _argtypes_ = base._flags_, result, arguments
+
+        def refuse(self, why: str) -> None:
+            """From now on a call raises UsageError."""
+            self.why = why
+            self.__class__ = Refused
+
+    class Refused(base):  # type: ignore[misc]
+        """One that is gone."""
+
+        _flags_, _restype_, _argtypes_ = base._flags_, result, arguments
+
+        def __call__(self, *arguments: Any, **named: Any) -> Any:
+            raise UsageError(self.why)
+
+        def refuse(self, why: str) -> None:
+            self.why = why
+
+    return Function, Refused
+
+
+def ctypes_function(
+    address: int,
+    function: FunctionType,
+    on_result: str,
+    on_parameter: Mapping[int, str],
+    name: str,
+) -> Any:
+    """A function object of ctypes that calls what is at `address`; `name` is for messages.
+
+    `on_result` and `on_parameter` are the attributes that a call depends on.  Raises UsageError
+    for what ctypes cannot pass.
+    """
+    if function.variadic:
+        raise UsageError(f"{name} takes any number of arguments: call it by the session")
+    attributes = {on_result, *on_parameter.values()} - {"", "signext", "zeroext"}
+    if attributes:
+        some = ", ".join(sorted(attributes))
+        raise UsageError(f"ctypes knows nothing of {some}, of {name}: call it by the session")
+    types: list[Any] = []
+    for index, type in enumerate(function.parameters):
+        text = str(type)
+        unsigned = on_parameter.get(index) == "zeroext"
+        found = (_UNSIGNED.get(text) if unsigned else None) or _CTYPES.get(text)
+        if found is None:
+            raise UsageError(f"ctypes cannot pass {text}, of {name}: call it by the session")
+        types.append(found)
+    text = str(function.result)
+    if text not in _RESULTS:
+        raise UsageError(f"ctypes cannot return {text}, of {name}: call it by the session")
+    return _classes(_RESULTS[text], *types)[0](address)

@@ -1,0 +1,384 @@
+"""The executor that is no process of its own: code runs in the process that asks.
+
+The slab is mapped a second time (own_map.py), a call is a function call (native/inline.ll), and
+code that is not in memory is brought back by a function that the runtime calls.  No signal has a
+handler of ours, no stream is redirected: what a fault, an endless loop or a closed stream does, it
+does to this process, as with ctypes.  Start from `InlineExecutor`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, WeakValueDictionary
+
+from jitkernel import procfs
+from jitkernel.arena.writes import PageTable
+from jitkernel.errors import JitError, UsageError
+from jitkernel.executor import abi, child
+from jitkernel.executor.executor import Executor
+from jitkernel.executor.inbox import HEAD, undisturbed
+from jitkernel.executor.own_threads import OwnThreads
+from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
+from jitkernel.executor.services import Services
+
+if TYPE_CHECKING:
+    from jitkernel.executor.own_map import OwnMap
+
+__all__ = ["InlineExecutor"]
+
+#: What a user does who wants what only a process of its own can do.
+_REMEDY = 'Session(executor="process") runs code in a process of its own'
+_TELL, _ASK = 1, 2  # what the runtime calls for, else for code
+_STACK = 8 << 20  # bytes of stack that a record may be of
+_WAIT = 0.005  # seconds between looks at whether a session can be asked for code
+_HANDLER = ctypes.c_uint64 * 19  # struct sigaction of glibc: 152 bytes, the handler first
+
+_alive: WeakSet[InlineExecutor] = WeakSet()
+
+
+class InlineExecutor(Executor):
+    """Runs session code on the thread that asks.
+
+    `lock` is held by whoever uses the session; a thread that has called hibernated code waits for
+    it, or for another thread to be in session code, where it can do no harm.  `enter` runs the
+    request that is in the frame; `turn` is taken to leave a call.
+    """
+
+    can_park = False
+
+    def __init__(
+        self,
+        arena: Any,
+        entry: Mapping[str, int],
+        place: OwnMap,
+        lock: Any,
+        settings: ExecutorSettings | None = None,
+    ):
+        super().__init__(arena, entry, settings)
+        self._place, self._lock, self.turn = place, lock, threading.Lock()
+        self.depth = 0  # calls in progress, one in a callback of the other
+        self.caller = 0  # the thread of the innermost
+        self._pid = 0
+        self._closed = False
+        self._failure: BaseException | None = None  # of the upcall
+        self._numbers = count(1)
+        self._loader = child.Loader(dict(abi.NAMES))
+        self.services = Services(self._ask, lambda: (0, self._pid), {}, "")
+        self._threads = OwnThreads()
+        self._mask: set[Any] | None = None  # of signals, before `park`
+        self.view = self._view
+        self.frame = self._data + abi.FRAME_AT  # index of the request in the view
+        self.arguments = self._address + abi.FRAME_AT + HEAD.size
+        # Memory that a forked child has a copy of: it returns through the same thunk.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.result = mmap.mmap(-1, abi.BUFFER_SIZE, flags=flags)
+        self.result_address = ctypes.addressof(ctypes.c_char.from_buffer(self.result))
+        self._functions: WeakValueDictionary[int, Any] = WeakValueDictionary()  # of ctypes
+
+    # -- its life ------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
+    def process(self) -> int:
+        return 0
+
+    @property
+    def alive(self) -> bool:
+        return self._pid != 0 and not self._closed
+
+    def start(self) -> None:
+        if self._closed:
+            raise JitError("the executor is closed")
+        if self._pid:
+            return
+        try:
+            self._place.show(self._arena, self._arena.regions)
+        except OSError as error:
+            raise JitError(f"the slab cannot be mapped in this process: {error}") from None
+        self._loader.open([])
+        at = {region.name: region for region in self._arena.regions}
+        native = self._native
+        size = native("jk_xsave_size")()
+        for name in abi.FIELDS:
+            if name.startswith(("libc_", "python_")):
+                self._put(name, child.symbol(name.partition("_")[2]))
+        self._upcall = self._called  # the runtime has its address
+        words = {
+            "text_start": at["text"].start, "text_stop": at["text"].stop,
+            "runtime_start": at["runtime.text"].start, "runtime_stop": at["runtime.text"].stop,
+            "has_avx": native("jk_has_avx")(), "has_xsave": int(size > 0),
+            "xsave_size": size or 512, "pid": os.getpid(), "stack_size": _STACK,
+            "upcall": id(self._upcall),
+        }  # fmt: skip
+        for name, value in words.items():
+            self._put(name, value)
+        self._put("unwind_start", self._unwind[0])
+        self._put("unwind_generation", self._unwind[1])
+        self.enter, self._renew = native("jk_here"), native("jk_renew")
+        self._pid = os.getpid()
+        self.services.note()
+        self._threads.look()
+        _alive.add(self)
+
+    def _native(self, name: str) -> Callable[[], int]:
+        return ctypes.CFUNCTYPE(ctypes.c_long)(self._entry[name])
+
+    def respawn(self) -> None:
+        raise UsageError(f"code runs in this process, which nobody can replace; {_REMEDY}")
+
+    def close(self) -> None:
+        """Take the code away, but where threads of the program are, which may run it."""
+        if self._closed:
+            return
+        self._closed = True
+        _alive.discard(self)
+        if not self._pid:
+            self._place.close()
+            return
+        self.refuse("this session is closed")
+        self._put("unwind_start", 0)
+        self._put("unwind_generation", (1 << 64) - 1)
+        self._renew()  # the unwinder forgets the tables
+        if not self.threads and not self.depth:
+            self._place.close()
+
+    def refuse(self, why: str) -> None:
+        """From now on a call raises UsageError."""
+
+        def refused(*arguments: Any) -> int:
+            raise UsageError(why)
+
+        self.enter = refused
+        for function in list(self._functions.values()):
+            function.refuse(why)
+
+    def adopt(self, function: Any) -> None:
+        """A function object of ctypes calls code of the program, until `close`."""
+        self._functions[id(function)] = function
+
+    def forked(self) -> None:
+        """This process is a child of the one whose session it is."""
+        self.enter = _in_child
+        self._pid = -1
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
+        self.start()
+        self._threads.look()
+        seq = next(self._numbers)
+        HEAD.pack_into(self._view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
+        stopped = self.run()
+        self._threads.look()
+        if stopped:
+            return self.outcome(seq)
+        if self.stopping():
+            record = FaultRecord()
+            return Outcome("interrupted", record=record, done=self._get("progress"))
+        return Outcome("ok", self._result(ret_size))
+
+    def run(self) -> int:
+        """Run the request that is in the frame: 0 where the call returned."""
+        before, self.caller = self.caller, threading.get_ident()
+        self.depth += 1
+        try:
+            return self.enter()
+        finally:
+            with self.turn:  # whoever brings code back at this moment is waited for
+                self.depth -= 1
+                self.caller = before
+            self._threads.called = True
+
+    @staticmethod
+    def address_of(thing: object) -> int | None:
+        """Where an argument's memory is: code uses it as it is."""
+        from jitkernel.executor.direct import address_of
+
+        return address_of(thing)
+
+    def _result(self, size: int) -> bytes:
+        return self.result[:size]
+
+    def outcome(self, seq: int) -> Outcome:
+        """Why the call with this number was stopped.  Raises what the upcall raised."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        kind, record = self._report.record(seq, "", 0)
+        return Outcome(kind, record=record, done=self._get("progress"))
+
+    def called(self) -> None:
+        """Code of the program has run."""
+        self._threads.called = True
+
+    def restore_order(self) -> str:
+        return ""
+
+    def interrupt(self) -> bool:
+        """Nobody can stop native code in this process; what comes next does not run."""
+        return self.depth > 0
+
+    def peek(self) -> FaultRecord:
+        raise UsageError(f"nobody looks at code that runs in this process; {_REMEDY}")
+
+    # -- code that is not in memory ------------------------------------------------------------
+
+    def _called(self, which: int, kind: int, at: int, size: int) -> int:
+        """The runtime calls, on any thread (native/inline.ll, `jk_up`): the address of the code
+        behind a stub, 1 where a function of Python's has run; 0 where that failed."""
+        try:
+            if kind == _TELL:
+                self._tell(which)
+                return 0
+            if kind == _ASK:
+                answer = self.on_ask(which, ctypes.string_at(at, size))
+                ctypes.memmove(at, answer, min(len(answer), size))
+                return 1
+            with undisturbed(), self._session():
+                return self.on_wake(which, self.threads == 0 and threading.active_count() == 1)
+        except BaseException as error:
+            if kind == _ASK:
+                ctypes.memset(at, 0, size)
+            if self.depth and self.caller == threading.get_ident():
+                self._failure = self._failure or error
+            else:
+                print(f"jitkernel: {error}", file=sys.stderr, flush=True)
+            return 0
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[None]:
+        """While it lasts, nobody else changes the program."""
+        if self._pid != os.getpid():
+            raise UsageError(_CHILD)
+        if self.depth and self.caller == threading.get_ident():
+            yield
+            return
+        while True:
+            with self.turn:
+                if self.depth:  # who has the session is in native code, and may wait for us
+                    yield
+                    return
+            if self._lock.acquire(timeout=_WAIT):
+                break
+        try:
+            if self.changing():
+                raise UsageError("code that is not in memory was called while the program changes")
+            yield
+        finally:
+            self._lock.release()
+
+    def _tell(self, stub: int) -> None:
+        """The process is about to end: a symbol that nobody defines was called, and no session's
+        call is there that could raise."""
+        name = self.name_of(stub)
+        print(
+            f"jitkernel: {name or hex(stub)} was called past the session, and nobody defines it; "
+            "the process ends",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+
+    #: What a stub stands for, for messages; whether the program is being changed.
+    name_of: Callable[[int], str] = staticmethod(lambda stub: "")
+    changing: Callable[[], bool] = staticmethod(lambda: False)
+
+    # -- what it does --------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return self.depth > 0
+
+    @property
+    def serving(self) -> bool:
+        return self.depth > 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of this process that have come while code of the program ran, and are not
+        Python's."""
+        self._threads.called |= bool(self._functions)
+        return self._threads.look()
+
+    @property
+    def handles_signals(self) -> bool:
+        return any(self._handler(n) in self._arena for n in _numbers(procfs.handled(self._pid)))
+
+    def _handler(self, number: int) -> int:
+        now = _HANDLER()
+        child.libc.sigaction(number, None, now)
+        return int(now[0])
+
+    def page_table(self) -> PageTable | None:
+        return None
+
+    def park(self, threads: bool = True) -> None:
+        """Hold signals back on this thread."""
+        if self._mask is None:
+            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+    def unpark(self) -> None:
+        if self._mask is not None:
+            mask, self._mask = self._mask, None
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _ask(
+        self,
+        op: int,
+        payload: bytes,
+        fits: Callable[[bytes], bool] = lambda payload: True,
+        argument: int = 0,
+    ) -> bytes:
+        self.start()
+        if op in (abi.MAP, abi.UNMAP):
+            return b""  # an array of this process is where the program sees it
+        try:
+            return self._loader.serve(op, payload)
+        except ValueError as error:
+            raise OSError(str(error)) from None
+
+    # -- streams and memory --------------------------------------------------------------------
+
+    def fds(self) -> list[int]:
+        return []
+
+    def drain(self) -> None:
+        """The program writes to this process's own streams."""
+
+    def settle(self) -> None:
+        """The program is as it will be: who calls it past the session finds its unwind tables."""
+        if self._functions and self._pid and not self._closed:
+            self._renew()
+
+
+_CHILD = (
+    "this session is of the process that was forked: make one in the child, or use "
+    "multiprocessing's start method spawn"
+)
+
+
+def _in_child() -> int:
+    raise UsageError(_CHILD)
+
+
+def _numbers(signals: int) -> Iterator[int]:
+    """The signals of a set."""
+    return (n for n in range(1, 65) if signals >> n - 1 & 1)
+
+
+def _forked() -> None:
+    for executor in list(_alive):
+        executor.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

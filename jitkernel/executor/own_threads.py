@@ -1,0 +1,59 @@
+"""Which threads of this process are the program's, that runs in it.  Start from `OwnThreads.look`.
+
+Python's are not, nor are those that came while no code of the program ran: libraries of Python's
+start threads as they like.  All others count as the program's until they end, for nobody can tell
+who started them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+__all__ = ["OwnThreads"]
+
+_TASKS = "/proc/self/task"
+_LOOKS = 5  # 1 ms apart, before a thread counts as the program's
+
+
+class OwnThreads:
+    """The threads of the program; whoever runs its code sets `called`."""
+
+    def __init__(self) -> None:
+        self.called = False
+        self._others: set[int] = set()
+        self._own: set[int] = set()
+        self._count = 0
+
+    def look(self) -> int:
+        """How many there are now.  Of those that are new since the last look, some may be the
+        program's where its code was called meanwhile."""
+        called, self.called = self.called, False
+        count = os.stat(_TASKS).st_nlink - 2  # the links of a folder, one of them for each thread
+        if count == self._count and not self._own:
+            return 0
+        self._count = count
+        tasks = self._tasks()
+        new = tasks - self._others - self._own
+        if called or self._own & tasks:
+            # One of Python's that has just ended is still there for a moment.
+            for _ in range(_LOOKS):
+                new &= tasks
+                if not (new := new - _of_python()):
+                    break
+                time.sleep(0.001)
+                tasks = self._tasks()
+            self._own |= new & tasks
+        self._own &= tasks
+        if self._own:
+            self._own -= _of_python()  # it was just beginning
+        self._others = tasks - self._own
+        return len(self._own)
+
+    def _tasks(self) -> set[int]:
+        return set(map(int, os.listdir(_TASKS)))
+
+
+def _of_python() -> set[int | None]:
+    return {thread.native_id for thread in threading.enumerate()}
