@@ -27,6 +27,9 @@ _SHARED, _PRIVATE, _FIXED, _ANONYMOUS, _NORESERVE = 1, 2, 0x10, 0x20, 0x4000  # 
 _NOTHING = 0  # PROT_NONE
 _FREE = _PRIVATE | _ANONYMOUS | _NORESERVE
 _TRIES = 16
+#: Below a slab that lies above 2 GiB code looks for variables that are gone (linker/binding.py):
+#: nothing is to be there.
+_BELOW = 272 << 20
 
 child.declare()
 child.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
@@ -41,6 +44,7 @@ class OwnMap:
 
     def __init__(self, capacity: int, base: int = 0):
         self.size = max(capacity & -PAGE, PAGE)
+        self._below = 0  # bytes that are kept free below it
         self.base = self._take(base) if base else self._find()
         if not self.base:
             raise UsageError(
@@ -67,7 +71,9 @@ class OwnMap:
             if at := self._take(chance.randrange(low, high - self.size + 1, PAGE)):
                 return at
         try:
-            return child.map_pages(None, self.size, _NOTHING, _FREE)
+            at = child.map_pages(None, _BELOW + self.size, _NOTHING, _FREE)
+            self._below = _BELOW
+            return at + _BELOW
         except OSError as error:
             raise UsageError(f"there is no room for {self.size} bytes of addresses") from error
 
@@ -92,5 +98,5 @@ class OwnMap:
     def close(self) -> None:
         """Give the addresses back.  May be called again."""
         if self.base:
-            child.libc.munmap(self.base, self.size)
+            child.libc.munmap(self.base - self._below, self._below + self.size)
             self.base = 0

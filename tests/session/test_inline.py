@@ -147,6 +147,9 @@ def test_where_all_is_taken_below_2_gib_there_is_room_above(
     monkeypatch.setattr(own_map.OwnMap, "_rooms", lambda self: [])
     place = OwnMap(1 << 20)
     assert place.base > 1 << 32
+    nowhere = place.base - (256 << 20)  # where code looks for a variable that is gone
+    spans = [(*(int(x, 16) for x in line[0].split("-")), line[1]) for line in maps()]
+    assert [access for low, high, access in spans if low <= nowhere < high] == ["---p"]
     with pytest.raises(UsageError, match="are taken"):
         OwnMap(1 << 20, place.base)
     place.close()
