@@ -5,11 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,7 +15,6 @@ from jitkernel.portable.arrival import process_session
 from jitkernel.portable.content import VERSION, digest_of, read_content
 from jitkernel.portable.travelling import PortableFunction, arrive, portable
 
-ROOT = Path(__file__).resolve().parents[2]
 G = """@k = constant i32 7
 @n = global i32 4
 define i32 @g(i32 %x) {
@@ -205,19 +200,8 @@ def test_hostile_shapes_are_refused(s: Session) -> None:
         portable(dataclasses.replace(content, entry="not.there"))(1)
 
 
-def script(text: str, folder: Path) -> str:
-    """What a program prints: as a file, since processes that are spawned import it."""
-    (folder / "program.py").write_text(textwrap.dedent(text))
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=150,
-        check=False, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
-def test_process_pools(how: str, tmp_path: Path) -> None:
+def test_process_pools(how: str, script: Callable[[str], str]) -> None:
     out = script(
         f"""
         import multiprocessing
@@ -231,13 +215,12 @@ def test_process_pools(how: str, tmp_path: Path) -> None:
                 with ProcessPoolExecutor(2, mp_context=context) as pool:
                     print(list(pool.map(s["sq"], range(100))) == [i * i for i in range(100)])
                 print(s.call("sq", 12))
-        """,
-        tmp_path,
+        """
     )
     assert out.split() == ["True", "144"]
 
 
-def test_joblib(tmp_path: Path) -> None:
+def test_joblib(script: Callable[[str], str]) -> None:
     pytest.importorskip("joblib")
     out = script(
         f"""
@@ -247,13 +230,12 @@ def test_joblib(tmp_path: Path) -> None:
             with Session(capacity=64 << 20) as s:
                 s.run({SQ!r})
                 print(Parallel(2)(delayed(s["sq"])(i) for i in range(20))[-1])
-        """,
-        tmp_path,
+        """
     )
     assert out.split() == ["361"]
 
 
-def test_a_forked_child_may_not_use_its_parents_session(tmp_path: Path) -> None:
+def test_a_forked_child_may_not_use_its_parents_session(script: Callable[[str], str]) -> None:
     """It is told so, whatever it tries, and the parent's goes on; it may have one of its own."""
     out = script(
         f"""
@@ -285,7 +267,6 @@ def test_a_forked_child_may_not_use_its_parents_session(tmp_path: Path) -> None:
                 finally:
                     os._exit(code)
             print(os.waitpid(child, 0)[1], s.call("sq", 3), n.value, sq(6))
-        """,
-        tmp_path,
+        """
     )
     assert out.split() == ["True"] * 7 + ["16", "25", "0", "9", "4", "36"]

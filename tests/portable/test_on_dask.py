@@ -1,0 +1,103 @@
+"""Functions of a session on Dask distributed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("distributed")
+
+SQ = "define i64 @sq(i64 %x) {\n  %r = mul i64 %x, %x\n  ret i64 %r\n}"
+#: Counts what the client and the scheduler of a LocalCluster send over TCP, by kind of message.
+COUNTING = """
+from distributed.comm import tcp
+sent = {}
+write = tcp.TCP.write
+async def counted(self, message, *arguments, **named):
+    size = await write(self, message, *arguments, **named)
+    ops = [m.get("op") for m in message if isinstance(m, dict)] if isinstance(message, (list, tuple)) else []
+    if isinstance(message, dict):
+        ops = [message.get("op")]
+    for op in set(ops):
+        row = sent.setdefault(str(op), [0, 0])
+        row[0] += ops.count(op)
+        row[1] += size or 0
+    return size
+tcp.TCP.write = counted
+"""
+
+
+def test_a_thousand_tasks_while_a_worker_is_killed(script: Callable[[str], str]) -> None:
+    """All results are right; a task costs less than 1 KB, although the code has more than that."""
+    out = script(
+        f"""
+import json, os, pickle, signal, time
+from distributed import Client, LocalCluster
+from jitkernel import Session
+{COUNTING}
+def main():
+    with (
+        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        Session(capacity=64 << 20) as s,
+    ):
+        s.run({SQ!r})
+        sq = s["sq"]
+        client.gather(client.map(abs, range(8)))
+        sent.clear()
+        futures = client.map(sq, range(1000))
+        while sum(f.done() for f in futures) < 100:
+            time.sleep(0.01)
+        left = sum(not f.done() for f in futures)
+        os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+        right = client.gather(futures) == [x * x for x in range(1000)]
+        print(json.dumps([right, left, len(pickle.dumps(sq)), sent]))
+if __name__ == "__main__":
+    main()
+"""
+    )
+    right, left, size, sent = json.loads(out.splitlines()[-1])
+    assert right and left > 0
+    tasks, bytes_ = sent["compute-task"]
+    assert tasks >= 1000 and size > 1024
+    print(f"{bytes_ / tasks:.0f} bytes a task; {size} bytes of code; graph {sent['update-graph']}")
+    assert bytes_ / tasks <= 1024
+    assert sent["update-graph"][1] <= 1024 * 1000
+
+
+def test_what_arrived_travels_on(script: Callable[[str], str]) -> None:
+    """From a task to other tasks, and as a task's result back to the client; as an argument."""
+    out = script(
+        f"""
+from distributed import Client, LocalCluster, get_client
+from jitkernel import Session
+def again(f, x):
+    return f, sum(get_client().gather(get_client().map(f, range(x))))
+def main():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        with Session(capacity=64 << 20) as s:
+            s.run({SQ!r})
+            future = client.submit(again, s["sq"], 10)
+        f, total = future.result()
+        print(f(9), total, f.name)
+        import pickle
+        print(len(pickle.dumps(f)) > 1024)
+if __name__ == "__main__":
+    main()
+"""
+    )
+    assert out.splitlines()[-2:] == ["81 285 sq", "True"]
+
+
+def test_a_function_without_its_code_says_so() -> None:
+    from jitkernel.errors import JitError
+    from jitkernel.portable.content import VERSION
+    from jitkernel.portable.travelling import arrive
+
+    with pytest.raises(JitError, match="code of @sq could not be had"):
+        arrive(VERSION, "sq", "0" * 32, None)(1)
