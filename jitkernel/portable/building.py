@@ -116,24 +116,24 @@ def merge_objects(
         builder.add_section(".note.GNU-stack", 0, b"", 1)
     grouped = {symbol for symbol, _ in builder.groups.values()}
     undefined = []
-    for name, symbol in builder.globals.items():
-        if not symbol.is_defined:
-            if symbol.info >> 4 != c.STB_WEAK and name not in _LINKERS:
+    for name, draft in builder.globals.items():
+        if not draft.is_defined:
+            if draft.info >> 4 != c.STB_WEAK and name not in _LINKERS:
                 undefined.append(name)
             continue
-        if symbol.section in _COMMON:
-            bss = SectionDraft(".bss", _NOBITS, c.SHF_ALLOC | c.SHF_WRITE, b"", symbol.size,
-                               symbol.value or 1)  # fmt: skip
+        if draft.section in _COMMON:
+            bss = SectionDraft(".bss", _NOBITS, c.SHF_ALLOC | c.SHF_WRITE, b"", draft.size,
+                               draft.value or 1)  # fmt: skip
             builder.sections.append(bss)
-            symbol.section, symbol.value = bss, 0
+            draft.section, draft.value = bss, 0
         if name not in exports:
-            symbol.info &= 15
-            symbol.other &= ~3
+            draft.info &= 15
+            draft.other &= ~3
         else:
-            symbol.info = c.STB_GLOBAL << 4 | symbol.info & 15
-            symbol.name = called.get(name, name)
-    for symbol in grouped:
-        symbol.info &= 15
+            draft.info = c.STB_GLOBAL << 4 | draft.info & 15
+            draft.name = called.get(name, name)
+    for draft in grouped:
+        draft.info &= 15
     builder.groups.clear()
     for section in builder.sections:
         section.flags &= ~c.SHF_GROUP

@@ -98,8 +98,7 @@ class FunctionHandle:
         return self._session.call(self.name, *arguments)
 
     def arrays(self, parameters: str) -> FunctionHandle:
-        """The function with a declaration of its arrays: `s["dot"].arrays("double[n], double[n],
-        n")`.
+        """The function with a declaration of its arrays, such as `double[n], double[n], n`.
 
         An array's element type is numpy's or C's name, its sides are names, numbers or `:`.  A call
         checks types, shapes and order, and fills in numbers that are left out and that an array

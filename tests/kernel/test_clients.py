@@ -228,7 +228,7 @@ def test_run_reads_stdin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "status", "words"),
     [
-        ("%x = add 1, 2", 1, "CompileError: line 1"),
+        ("%x = add 1, 2", 1, "program.ll, line 1, column 10"),
         ("@exit(3)", 3, ""),
         ("@abort()", 1, "abort"),
     ],

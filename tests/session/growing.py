@@ -23,6 +23,7 @@ from live import bytes_now, types_now
 
 from jitkernel import Session
 from jitkernel.errors import JitError
+from jitkernel.session.run.results import Collector
 
 BASE = r"""define i32 @f(i32 %n) {
   ret i32 %n
@@ -153,8 +154,16 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         s.call("takes", array)
         s.call("takes", bytearray(8))
 
+    def heard(i: int) -> None:
+        before, s.sink = s.sink, Collector()
+        s.call("say", i)
+        s.sink = before
+
     s.run("define void @takes(ptr %p) {\n  ret void\n}")
     return found | {
+        "sink": heard,
+        "portable": lambda i: s.portable("f"),
+        "export": lambda i: s.export(["f"], str(folder / "left.o")),
         "export_python": callback,
         "array share": arrays,
         "read write": lambda i: s.write(s["g"].address, s.read(s["g"].address, 4)),
@@ -199,6 +208,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
 
 def main(before: int, steps: int, folder: Path, names: list[str]) -> None:
     with Session(capacity=256 << 20, spare=False, opt_level=0) as s:
+        s.sink = Collector()  # what the program prints is not part of the answer
         s.run(BASE)
         for i in range(130):  # as many results and undo steps as are kept
             s.run(f"@f({i})")
