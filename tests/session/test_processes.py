@@ -19,6 +19,8 @@ from jitkernel import Session
 from jitkernel.errors import Fault, Interrupted, JitError
 from jitkernel.session.run.results import Collector
 
+pytestmark = pytest.mark.process
+
 
 def maps(pid) -> list[str]:
     return Path(f"/proc/{pid}/maps").read_text().splitlines()
@@ -267,8 +269,6 @@ def test_a_session_that_cannot_start_leaves_nothing():
 KERNEL = """
 import sys, os, time
 from jitkernel import Session
-
-pytestmark = pytest.mark.process
 s = Session(capacity=64 << 20)
 s.run('''declare i32 @system(ptr)
 define void @spin() {
