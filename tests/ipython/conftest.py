@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -96,3 +98,13 @@ def ip(bare: Shell) -> Iterator[Shell]:
     yield bare
     notebook.close()
     extension._extensions.pop(id(bare.shell), None)
+
+
+@pytest.fixture(autouse=True)
+def package() -> Iterator[None]:
+    """The package is again what other tests know: `jitkernel.session` is a module."""
+    yield
+    extension = sys.modules.get("jitkernel.ipython.extension")
+    if extension is not None:
+        extension._extensions.clear()
+    sys.modules["jitkernel"].__class__ = ModuleType

@@ -43,11 +43,14 @@ def test_a_cell_with_a_value_leaves_its_value(s):
     s.run("define i32 @f(i32 %n) {\n  ret i32 %n\n}")
     for i in range(130):
         s.run(f"@f({i})")
-    before = alive()
-    for i in range(100):
-        s.run(f"@f({i})")
-    assert not machinery()
-    grown = {k: n - before[k] for k, n in alive().items() if n - before[k] >= 50}
+    for _ in range(3):  # another thread of the tests may import something meanwhile, once
+        before = alive()
+        for i in range(100):
+            s.run(f"@f({i})")
+        assert not machinery()
+        grown = {k: n - before[k] for k, n in alive().items() if n - before[k] >= 50}
+        if not grown:
+            break
     assert not grown
 
 
