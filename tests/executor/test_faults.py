@@ -341,7 +341,7 @@ def test_a_fault_below_library_frames_that_hold_a_lock(fresh: Lab) -> None:
     assert outcome.kind == "fault" and outcome.record is not None
     assert outcome.record.library and outcome.respawned
     assert fresh.square(4) == 16
-    in_time(began, 0.2)
+    in_time(began, 0.5)  # a process is replaced; what that takes is measured in benchmarks
     fresh.assert_sound(heap=False)
 
 
