@@ -61,7 +61,9 @@ def from_python(
     if type is None:
         type = _natural(thing, what)
     layout = host.layout(type)
-    if layout.kind == "int" and hasattr(thing, "__index__") and not is_buffer(thing):
+    if layout.kind == "int" and (
+        isinstance(thing, int) or (hasattr(thing, "__index__") and not is_buffer(thing))
+    ):
         number = operator.index(thing)
         if not -(1 << layout.bits - 1) <= number < 1 << layout.bits:
             raise UsageError(f"{what}: {number} does not fit {type}")
