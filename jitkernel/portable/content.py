@@ -19,10 +19,11 @@ from jitkernel.compiler import Identity, Options
 from jitkernel.errors import JitError
 from jitkernel.session.program.signatures import Signature
 
-__all__ = ["VERSION", "Content", "contents", "digest_of", "read_content"]
+__all__ = ["VERSION", "Content", "contents", "digest_of", "other_form", "read_content"]
 
 VERSION = 1
-_MAGIC = b"jkf1"
+_FORM = b"jkf"
+_MAGIC = b"%s%d" % (_FORM, VERSION)
 _HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode
 _LARGEST = 1 << 30  # bytes of what is packed
 
@@ -72,6 +73,14 @@ class Content:
 contents: WeakValueDictionary[str, Content] = WeakValueDictionary()
 
 
+def other_form(version: object) -> str:
+    """What to say of a form of another version's."""
+    return (
+        f"pickled in form {version!r}, and form {VERSION} is known here: the same version of "
+        "jitkernel is needed on both sides"
+    )
+
+
 def digest_of(data: bytes) -> str:
     """What tells contents apart, of one that is encoded."""
     return blake2b(data, digest_size=16).hexdigest()
@@ -81,6 +90,8 @@ def read_content(data: bytes) -> Content:
     """The inverse of `Content.encode`.  Raises JitError for anything else."""
     try:
         magic, *sizes = _HEAD.unpack_from(data)
+        if magic != _MAGIC and magic.startswith(_FORM):
+            raise ValueError(f"it was {other_form(magic[len(_FORM) :])}")
         if magic != _MAGIC or sum(sizes) + _HEAD.size != len(data):
             raise ValueError("its size is not what it says")
         pieces, at = [], _HEAD.size

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from jitkernel.errors import JitError
 from jitkernel.ir.names import written
-from jitkernel.portable.content import VERSION, Content, contents, digest_of, read_content
+from jitkernel.portable.content import (
+    VERSION,
+    Content,
+    contents,
+    digest_of,
+    other_form,
+    read_content,
+)  # fmt: skip
 
 __all__ = ["PortableFunction", "arrive", "known"]
 
@@ -73,13 +81,17 @@ class PortableFunction:
         return self._digest
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        content: bytes | None = None
+        whole = True
         if "distributed" in sys.modules:
-            from jitkernel.portable.on_dask import is_known_to_receiver
+            from jitkernel.portable.on_dask import is_message, is_sent_by_scheduler
 
-            if is_known_to_receiver(sys._getframe(1), self._digest):
-                return arrive, (VERSION, self.name, self._digest, None)
-        content = self.content.encoded
+            asker = sys._getframe(1)
+            whole = not is_sent_by_scheduler(asker, self._digest)
+            if whole and self._content is None and is_message(asker):
+                with suppress(JitError):  # the receiver is told when he calls it
+                    self.content  # noqa: B018
+                whole = self._content is not None
+        content = self.content.encoded if whole else None
         return arrive, (VERSION, self.name, self._digest, content)
 
 
@@ -91,15 +103,12 @@ def portable(content: Content) -> PortableFunction:
 
 def arrive(version: Any, name: Any, digest: Any, content: Any) -> PortableFunction:
     """What a pickle becomes.  Raises JitError where it was not made here, or is damaged."""
-    if version != VERSION:
-        raise JitError(
-            f"this function was pickled in form {version!r}, and form {VERSION} is known here: the "
-            "same version of jitkernel is needed on both sides"
-        )
     if not isinstance(name, str) or not isinstance(digest, str):
         raise JitError("this is no function that a session has packed: it has no name")
-    if content is None:
+    if content is None:  # of Dask's scheduler: an error here would end the worker, and not the task
         return PortableFunction(name, digest, contents.get(digest))
+    if version != VERSION:
+        raise JitError(f"this function was {other_form(version)}")
     if not isinstance(content, bytes):
         raise JitError("this is no function that a session has packed: its code is no bytes")
     found = contents.get(digest)
@@ -107,6 +116,10 @@ def arrive(version: Any, name: Any, digest: Any, content: Any) -> PortableFuncti
         found = known(content, digest)
     if found.name != name:
         raise JitError(f"this is no function that a session has packed: {name!r} is another one")
+    if "distributed" in sys.modules:
+        from jitkernel.portable.on_dask import keep
+
+        keep(found)
     return PortableFunction(name, digest, found)
 
 

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("distributed")
 
 SQ = "define i64 @sq(i64 %x) {\n  %r = mul i64 %x, %x\n  ret i64 %r\n}"
+GET = "@g = global i64 0\ndefine i64 @get() {\n  %v = load i64, ptr @g\n  ret i64 %v\n}"
+AGAIN = "define i64 @get() {\n  ret i64 100\n}"
 #: Counts what the client and the scheduler of a LocalCluster send over TCP, by kind of message.
 COUNTING = """
 from distributed.comm import tcp
@@ -101,3 +103,99 @@ def test_a_function_without_its_code_says_so() -> None:
 
     with pytest.raises(JitError, match="code of @sq could not be had"):
         arrive(VERSION, "sq", "0" * 32, None)(1)
+
+
+def test_functions_that_the_client_drops_at_once(script: Callable[[str], str]) -> None:
+    """The client is in the scheduler's process, and nobody has the function any more when its task
+    comes to the scheduler; no worker is lost."""
+    out = script(
+        f"""
+from distributed import Client, LocalCluster
+from jitkernel import Session
+def main():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        Session(capacity=64 << 20) as s,
+    ):
+        s.run({GET!r})
+        workers = {{w.pid for w in cluster.workers.values()}}
+        futures = []
+        for value in range(20):
+            s["g"].value = value
+            futures.append(client.submit(s.portable("get", globals=True)))
+            futures.append(client.submit(lambda f: f(), client.scatter(s.portable("get", globals=True))))
+        futures.append(client.submit(s["get"]))
+        s.run({AGAIN!r})
+        print([f.result(timeout=60) for f in futures])
+        print({{w.pid for w in cluster.workers.values()}} == workers)
+if __name__ == "__main__":
+    main()
+"""
+    )
+    values, same = out.splitlines()[-2:]
+    assert json.loads(values) == [v for value in range(20) for v in (value, value)] + [0]
+    assert same == "True"
+
+
+def test_results_that_no_worker_has_called(script: Callable[[str], str]) -> None:
+    """The worker has a name alone: it gets the code when it sends the function on."""
+    out = script(
+        f"""
+from distributed import Client, LocalCluster
+from jitkernel import Session
+def same(f):
+    return f
+def main():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        with Session(capacity=64 << 20) as s:
+            s.run({SQ!r})
+            first = client.submit(same, s["sq"])
+            second = client.submit(same, first)
+            second.result(timeout=60)
+            del first
+        print(second.result(timeout=60)(9), client.submit(lambda f: f(8), second).result(timeout=60))
+if __name__ == "__main__":
+    main()
+"""
+    )
+    assert out.splitlines()[-1] == "81 64"
+
+
+def test_a_name_from_another_version_ends_no_worker() -> None:
+    """An error while Dask reads a message ends the connection; it is told at the call."""
+    from jitkernel.errors import JitError
+    from jitkernel.portable.content import read_content
+    from jitkernel.portable.travelling import arrive
+
+    assert arrive(99, "sq", "0" * 32, None).name == "sq"
+    with pytest.raises(JitError, match="form b'9', and form 1 is known here: the same version"):
+        read_content(b"jkf9" + bytes(12))
+
+
+def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jitkernel.compiler import Identity, Options
+    from jitkernel.portable import on_dask
+    from jitkernel.portable.content import Content
+    from jitkernel.session.program.signatures import Signature
+
+    class Scheduler:
+        """Something that can go."""
+
+    here = [Scheduler()]
+    monkeypatch.setattr(on_dask, "_schedulers", lambda: list(here))
+    monkeypatch.setattr(on_dask, "_KEPT", 2048)
+    signature = Signature("void ()", "ccc", "", "", "void ()")
+    for number in range(20):
+        code = bytes((number * 7 + at * at // 3) % 251 for at in range(600))
+        on_dask.keep(
+            Content(f"f{number}", "f", signature, Identity(*"abcde"), Options(), {}, code, b"")
+        )
+    kept = on_dask._kept[here[0]]
+    assert 1 < len(kept) < 20 and sum(len(c.encoded) for c in kept.values()) <= 2048
+    assert list(kept.values())[-1].name == "f19"
+    here.clear()
+    assert not on_dask._kept
