@@ -158,20 +158,19 @@ class AskRequests:
         number = self._get("ask_number")
         if not number or self._get("ask_done"):
             return
-        size = min(self._get("ask_size"), abi.ASK_SIZE)
-        at = self._frame
-        answer = bytes(size)
+        at, size = self._frame, min(self._get("ask_size"), abi.ASK_SIZE)
         try:
             answer = self._user.on_ask(number, bytes(self._view[at : at + size]))
         except BaseException:
             if self._get("ask_lock") == self._get("tid"):
                 self._put("ask_number", 0)
-                raise
-            self._answer(at, answer)
+            else:
+                self._answer(bytes(size))
             raise
-        self._answer(at, answer)
+        self._answer(answer)
 
-    def _answer(self, at: int, answer: bytes) -> None:
+    def _answer(self, answer: bytes) -> None:
+        at = self._frame
         self._view[at : at + len(answer)] = answer
         self._put("ask_done", 1)
         self._notify()

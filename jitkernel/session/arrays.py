@@ -17,13 +17,13 @@ import sys
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import Type, parse_type
-from jitkernel.languages.llvm.conversion import is_buffer
+from jitkernel.languages.llvm.conversion import has_buffer, is_buffer
 from jitkernel.procfs import memory, write_memory
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
         if flags.forc and not thing.dtype.hasobject:
             return Buffer(thing.ctypes.data, thing.nbytes, flags.writeable, None, thing)
     interface = getattr(thing, "__array_interface__", None)
-    if interface is None and not _is_view(thing):
+    if interface is None and not has_buffer(thing):
         thing, interface = _from_dlpack(thing, what)
     if interface is not None and interface.get("data") is not None:
         shape, strides = interface["shape"], interface.get("strides")
@@ -94,14 +94,6 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
         return Buffer(0, view.nbytes, False, view, thing)
     first = (ctypes.c_char * view.nbytes).from_buffer(view)
     return Buffer(ctypes.addressof(first), view.nbytes, True, None, first)
-
-
-def _is_view(thing: Any) -> bool:
-    try:
-        memoryview(thing).release()
-    except TypeError:
-        return False
-    return True
 
 
 def _from_dlpack(thing: Any, what: str) -> tuple[Any, dict[str, Any]]:
@@ -199,12 +191,18 @@ class Arrays:
     def array(self, shape: int | Sequence[int], dtype: Any) -> Any:
         """A new array of numpy's: see `Session.array`."""
         np = numpy()
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{dtype!r} is no type of an array's elements: {error}") from None
         if kind.hasobject:
             raise UsageError(f"{kind} holds Python objects, which mean nothing to the program")
-        sides = tuple(shape) if isinstance(shape, Sequence) else (operator.index(shape),)
+        try:
+            sides = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+        except TypeError:
+            sides = (-1,)
         if any(side < 0 for side in sides):
-            raise UsageError(f"an array cannot have the shape {sides}")
+            raise UsageError(f"an array's shape is its sides, not {shape!r}: 3, or (3, 4)")
         size = kind.itemsize * math.prod(sides)
         return np.asarray(self.make(size))[:size].view(kind).reshape(sides)
 

@@ -65,7 +65,7 @@ def test_globals_by_value_when_asked(s: Session) -> None:
 def test_checks_are_the_same(s: Session) -> None:
     s.run(SQ + "\ndefine i32 @bad() {\n  %v = load volatile i32, ptr null\n  ret i32 %v\n}")
     sq = there(s, "sq")
-    with pytest.raises(UsageError, match=r"takes 1 arguments \(i64 \(i64\)\), 2 given"):
+    with pytest.raises(UsageError, match=r"takes 1 argument \(i64 \(i64\)\), 2 given"):
         sq(1, 2)
     with pytest.raises(UsageError, match="argument 1: a Python str cannot be i64"):
         sq("1")

@@ -100,9 +100,11 @@ def test_what_cannot_be_an_array(s):
     for shape, kind in [(-1, "f8"), ((2, -3), "f8"), (3, object), (1 << 60, "f8")]:
         with pytest.raises(JitError):
             s.array(shape, kind)
-    for bad in ("3", 2.5, None):
-        with pytest.raises((TypeError, JitError)):
+    for bad in ("3", 2.5, None, (2, "a"), (1.5,), ("",)):
+        with pytest.raises(UsageError, match="shape"):
             s.array(bad)
+    with pytest.raises(UsageError, match="elements"):
+        s.array(3, "nonsense")
     assert s["sum"](s.array(3), 3) == 0
 
 

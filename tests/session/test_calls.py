@@ -131,8 +131,8 @@ def test_a_variable_is_seen_while_the_cell_that_changes_it_runs(s):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "takes 1 arguments"),
-        ((1, 2), "takes 1 arguments"),
+        ((), "takes 1 argument "),
+        ((1, 2), "takes 1 argument "),
         (("x",), "cannot be i32"),
         ((1.5,), "cannot be i32"),
         ((1 << 32,), "does not fit i32"),

@@ -236,7 +236,7 @@ def test_the_second_call_is_the_first_one(s: Session) -> None:
             assert first == second == wanted, (name, value)
     for bad in ((), (1, 2)):
         s.call("sq", 2)
-        with pytest.raises(UsageError, match="takes 1 arguments"):
+        with pytest.raises(UsageError, match="takes 1 argument "):
             s.call("sq", *bad)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.language import Host
     from jitkernel.languages.llvm.values import Layouts
 
-__all__ = ["from_python", "is_buffer"]
+__all__ = ["from_python", "has_buffer", "is_buffer"]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
@@ -88,14 +88,15 @@ def is_buffer(thing: Any) -> bool:
         return True
     if not hasattr(kind, "__setitem__") and not hasattr(kind, "_fields_"):
         return False  # numpy's scalars have buffers, too
-    return any(hasattr(kind, name) for name in _INTERFACES) or _has_buffer(thing)
+    return any(hasattr(kind, name) for name in _INTERFACES) or has_buffer(thing)
 
 
 _PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
 _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
 
 
-def _has_buffer(thing: Any) -> bool:
+def has_buffer(thing: Any) -> bool:
+    """Whether Python sees its bytes: the buffer protocol."""
     try:
         memoryview(thing).release()
     except TypeError:

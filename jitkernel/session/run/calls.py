@@ -32,6 +32,7 @@ from jitkernel.session.operation import operation
 from jitkernel.session.program.signatures import Signature, attributes_of
 from jitkernel.session.run.host import Execution, SessionHost
 from jitkernel.session.run.results import Sink
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -94,7 +95,8 @@ class Caller:
         wanted = len(function.parameters)
         if len(arguments) < wanted or (len(arguments) > wanted and not function.variadic):
             raise UsageError(
-                f"{written(name)} takes {wanted} arguments ({function}), {len(arguments)} given"
+                f"{written(name)} takes {counted(wanted, 'argument')} ({function}), "
+                f"{len(arguments)} given"
             )
         return [
             from_python(
