@@ -52,7 +52,7 @@ class PythonKernel:
 
     def sent(self, source: str, until: str) -> str:
         """Send a cell and wait for a word of its output; its message id."""
-        identity = self.client.execute(source)
+        identity = self.client.execute(source, stop_on_error=False)  # else the next is aborted
         self.output(identity, until)
         return identity
 
