@@ -10,12 +10,13 @@ LAB_ARGS ?=
 MUTANTS_ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help tour c-tour python-tour test mutants lab bench soak docs lint format clean
+.PHONY: help tour c-tour python-tour dask-tour test mutants lab bench soak docs lint format clean
 
 help:
 	@echo 'make tour    run notebooks/tour.ipynb through the kernel and check it'
 	@echo 'make c-tour  the same for notebooks/c.ipynb, with clang (100 MB more to download)'
 	@echo 'make python-tour  the same for notebooks/python.ipynb: an ordinary Python notebook'
+	@echo 'make dask-tour  the same for notebooks/dask.ipynb: functions on a cluster of four processes'
 	@echo 'make test    run the tests            (PYTEST_ARGS="tests/arena -x")'
 	@echo 'make mutants put small faults into what matters most: do the tests notice?'
 	@echo 'make lab     open JupyterLab with the kernel'
@@ -33,6 +34,9 @@ c-tour: $(VENV)/.c
 
 python-tour: $(VENV)/.c $(VENV)/.numpy
 	@$(PY) -m jitkernel tour notebooks/python.ipynb
+
+dask-tour: $(VENV)/.dask
+	@$(PY) -m jitkernel tour notebooks/dask.ipynb
 
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
@@ -80,6 +84,6 @@ $(VENV)/.base: $(VENV)/.python $(wildcard kernelspec/*/* labextension/* labexten
 	@tools/step 'kernel for Jupyter' $(PY) -m jitkernel install --sys-prefix
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
+$(VENV)/.test $(VENV)/.lab $(VENV)/.c $(VENV)/.numpy $(VENV)/.dask $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: $(VENV)/.base
 	@tools/step 'what `make $*` needs' $(PY) -m pip install -q -e '.[$*]'
 	@touch $@

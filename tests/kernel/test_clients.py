@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jitkernel.kernel.tour import advice
-from tests.kernel.conftest import ROOT, alive, children
+from tests.kernel.conftest import ROOT, alive, children, gone_within
 
 SQ = "define i32 @sq(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}"
 
@@ -343,6 +344,32 @@ def test_the_tour_in_python() -> None:
     assert done.returncode == 0, done.stdout
     assert "35 cells, 3 expected errors, 0 unexpected, " in done.stdout
     assert not alive(children(os.getpid()) - before)
+
+
+def test_the_tour_on_dask(tmp_path: Path) -> None:
+    """No process is left, whoever's child it is by now: one worker of the notebook is killed; and
+    no file but the locks of Dask's own folder."""
+    pytest.importorskip(
+        "distributed", reason="Dask is not installed: pip install 'jitkernel[dask]'"
+    )
+    done = run(
+        "jitkernel", "tour", "notebooks/dask.ipynb", cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "15 cells, 1 expected error, 0 unexpected, " in done.stdout
+    left = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert all(p.suffix == ".lock" and p.parent.name == "dask-scratch-space" for p in left), left
+    assert not gone_within(having(f"TMPDIR={tmp_path}"), 10)
+
+
+def having(variable: str) -> set[int]:
+    """The processes that have a variable of the environment."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+    return found
 
 
 def test_a_notebook_is_run_in_its_own_language(tmp_path: Path) -> None:
