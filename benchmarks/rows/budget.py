@@ -36,7 +36,7 @@ def under_budget(scale: Scale) -> Iterator[Figure]:
         for i in range(count):
             s.run(_cell(i))
             over += s.inspect.code_bytes > budget
-        s.idle()
+        s.frontend.idle()
         asleep = sum(c.state.value == "hibernated" for c in s.cells)
         chance = random.Random(1)
         weights = list(itertools.accumulate(1 / (i + 1) for i in range(count)))

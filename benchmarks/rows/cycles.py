@@ -66,7 +66,7 @@ def _watch(scale: Scale, title: str, cycle: Callable[[Session, int], None]) -> I
         for done in range(0, scale.cycles + 1, step):
             for i in itertools.islice(numbers, step if done else 0):
                 cycle(s, i)
-            s.idle()
+            s.frontend.idle()
             gc.collect()
             at.append(done)
             now = account(s)

@@ -57,8 +57,8 @@ def panels(scale: Scale) -> Iterator[Figure]:
                 start = time.perf_counter_ns()
                 html = len(views.explain(s, "f").html)
                 took.append((time.perf_counter_ns() - start) / 1e6)
-                s.core.engine.pool.forget_trace()
-                s.core.places.lines.tables.clear()
+                s._core.engine.pool.forget_trace()
+                s._core.places.lines.tables.clear()
         count = len(source.splitlines())
         yield Figure(
             f"explain, {count:,} lines", median(took[1:]), "ms", limit * 1e3,

@@ -69,7 +69,7 @@ def _measure(steps: Callable[[Session, int], Steps], n: int) -> dict[str, float]
             before = _spent(s)
             run()
             found[name] = _spent(s) - before
-            s.idle()
+            s.frontend.idle()
     return found
 
 

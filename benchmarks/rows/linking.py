@@ -70,11 +70,11 @@ def link_among_many(scale: Scale) -> Iterator[Figure]:
     with Session(spare=False) as b:
         large = Stamp(b)
         large.place(range(1))
-        b.idle()
+        b.frontend.idle()
         gc.collect()
         before = account(b)
         large.place(range(1, many))
-        b.idle()
+        b.frontend.idle()
         gc.collect()
         after = account(b)
         yield Figure(
@@ -98,7 +98,7 @@ def _alternately(few: Session, many: Session, stamp: Stamp, scale: Scale) -> Com
     objects = {i: stamp.object(_BASE + i) for i in range(_count(scale))}
 
     def link(s: Session, i: int) -> None:
-        s.core.program.linker.place(objects[i], 9, weak=frozenset(), kinds={})
+        s._core.program.linker.place(objects[i], 9, weak=frozenset(), kinds={})
 
     sides = {"few": lambda i: link(few, i), "many": lambda i: link(many, i)}
     return compare(sides, scale.blocks * 2, scale.block)

@@ -25,15 +25,15 @@ def live_cells(scale: Scale) -> Iterator[Figure]:
     with Session() as s:
         number = _fill(s, 0, 10)
         s.call("f3", 1)
-        s.idle()  # as a kernel does after every cell; the first time loads what writing needs
+        s.frontend.idle()  # as a kernel does after every cell; the first time loads what writing needs
         _wait_for_spare(s)
         maps = {name: mappings(pid) for name, pid in pids(s)}
         number = _fill(s, number, low)
-        s.idle()
+        s.frontend.idle()
         gc.collect()
         before = account(s)
         number = _fill(s, number, many)
-        s.idle()
+        s.frontend.idle()
         gc.collect()
         after = account(s)
         s.call("f3", 1)
@@ -93,14 +93,14 @@ def _wait_for_spare(s: Session) -> None:
 def _kernel_side(s: Session, number: int, cells: int = 300) -> Iterator[Figure]:
     """Bytes that Python allocated and kept, by part of the project that allocated them."""
     sources = [tiny(f"t{number + i}", i) for i in range(cells)]
-    s.idle()
+    s.frontend.idle()
     gc.collect()
     tracemalloc.start()
     try:
         first = tracemalloc.take_snapshot()
         for source in sources:
             s.run(source)
-        s.idle()
+        s.frontend.idle()
         gc.collect()
         last = tracemalloc.take_snapshot()
     finally:

@@ -21,13 +21,13 @@ def mesa(scale: Scale) -> Iterator[Figure]:
     with Session(spare=False) as s:
         for i in range(10):
             s.run(shader(f"s{i}", i))
-        s.idle()
+        s.frontend.idle()
         gc.collect()
         before, start = account(s), time.perf_counter()
         for i in range(10, count + 10):
             s.run(shader(f"s{i}", i))
         took = time.perf_counter() - start
-        s.idle()
+        s.frontend.idle()
         gc.collect()
         after = account(s)
         code = s.cells[-1].sizes["text"]

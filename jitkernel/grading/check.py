@@ -88,7 +88,7 @@ def _grade(session: Session, exercise: Exercise, name: str) -> tuple[int, list[F
     """How many inputs gave the right answer, and what the rules found."""
     _check_type(session, exercise, name)
     with (
-        session.scratch("the check") as scratch,
+        session.frontend.scratch("the check") as scratch,
         scratch.limited(PATIENCE) as limit,
     ):
         address = scratch.function(exercise.reference, REFERENCE)

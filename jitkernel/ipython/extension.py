@@ -180,7 +180,7 @@ class Extension:
                 shown = result.text if result is not None else None
                 frontend.history.store(self.notebook.number, source.rstrip("\n"), shown)
                 return result
-            with frontend.session.aside():
+            with frontend.session.frontend.aside():
                 return call(frontend)
 
         return self.notebook.run(counted, start)

@@ -100,7 +100,7 @@ class Notebook:
     @property
     def frontend(self) -> Frontend:
         """The frontend; where somebody has closed its session, one that will start another."""
-        if self._started is not None and self._started.core.engine.closed:
+        if self._started is not None and self._started.closed:
             self._started = None
             self._make_frontend()
         return self._frontend
@@ -132,7 +132,7 @@ class Notebook:
         """It is over: names that Python code has undone or evicted go."""
         self.out.end()
         session = self._started
-        if session is not None and not session.core.engine.closed:
+        if session is not None and not session.closed:
             self._prune(session)
             self._between.begin()
 
@@ -213,23 +213,23 @@ class Notebook:
 
     def _aside(self, ask: Callable[[str], str], prompt: str) -> str:
         """Ask the user; what a signal's handler raises ends it at once."""
-        core = self._started.core if self._started is not None else None
+        side = self._started.frontend if self._started is not None else None
         try:
-            if core is None or not core.operating:
+            if side is None or not side.operating:
                 return ask(prompt)
-            return core.foreign.run(ask, prompt)
+            return side.stoppable(ask, prompt)
         except KeyboardInterrupt as error:
             if self._frontend.running:
                 raise Interrupted("interrupted while waiting for input") from None
-            if core is not None:  # Python code has called what asks
-                core.signals.put_off(error)
+            if side is not None:  # Python code has called what asks
+                side.put_off(error)
             raise
 
     # -- names in Python -------------------------------------------------------------------
 
     def _functions(self) -> set[str]:
         session = self._started
-        if session is None or session.core.engine.closed or not session.core.begun:
+        if session is None or session.closed or not session.frontend.begun:
             return set()
         return set(session.inspect.glance.functions)
 
@@ -239,12 +239,12 @@ class Notebook:
         New is what was not there `before`, and what a cell after `number` has defined again.
         """
         session = self._started
-        if session is None or session.core.engine.closed:
+        if session is None or session.closed:
             return
         with contextlib.suppress(JitError):
             self._prune(session)
             numbers = range(number + 1, session.number + 1)
-            cells = [session.core.program.cells.get(each) for each in numbers]
+            cells = [session.inspect.cell(each) for each in numbers]
             again = {name for cell in cells if cell is not None for name in cell.names}
             found = self._functions()
             placed = self.names.place(session, _in_order(found, (found - before) | again))

@@ -33,7 +33,7 @@ class Between:
             return
         with contextlib.suppress(Exception):
             loop = asyncio.get_running_loop()
-            for fd in self._frontend.session.output_fds():
+            for fd in self._frontend.session.frontend.output_fds():
                 loop.add_reader(fd, self._drain)
                 self._watched.append(fd)
             loop.call_later(IDLE_AFTER, self._idle, self._frontend.runs)
@@ -52,7 +52,7 @@ class Between:
         """Nothing has run since: what the session put off is done now."""
         if self._frontend.runs == run and self._lock.acquire(blocking=False):
             try:
-                self._frontend.session.idle()
+                self._frontend.session.frontend.idle()
             except Exception:
                 self._log.debug("idle", exc_info=True)
             finally:
@@ -61,8 +61,8 @@ class Between:
     def _drain(self) -> None:
         """A thread of the program has printed something, or calls code that is not in memory."""
         try:
-            self._frontend.session.drain(self._frontend)
-            open_still = self._frontend.session.output_fds()
+            self._frontend.session.frontend.drain(self._frontend)
+            open_still = self._frontend.session.frontend.output_fds()
         except Exception:
             self._log.debug("between cells", exc_info=True)
             open_still = []

@@ -123,7 +123,7 @@ class Frontend:
         from jitkernel.kernel.last_session import offer
 
         session = self.session
-        session.begin()
+        session.frontend.begin()
         if session.restored is not None:
             self.note(f"{session.inspect.file} goes on: {session.restored}")
         elif session.settings.autosave and (words := offer()):
@@ -181,7 +181,7 @@ class Frontend:
     ) -> Result | None:
         """Run what is no prompt of the client's: unless it defined something, it leaves no number
         behind, so that `_5` stays the result of `[5]`."""
-        with self.session.aside():
+        with self.session.frontend.aside():
             return self.execute(source, options=options, language=language)
 
     def configure(self, name: str, value: Any) -> None:

@@ -34,7 +34,7 @@ def run_main(context: Frontend, words: Sequence[str]) -> int:
     if parameters not in ([], ["i32", "ptr"]):
         raise UsageError(f"main takes {', '.join(parameters)}: call it with these yourself")
     try:
-        with context.session.aside():
+        with context.session.frontend.aside():
             result = context.execute(_call(words if parameters else ()), language="llvm")
     except Exited as error:
         return error.status & 0xFF

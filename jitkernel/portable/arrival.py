@@ -59,7 +59,7 @@ def process_session() -> Any:
     """
     here = _here
     with here.lock:
-        if here.session is None or here.session.core.engine.closed:
+        if here.session is None or here.session.closed:
             if here.session is None:
                 atexit.register(_close)
             here.names.clear()
@@ -94,8 +94,8 @@ def call(content: Content, arguments: Sequence[Any]) -> Any:
 
 
 def _link(session: Any, content: Content) -> str:
-    session.begin()
-    core = session.core
+    core = session._core
+    core.begin()
     code, name = _code(core.engine.pool, content), f"{content.name}.{content.digest[:12]}"
     _bring_libraries(session, content)
     called, _ = merge_objects(code, (), {content.entry}, {content.entry: name})
@@ -144,7 +144,7 @@ def _has(features: str) -> set[str]:
 def _bring_libraries(session: Any, content: Content) -> None:
     """Load the libraries that the function needs and that this process lacks."""
     names = list(content.needs)
-    lookup = session.core.engine.executor.services.lookup
+    lookup = session._core.engine.executor.services.lookup
     lacking = [n for n, found in zip(names, lookup(names), strict=True) if not found]
     for library in dict.fromkeys(content.needs[n] for n in lacking):
         for path in (library, os.path.basename(library)):

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jitkernel.session.frontend import FrontendSide
     from jitkernel.session.handles import FunctionHandle, VariableHandle
     from jitkernel.session.program.cell import Cell, CellState
     from jitkernel.session.run.results import Result, Sink
@@ -16,6 +17,7 @@ __all__ = [
     "Cell",
     "CellOptions",
     "CellState",
+    "FrontendSide",
     "FunctionHandle",
     "Result",
     "Session",
@@ -28,6 +30,7 @@ _PLACES = {
     "Cell": "program.cell",
     "CellOptions": "settings",
     "CellState": "program.cell",
+    "FrontendSide": "frontend",
     "FunctionHandle": "handles",
     "Result": "run.results",
     "Session": "session",

@@ -52,7 +52,7 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     signature, cell, _ = _facts(handle)
     if signature is None:
         raise AttributeError(f"{written(handle.name)} is not defined any more")
-    record = handle._session.core.store.get(cell) if cell else None
+    record = handle._session._core.store.get(cell) if cell else None
     names = parameter_names(record.module, handle.name) if record is not None else []
     return python_signature(signature.function, names)
 
@@ -68,7 +68,7 @@ def _document(handle: FunctionHandle) -> str:
 
 def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
     """Its signature, None once it is gone; the cell that defines it, 0 for none, and its source."""
-    core = handle._session.core
+    core = handle._session._core
     symbol = core.program.symbol(handle.name)
     if symbol is None or symbol.state == SymbolState.MISSING:
         return None, 0, ""
@@ -93,7 +93,7 @@ class FunctionHandle:
         """Call with Python values.  Raises UsageError once the symbol is gone."""
         if self._declared is not None:
             arguments = tuple(self._declared.check(written(self.name), arguments))
-        if (direct := self._session.core.direct) is not None:
+        if (direct := self._session._core.direct) is not None:
             return direct.call(self.name, arguments)
         return self._session.call(self.name, *arguments)
 
@@ -113,8 +113,9 @@ class FunctionHandle:
         """The function as an object of ctypes, where code runs in this process: it follows
         redefinition, and knows nothing of the session, which raises and waits; see the page on
         inline sessions.  Raises UsageError, also for types that ctypes cannot pass."""
-        self._session.begin()
-        if (direct := self._session.core.direct) is None:
+        core = self._session._core
+        core.begin()
+        if (direct := core.direct) is None:
             raise UsageError(
                 "code runs in another process, where ctypes cannot call it; "
                 'Session(executor="inline") runs it in this one'
@@ -124,10 +125,10 @@ class FunctionHandle:
     @property
     def address(self) -> int:
         """The canonical entry, in the executor."""
-        symbol = self._session.core.program.named(self.name)
+        symbol = self._session._core.program.named(self.name)
         if symbol is None or symbol.state == SymbolState.MISSING:
             raise UsageError(f"{written(self.name)} is not defined any more")
-        return self._session.core.program.linker.canonical(symbol)
+        return self._session._core.program.linker.canonical(symbol)
 
     def __index__(self) -> int:
         return self.address
@@ -137,7 +138,7 @@ class FunctionHandle:
         return self._session.portable(self.name).__reduce__()
 
     def __repr__(self) -> str:
-        symbol = self._session.core.program.symbol(self.name)
+        symbol = self._session._core.program.symbol(self.name)
         gone = symbol is None or symbol.state == SymbolState.MISSING
         return f"<{written(self.name)} {'gone' if gone or symbol is None else symbol.info}>"
 
@@ -149,7 +150,7 @@ class VariableHandle:
         self._session, self.name = session, name
 
     def _place(self) -> tuple[Any, int, bool, SessionHost]:
-        host = SessionHost(self._session.core)
+        host = SessionHost(self._session._core)
         found = host.variable(self.name)
         if found is None:
             raise UsageError(f"{written(self.name)} is not defined any more")
@@ -185,9 +186,9 @@ class VariableHandle:
         from jitkernel.session.arrays import view_of
 
         type, address, constant, host = self._place()
-        if address not in self._session.core.arena:
+        if address not in self._session._core.arena:
             raise UsageError(f"{written(self.name)} is a library's: session.read({address:#x}, n)")
-        part = self._session.core.arena.part(address, host.layout(type).size)
+        part = self._session._core.arena.part(address, host.layout(type).size)
         return view_of(type, part, host.layout, constant)
 
     @property
@@ -207,7 +208,7 @@ class VariableHandle:
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
     """What a name stands for in a session.  Raises KeyError."""
-    symbol = session.core.program.named(name)
+    symbol = session._core.program.named(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
         raise KeyError(f"{written(name)} is not defined in this session")
     if isinstance(symbol.info, Variable):

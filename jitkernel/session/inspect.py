@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.signatures import Signature, Variable
     from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.report.memory import Sample
     from jitkernel.session.run.host import SessionGlance
 
 __all__ = ["Inspect", "UndoStep", "ZoneUse"]
@@ -61,21 +62,21 @@ class UndoStep:
 class Inspect:
     """A session, read only."""
 
-    __slots__ = ("core",)
+    __slots__ = ("_core",)
 
     def __init__(self, core: Core):
-        self.core = core
+        self._core = core
 
     # -- cells and symbols -----------------------------------------------------------------------
 
     def cell(self, number: int) -> Cell | None:
         """A cell that is in memory."""
-        return self.core.program.cells.get(number)
+        return self._core.program.cells.get(number)
 
     def cell_of(self, target: int | str | None) -> tuple[Cell, list[str]]:
         """The cell that a number or a name (`sq`, `@sq`) stands for, and the names in it that are
         meant; for None the last cell that defines anything.  Raises UsageError."""
-        session = self.core
+        session = self._core
         cells = session.program.cells
         if target is None:
             defining = [number for number, cell in cells.items() if cell.names]
@@ -107,17 +108,17 @@ class Inspect:
         from jitkernel.session.run.runner import Runner
         from jitkernel.session.settings import CellOptions
 
-        return Runner(self.core.execution(options=CellOptions(level))).plan(source, language)
+        return Runner(self._core.execution(options=CellOptions(level))).plan(source, language)
 
     @property
     def linked(self) -> Mapping[str, Symbol]:
         """The linker's record of every name: address, entry, GOT slots, state, users."""
-        return self.core.program.linker.symbols
+        return self._core.program.linker.symbols
 
     def signature(self, name: str) -> Signature | Variable | None:
         """What is known of a name's type, by its definition or by a declaration."""
-        symbol = self.core.program.named(name)
-        return symbol.info if symbol is not None else self.core.program.declared.get(name)
+        symbol = self._core.program.named(name)
+        return symbol.info if symbol is not None else self._core.program.declared.get(name)
 
     def declaration(self, name: str) -> str | None:
         """How IR declares a name that the session knows."""
@@ -128,37 +129,37 @@ class Inspect:
 
     def was_local(self, name: str) -> bool:
         """Whether `%name` was a value of an instruction block, with which it ended."""
-        return name in self.core.hidden.locals
+        return name in self._core.hidden.locals
 
     @property
     def glance(self) -> SessionGlance:
         """What a language may ask while somebody types, also while a cell runs."""
         from jitkernel.session.run.host import SessionGlance
 
-        return SessionGlance(self.core)
+        return SessionGlance(self._core)
 
     # -- what cells were made of -----------------------------------------------------------------
 
     @property
     def file(self) -> str:
         """What the session's file is called."""
-        return self.core.store.name
+        return self._core.store.name
 
     def module(self, number: int) -> str:
         """The IR that a cell's module was compiled from.  Raises UsageError where it is gone."""
-        record = self.core.store.get(number)
+        record = self._core.store.get(number)
         if record is None or not record.module:
             raise UsageError(f"cell {number} has no IR of its own")
         return record.module.strip("\n")
 
     def object(self, number: int) -> bytes:
         """The relocatable object of a cell; empty where there is none."""
-        record = self.core.store.get(number)
+        record = self._core.store.get(number)
         return record.object if record is not None else b""
 
     def request(self, number: int) -> Request:
         """What the compiler was asked for a cell.  Raises UsageError where it has no IR."""
-        record = self.core.store.get(number)
+        record = self._core.store.get(number)
         if record is None or not record.module.strip():
             raise UsageError(f"cell {number} has no IR of its own")
         if record.source.startswith("; %link "):
@@ -168,12 +169,12 @@ class Inspect:
     def lines(self, number: int) -> list[tuple[int, int]]:
         """Addresses from which on a cell's code comes from a line, ascending; line 0: from none.
         Empty where the lines cannot be told."""
-        return self.core.places.lines.of_cell(number)
+        return self._core.places.lines.of_cell(number)
 
     def cell_lines(self, number: int, request: Request) -> Callable[[int], int]:
         """From lines of what the compiler is asked for a cell to lines of its source, 0 where
         unknown."""
-        record = self.core.store.get(number)
+        record = self._core.store.get(number)
         return self.source_lines(request, record.source if record is not None else "")
 
     def source_lines(self, request: Request, source: str) -> Callable[[int], int]:
@@ -184,7 +185,7 @@ class Inspect:
 
     def line_finder(self) -> Callable[[int], tuple[int, str]]:
         """From an address of code to its line's number and text; `(0, "")` where unknown."""
-        return self.core.places.lines.find
+        return self._core.places.lines.find
 
     def link_map(self, number: int) -> LinkMap | None:
         """What became of each section, symbol and relocation of a cell's object; None where it is
@@ -194,11 +195,11 @@ class Inspect:
         cell, data = self.cell(number), self.object(number)
         if cell is None or cell.image is None or not data:
             return None
-        return read_link_map(self.core.program.linker, cell.image, data)
+        return read_link_map(self._core.program.linker, cell.image, data)
 
     def placed_sizes(self, data: bytes) -> dict[str, int]:
         """Bytes of each zone that an object takes when it is placed."""
-        return self.core.program.linker.sizes(data)
+        return self._core.program.linker.sizes(data)
 
     # -- the compiler ----------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class Inspect:
     def compiler(self) -> CompilerPool:
         """What compiles modules, to ask for objects, IR, assembly or control flow: nothing of that
         is placed."""
-        return self.core.engine.pool
+        return self._core.engine.pool
 
     @operation()
     def passes(self, request: Request, tick: Callable[[], None] | None = None) -> PassTrace:
@@ -214,17 +215,17 @@ class Inspect:
 
         `tick` is called twice a second meanwhile.  Raises what a compile raises.
         """
-        return self.core.engine.pool.trace(request, tick)
+        return self._core.engine.pool.trace(request, tick)
 
     # -- the arena -------------------------------------------------------------------------------
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the arena as they are now: relocated code, the values of variables."""
-        return self.core.arena.read(address, size)
+        return self._core.arena.read(address, size)
 
     def in_arena(self, address: int) -> bool:
         """Whether an address is the arena's."""
-        return address in self.core.arena
+        return address in self._core.arena
 
     def zones(self) -> dict[str, ZoneUse]:
         """The zones of the arena, by name."""
@@ -238,85 +239,92 @@ class Inspect:
                 z.list.padding,
                 len(z.list.live),
             )
-            for name, z in self.core.arena.zones.items()
+            for name, z in self._core.arena.zones.items()
         }
 
     def occupancy(self) -> dict[str, list[Occupant]]:
         """Who has which bytes, by zone in the order of addresses; free ranges included."""
-        return occupancy(self.core.engine, self.core.program)
+        return occupancy(self._core.engine, self._core.program)
+
+    def memory_samples(self) -> Sequence[Sample]:
+        """What slab and processes held when cells had ended, the oldest first, and what they hold
+        now: a bounded number of samples, thinned out evenly."""
+        with self._core.lock:
+            self._core.observers.note_memory(self._core.number, now=True)
+            return self._core.observers.log.samples
 
     # -- what addresses are ----------------------------------------------------------------------
 
     @property
     def slab_fd(self) -> int:
         """The descriptor of the file that the arena is."""
-        return self.core.arena.fd
+        return self._core.arena.fd
 
     def name_of(self, address: int) -> str:
         """What stands at an address: `@sq+4`, `@g+8`; empty where nothing is known of it."""
-        places = self.core.places
+        places = self._core.places
         return (places.data(address) if self.in_arena(address) else "") or places.name(address)
 
     def is_thunk(self, address: int) -> bool:
         """Whether an address is in the code through which functions are called."""
-        return self.core.places.is_thunk(address)
+        return self._core.places.is_thunk(address)
 
     def locate(self, address: int, generation: int) -> str:
         """What the dynamic linker of an executor knows of an address: `puts+0x10, libc.so.6`."""
-        return self.core.engine.executor.services.locate([address], generation)[0]
+        return self._core.engine.executor.services.locate([address], generation)[0]
 
     # -- processes -------------------------------------------------------------------------------
 
     @property
     def executor(self) -> tuple[int, int]:
         """The executor's process, and which in the row of executors it is."""
-        executor = self.core.engine.executor
+        executor = self._core.engine.executor
         return executor.pid, executor.generation
 
     @property
     def threads(self) -> int:
         """How many threads of the program's own are running."""
-        return self.core.engine.executor.threads
+        return self._core.engine.executor.threads
 
     def workers(self) -> Iterator[tuple[str, int]]:
         """Role and process of each compiler worker."""
-        return ((worker.role, worker.pid) for worker in self.core.engine.pool.memory())
+        return ((worker.role, worker.pid) for worker in self._core.engine.pool.memory())
 
     @property
     def stopped(self) -> Stopped | None:
         """Where code was stopped last, by a fault or by the user, or was looked at while it ran."""
-        return self.core.observers.stopped
+        return self._core.observers.stopped
 
     @property
     def stopping(self) -> bool:
         """Whether what runs now was interrupted and is to end."""
-        return self.core.engine.stopping
+        return self._core.engine.stopping
 
     # -- what stays in memory, and what can be undone --------------------------------------------
 
     @property
     def code_bytes(self) -> int:
         """Bytes of code in memory."""
-        return self.core.residency.code
+        return self._core.residency.code
 
     @property
     def woken(self) -> int:
         """How many calls have brought hibernated code back."""
-        return self.core.residency.woken
+        return self._core.residency.woken
 
     def why_resident(self, cell: Cell) -> str:
         """Why a cell's code cannot leave memory; empty where it can."""
-        return self.core.residency.why_not(cell)
+        return self._core.residency.why_not(cell)
 
     def runs_since(self, cell: Cell) -> int:
         """How many runs ago a cell was last called."""
-        return self.core.residency.clock - cell.used
+        return self._core.residency.clock - cell.used
 
     def undo_steps(self) -> list[UndoStep]:
         """What can be undone, the latest first."""
         from jitkernel.session.history.snapshot import lasting
 
-        session = self.core
+        session = self._core
         session.history.count()  # what changed since the last run belongs to it
         return [
             UndoStep(
@@ -333,11 +341,11 @@ class Inspect:
     @property
     def redo_steps(self) -> Sequence[str]:
         """What can be done again, in that order."""
-        return self.core.history.undone
+        return self._core.history.undone
 
     @property
     def kept_for_undo(self) -> dict[str, int]:
         """Bytes of each zone that are held for undo and redo, and of `old values`."""
-        history = self.core.history
+        history = self._core.history
         held = {zone: history.held(zone) for zone in ("rodata", "data")}
         return {**held, "old values": history.bytes}

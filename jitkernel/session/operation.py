@@ -53,7 +53,7 @@ class HasCore(Protocol):
     """A session, or what looks at one."""
 
     @property
-    def core(self) -> Core:
+    def _core(self) -> Core:
         """What the session has."""
 
 
@@ -216,12 +216,12 @@ def operation(
         def step(session: S, *arguments: P.args, **named: P.kwargs) -> R:
             if not atomic:
                 return function(session, *arguments, **named)
-            with without_collections(), session.core.arena.rollback.atomic():
+            with without_collections(), session._core.arena.rollback.atomic():
                 return function(session, *arguments, **named)
 
         @wraps(function)
         def run(session: S, /, *arguments: P.args, **named: P.kwargs) -> R:
-            core = session.core
+            core = session._core
             with core.lock:
                 if core.engine.closed:
                     raise JitError(FORKED if core.forked else "this session is closed")

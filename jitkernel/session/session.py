@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from jitkernel.languages.llvm.values import TypedValue
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
+    from jitkernel.session.frontend import FrontendSide
     from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
-    from jitkernel.session.report.faults import Stopped
-    from jitkernel.session.report.memory import Sample
     from jitkernel.session.report.watch import Watched
     from jitkernel.session.residency.garbage import Garbage
-    from jitkernel.session.run.calls import Caller, Scratch
+    from jitkernel.session.run.calls import Caller
     from jitkernel.session.run.results import Result, Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
@@ -48,7 +47,7 @@ class Session:
     number.  What the program prints comes out of `sys.stdout` and `sys.stderr` as it is printed,
     unless `sink` is something else; a cell's `Result` has it too.
     `worker` is a compiler worker that was started before anything else of the session was needed.
-    Use it as a context manager, or call `close`.  `core` is what it is made of.
+    Use it as a context manager, or call `close`.
     """
 
     def __init__(
@@ -67,12 +66,12 @@ class Session:
             with without_collections():  # what is imported stays
                 from jitkernel.session.core import Core
 
-                self.core = Core(chosen, worker, store, frozenset(overrides))
+                self._core = Core(chosen, worker, store, frozenset(overrides))
         except BaseException:
             close_first(worker)
             raise
-        self.settings: SessionSettings = self.core.settings
-        self.results: Results = self.core.results
+        self.settings: SessionSettings = self._core.settings
+        self.results: Results = self._core.results
 
     def __enter__(self) -> Session:
         return self
@@ -85,80 +84,39 @@ class Session:
     @property
     def number(self) -> int:
         """The number of the latest cell."""
-        return self.core.number
+        return self._core.number
 
     @property
     def restored(self) -> Restored | None:
         """What came back from a file; None where nothing did."""
-        return self.core.restored
-
-    @property
-    def withheld(self) -> list[str]:
-        """Libraries that its file names and that were not loaded: the file is not trusted."""
-        return self.core.withheld
+        return self._core.restored
 
     @property
     def sink(self) -> Sink:
         """Where cells and calls report to that are given no sink of their own."""
-        return self.core.sink
+        return self._core.sink
 
     @sink.setter
     def sink(self, sink: Sink) -> None:
-        with self.core.lock:
-            self.core.sink = sink
-
-    def begin(self) -> None:
-        """Wait until it is ready; what a session's file has is there from then on."""
-        self.core.begin()
+        with self._core.lock:
+            self._core.sink = sink
 
     def interrupt(self) -> None:
         """End the compile or the run in progress, soon.  From any thread or a signal handler."""
-        self.core.interrupt()
+        self._core.interrupt()
 
-    def idle(self) -> None:
-        """Do what was put off: write store and object cache.  For event loops, after a reply."""
-        core = self.core
-        with core.lock:
-            if not core.engine.closed:
-                core.store.flush()
-                if core.engine.pool.cache:
-                    core.engine.pool.cache.flush()
-
-    def output_fds(self) -> list[int]:
-        """Descriptors to watch between cells; call `drain` when one is readable, then ask again."""
-        return self.core.engine.executor.fds() if self.core.engine.started else []
-
-    def drain(self, sink: Sink) -> None:
-        """Pass output of the program's threads on to `sink`, and bring code back that one of them
-        has called: between runs it waits for this."""
-        core = self.core
-        if not core.engine.started or core.engine.closed:
-            return
-        with core.lock:
-            if core.operating:
-                return  # within an operation, which serves them itself
-            core.operating = True
-            try:
-                core.signals.hold()
-                with core.heard_by(sink):
-                    core.engine.executor.drain()
-            finally:
-                core.operating = False
-                core.signals.release()
-            if core.begun and (failure := core.residency.failed()):
-                core.engine.notices.append(f"on a thread of the program: {failure}")
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self._core.engine.closed
 
     def close(self) -> None:
         """Write the session's file, where it has one, and end every process."""
-        if self.core.forked:
+        if self._core.forked:
             return  # they are another process's
-        self.core.keeper.close()
-        self.core.engine.close()
-        self.core.store.close()
-
-    def start(self) -> None:
-        """Start what the first cell would have to wait for."""
-        self.core.engine.ready()
+        self._core.keeper.close()
+        self._core.engine.close()
+        self._core.store.close()
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -184,7 +142,7 @@ class Session:
         """
         from jitkernel.session.run.runner import Runner
 
-        core = self.core
+        core = self._core
         if not core.engine.executor.serving:
             core.garbage.collect_data()
         if not isinstance(source, str):
@@ -194,7 +152,7 @@ class Session:
     def _text(self, source: Source, language: str = "llvm") -> str:
         from jitkernel.compiler.modules import module_text
 
-        return module_text(source, language, self.core.engine.pool.disassembled)
+        return module_text(source, language, self._core.engine.pool.disassembled)
 
     @operation(observed=True)
     def run_many(
@@ -208,16 +166,16 @@ class Session:
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
 
-        return run_many(self.core, list(map(self._text, sources)), options or CellOptions())
+        return run_many(self._core, list(map(self._text, sources)), options or CellOptions())
 
     def _caller(self, sink: Sink | None = None) -> Caller:
         from jitkernel.session.run.calls import Caller
 
-        return Caller(self.core, sink)
+        return Caller(self._core, sink)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function with Python values; its result as a Python value."""
-        name, direct = name.removeprefix("@"), self.core.direct
+        name, direct = name.removeprefix("@"), self._core.direct
         return self._call(name, arguments) if direct is None else direct.call(name, arguments)
 
     @operation(observed=True)
@@ -234,14 +192,6 @@ class Session:
         return self._caller(sink or _quiet()).time_beside([(expression, None)], number, repeat)[0]
 
     @operation(observed=True)
-    def time_beside(
-        self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
-    ) -> list[list[float]]:
-        """Times of several calls, taken in turns.  A side is a call line, and None or an object
-        that defines its function another way: see `Caller.time_beside`."""
-        return self._caller(_quiet()).time_beside(sides, number, repeat)
-
-    @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
         """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
         return self._caller(sink).value(expression)
@@ -249,31 +199,13 @@ class Session:
     @operation()
     def compile(self, source: Source, options: CellOptions | None = None) -> CompiledCell:
         """Compile definitions without placing them; sizes are exact."""
-        return self.core.definer(options).compile_only(self._text(source))
+        return self._core.definer(options).compile_only(self._text(source))
 
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
-        definer = self.core.definer(compiled.options, cell_id)
+        definer = self._core.definer(compiled.options, cell_id)
         return definer.place_only(compiled.source, compiled.request, compiled.compiled)
-
-    def scratch(self, what: str) -> Scratch:
-        """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
-        from jitkernel.session.run.calls import Scratch
-
-        return Scratch(self.core, what)
-
-    @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """What runs within leaves no number and no result behind, unless it defines something."""
-        core = self.core
-        number, last = core.number, core.results.last
-        try:
-            yield
-        finally:
-            if core.number != number and core.number not in core.program.cells:
-                core.results.pop(core.number, None)
-                core.number, core.results.last = number, last
 
     # -- arrays and memory -----------------------------------------------------------------------
 
@@ -285,13 +217,13 @@ class Session:
         undo takes back or a file saves, and stays as long as Python refers to it: a program that
         keeps its address must not outlive that.  Raises JitError where there is no room.
         """
-        return self.core.arrays.array(shape, dtype)
+        return self._core.arrays.array(shape, dtype)
 
     @operation()
     def share(self, array: Any) -> Any:
         """An array with the same elements in memory that the program sees: see `array`.  What is
         shared already, with this session or another, is given back as it is."""
-        return self.core.arrays.share(array)
+        return self._core.arrays.share(array)
 
     @operation(observed=True)
     def export_python(
@@ -310,54 +242,52 @@ class Session:
         if function is None:
             return lambda given: self.export_python(name, given, type) and given
         name = name.removeprefix("@")
-        self.run(self.core.python_functions.add(name, function, type), cell_id=f"py:{name}")
+        self.run(self._core.python_functions.add(name, function, type), cell_id=f"py:{name}")
         return self[name]
 
     @operation()
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the program's memory.  Raises UsageError where not all of them are there."""
-        return self.core.arrays.read(address, size)
+        return self._core.arrays.read(address, size)
 
     @operation()
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
         """Change the program's memory: variables, arrays, heap, stack.  Raises UsageError where
         the program could not write there itself."""
-        self.core.arrays.write(address, bytes(data))
+        self._core.arrays.write(address, bytes(data))
 
     # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def frontend(self) -> FrontendSide:
+        """What kernels and notebook extensions need."""
+        from jitkernel.session.frontend import FrontendSide
+
+        return FrontendSide(self._core)
 
     @property
     def inspect(self) -> Inspect:
         """All that views and tools may look at, read only."""
         from jitkernel.session.inspect import Inspect
 
-        return Inspect(self.core)
+        return Inspect(self._core)
 
     @property
     def cells(self) -> list[Cell]:
         """The cells that are in memory, by number."""
-        return sorted(self.core.program.cells.values(), key=lambda c: c.number)
+        return sorted(self._core.program.cells.values(), key=lambda c: c.number)
 
     @property
     def symbols(self) -> SymbolTable:
         """Every name the session knows: its own, and those of libraries that cells use."""
         from jitkernel.session.handles import SymbolTable
 
-        return SymbolTable(self.core.program.linker)
-
-    @property
-    def cell_options(self) -> CellOptions | None:
-        """While the magics above a cell's code run: its options, which they may change."""
-        return self.core.cell_options
-
-    @cell_options.setter
-    def cell_options(self, options: CellOptions | None) -> None:
-        self.core.cell_options = options
+        return SymbolTable(self._core.program.linker)
 
     @property
     def types(self) -> Mapping[str, str]:
         """Named types: name to body."""
-        return self.core.program.types
+        return self._core.program.types
 
     def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
         """A handle by name: it follows redefinition and undo.  Raises KeyError."""
@@ -371,7 +301,7 @@ class Session:
 
     def source(self, number: int) -> str:
         """A cell's source.  Raises UsageError where it is gone."""
-        record = self.core.store.get(number)
+        record = self._core.store.get(number)
         if record is None:
             raise UsageError(f"there is no source of cell {number}")
         return record.source
@@ -380,16 +310,9 @@ class Session:
         """The whole account: see `report.memory`."""
         from jitkernel.session.report.memory import memory
 
-        core = self.core
+        core = self._core
         with core.lock:
             return memory(core.engine, core.program, core.history.bytes)
-
-    def memory_samples(self) -> Sequence[Sample]:
-        """What slab and processes held when cells had ended, the oldest first, and what they hold
-        now: a bounded number of samples, thinned out evenly."""
-        with self.core.lock:
-            self.core.observers.note_memory(self.core.number, now=True)
-            return self.core.observers.log.samples
 
     @operation()
     def contexts(self) -> ContextAccount:
@@ -397,17 +320,17 @@ class Session:
 
         The first call begins the count, where `context` is not `shared` or `kept` anyway.
         """
-        self.core.release_contexts()
-        return self.core.engine.pool.contexts()
+        self._core.release_contexts()
+        return self._core.engine.pool.contexts()
 
     @operation()
     def check(self) -> None:
         """Prove the books of arena, unwind region and linker; raises AssertionError."""
-        self.core.program.linker.check()
+        self._core.program.linker.check()
 
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
-        return self.core.places.describe(address)
+        return self._core.places.describe(address)
 
     @operation(atomic=True)
     def watch(
@@ -423,24 +346,17 @@ class Session:
         the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
         a name is no variable of the session.
         """
-        return self.core.observers.watch(names, call, every)
+        return self._core.observers.watch(names, call, every)
 
     @operation(atomic=True)
     def unwatch(self, *names: str) -> None:
         """Look at these no more; without names, at none.  Raises UsageError."""
-        self.core.observers.unwatch(names)
-
-    def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
-        """When code has run for so long, this cell's or a later one's, call `call` once with where
-        it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
-        """
-        with self.core.lock:
-            self.core.observers.look_after(seconds, call)
+        self._core.observers.unwatch(names)
 
     def watched(self) -> list[Watched]:
         """What `watch` watches, as it is now."""
-        with self.core.lock:
-            return self.core.observers.watches.now()
+        with self._core.lock:
+            return self._core.observers.watches.now()
 
     @operation()
     def configure(self, name: str, value: Any) -> None:
@@ -449,7 +365,7 @@ class Session:
         In another `context` cells are compiled from now on; what the other two left is freed.
         Raises UsageError for a context that there is not, and a budget below 0.
         """
-        core, before = self.core, getattr(self.settings, name)
+        core, before = self._core, getattr(self.settings, name)
         if name == "context":
             check_context(value)
         check_inline(self.settings, name, value)
@@ -475,7 +391,7 @@ class Session:
         """Cells by number, by range (`3-5`), by symbol (`sq` or `@sq`).  Raises UsageError."""
         from jitkernel.session.program.eviction import find_all
 
-        return find_all(self.core.program, which, self.core.number)
+        return find_all(self._core.program, which, self._core.number)
 
     @operation(atomic=True)
     def evict(
@@ -490,7 +406,7 @@ class Session:
 
         if not which:
             raise UsageError("evict what? A cell's number, a range (3-5), or a symbol (@sq)")
-        core, title = self.core, f"evict {', '.join(str(w) for w in which)}"
+        core, title = self._core, f"evict {', '.join(str(w) for w in which)}"
         cells = self.find(*which)
         if force and not cascade and self.settings.executor == "inline":
             refuse_to_pull_data(cells)
@@ -517,9 +433,9 @@ class Session:
         cells = self.find(*which)
         for cell in cells:
             cell.kept = on
-            self.core.program.note(cell)
+            self._core.program.note(cell)
             if on:
-                self.core.residency.bring_back(cell)
+                self._core.residency.bring_back(cell)
         return cells
 
     @operation(atomic=True)
@@ -527,7 +443,7 @@ class Session:
         """Bring the code of cells back without calling it.  Raises UsageError, ArenaFull."""
         cells = self.find(*which)
         for cell in cells:
-            self.core.residency.bring_back(cell)
+            self._core.residency.bring_back(cell)
         return cells
 
     @operation(atomic=True)
@@ -541,7 +457,7 @@ class Session:
         cells = self.find(*which)
         for cell in cells:
             if cell.state is not CellState.HIBERNATED:
-                self.core.residency.hibernate(cell)
+                self._core.residency.hibernate(cell)
         return cells
 
     @operation(atomic=True)
@@ -563,8 +479,8 @@ class Session:
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
         """
-        self.core.engine.check_idle()
-        history = self.core.history
+        self._core.engine.check_idle()
+        history = self._core.history
         if cell is not None or name:
             return history.undo_one(cell, name.removeprefix("@"), cascade, partial)
         return history.undo(count, partial)
@@ -575,8 +491,8 @@ class Session:
 
         `partial` as for `undo`.
         """
-        self.core.engine.check_idle()
-        return self.core.history.redo(count, partial)
+        self._core.engine.check_idle()
+        return self._core.history.redo(count, partial)
 
     @operation(atomic=True)
     def gc(self, dry_run: bool = False, undo: bool = False) -> Garbage:
@@ -586,7 +502,7 @@ class Session:
         What is collected can be undone as an eviction can; `undo` forgets everything that could
         be, and frees what was kept for that.  `dry_run` only tells.
         """
-        return self.core.garbage.collect(dry_run, undo)
+        return self._core.garbage.collect(dry_run, undo)
 
     @operation()
     def save(self, path: str) -> int:
@@ -594,7 +510,7 @@ class Session:
 
         Raises UsageError where the file is another session's, or something else.
         """
-        return self.core.keeper.save(path)
+        return self._core.keeper.save(path)
 
     @classmethod
     def restore(
@@ -625,8 +541,8 @@ class Session:
     @operation(atomic=True)
     def reset(self) -> None:
         """Evict every cell and forget results and history; processes and libraries stay."""
-        self.core.history.reset()
-        self.core.observers.stopped = None
+        self._core.history.reset()
+        self._core.observers.stopped = None
 
     @operation(atomic=True)
     def load(self, path: str) -> list[str]:
@@ -649,8 +565,8 @@ class Session:
         named = "/" in path or ".so" in path
         hint = "" if named else " (libraries are named by their files: libm.so.6, ./mine.so)"
         with refused(f"{path or 'a library'} cannot be loaded{hint}"):
-            self.core.engine.executor.services.library(path)
-        return [s.name for s in self.core.program.linker.resolver.retry_missing()]
+            self._core.engine.executor.services.library(path)
+        return [s.name for s in self._core.program.linker.resolver.retry_missing()]
 
     @operation()
     def link(self, path: str, whole: bool = False) -> Result:
@@ -663,7 +579,7 @@ class Session:
         """
         from jitkernel.session.run.linking import link_file
 
-        return link_file(self.core, path, whole)
+        return link_file(self._core, path, whole)
 
     @operation()
     def export(
@@ -691,7 +607,7 @@ class Session:
         from jitkernel.portable.gathering import Home
 
         chosen = [names] if isinstance(names, str) else names
-        home = Home(self.core.program, self.core.engine)
+        home = Home(self._core.program, self._core.engine)
         return export(home, chosen, path, globals, cpu)
 
     @operation()
@@ -707,31 +623,31 @@ class Session:
         from jitkernel.portable.packing import pack
         from jitkernel.portable.travelling import portable
 
-        return portable(pack(Home(self.core.program, self.core.engine), name, globals))
+        return portable(pack(Home(self._core.program, self._core.engine), name, globals))
 
     @operation()
     def chdir(self, path: str) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
         with refused(path):
-            self.core.engine.executor.services.chdir(path)
+            self._core.engine.executor.services.chdir(path)
 
     @operation()
     def setenv(self, name: str, value: str) -> None:
         """Set an environment variable in the executor.  Raises OSError's words as JitError."""
         with refused(name):
-            self.core.engine.executor.services.setenv(name, value)
+            self._core.engine.executor.services.setenv(name, value)
 
     @operation()
     def respawn(self) -> None:
         """Replace the executor; functions and globals stay, its heap and files are lost."""
-        self.core.engine.executor.respawn()
-        self.core.engine.renew()
+        self._core.engine.executor.respawn()
+        self._core.engine.renew()
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self.cells)
 
     def __repr__(self) -> str:
-        core = self.core
+        core = self._core
         if core.engine.closed:
             return "<Session, closed>"
         symbols = dict(core.program.linker.symbols).values() if core.begun else ()

@@ -60,7 +60,7 @@ def compare(
     times: list[list[float]] = []
     if arguments is not None:
         running = [side for side in sides if side.runs]
-        times = session.time_beside(
+        times = session.frontend.time_beside(
             [(f"{written(side.name)}({arguments})", side.code) for side in running], repeat=5
         )
         measured = iter(times)

@@ -54,7 +54,7 @@ def memory(session: Session, arena_only: bool = False, over_time: bool = False) 
         [(what, f"{size:,}", words) for what, size, words in _rows(account)],
         "Pages of the slab are counted once, though kernel and executor both see them.",
     )
-    views = [view, plot(session.memory_samples(), short=not over_time)]
+    views = [view, plot(session.inspect.memory_samples(), short=not over_time)]
     if account["object_cache"] is not None:
         views.append(_cache(account["object_cache"]))
     return join(views)

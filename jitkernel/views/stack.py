@@ -35,7 +35,8 @@ _KEPT = ("rip", "rsp", "rbp", "rbx", "r12", "r13", "r14", "r15")
 
 def stack(session: Session) -> View:
     """Registers, frames and words of the stack where a cell was last stopped, by a fault, by an
-    interrupt, by a call of what is not there, or looked at while it ran (`Session.look_after`).
+    interrupt, by a call of what is not there, or looked at while it ran
+    (`session.frontend.look_after`).
 
     Raises UsageError where none was.
     """

@@ -46,7 +46,7 @@ class AwayWalk(Walk):
 
     def hibernate(self, number: int) -> None:
         """A cell's code leaves, where it can."""
-        cell = self.s.core.program.cells[number]
+        cell = self.s._core.program.cells[number]
         image = cell.image
         asleep = cell.state is CellState.HIBERNATED
         if not asleep and (image is None or image.text is None or number in self.kept):
@@ -60,12 +60,12 @@ class AwayWalk(Walk):
         """A cell's code stays, or no longer has to."""
         self.s.keep(number, on=on)
         (self.kept.add if on else self.kept.discard)(number)
-        assert not on or self.s.core.program.cells[number].state is CellState.LIVE
+        assert not on or self.s._core.program.cells[number].state is CellState.LIVE
 
     def wake(self, number: int) -> None:
         self.s.wake(number)
         if not self.s.budget:
-            assert self.s.core.program.cells[number].state is CellState.LIVE
+            assert self.s._core.program.cells[number].state is CellState.LIVE
 
     def budget(self, size: int) -> None:
         self.s.budget = size
@@ -104,11 +104,11 @@ class AwayWalk(Walk):
         s, path = self.s, self.folder / f"saved{self.restored % 2}.jks"
         if from_kill:
             s.keep()  # as any run does, it saves what was written meanwhile
-            path = killed(Path(s.core.store.path))
+            path = killed(Path(s._core.store.path))
         else:
             s.save(str(path))
         before, budget = picture(s), s.budget
-        if self.s.core.store.durable:
+        if self.s._core.store.durable:
             home = self.folder / f"home{self.restored}.jks"
             settings |= {"store_path": str(home), "autosave": True}
         fresh = Session.restore(str(path), spare=False, **settings)
@@ -123,7 +123,7 @@ class AwayWalk(Walk):
             raise
         s.close()
         self.s = fresh
-        self.s.settings.undo_depth = self.s.core.history.depth = self.depth
+        self.s.settings.undo_depth = self.s._core.history.depth = self.depth
         self.done.clear()
         self.undone.clear()
         self.kept &= self.now.cells.keys()
@@ -137,17 +137,17 @@ class AwayWalk(Walk):
     def stands(self) -> None:
         """What holds between any two runs."""
         s, now = self.s, self.now
-        cells = s.core.program.cells
+        cells = s._core.program.cells
         for number in self.kept & cells.keys():
             assert cells[number].kept and cells[number].state is CellState.LIVE, number
         code = sum(
             c.image.text.size for c in cells.values() if c.image is not None and c.image.text
         )
-        assert s.core.residency.code == code
+        assert s._core.residency.code == code
         if s.budget and code > s.budget:
             could = [
                 c for c in cells.values()
-                if c.image is not None and reclaimable(c.image) > 0 and not s.core.residency.why_not(c)
+                if c.image is not None and reclaimable(c.image) > 0 and not s._core.residency.why_not(c)
             ]  # fmt: skip
             assert not could, (s.budget, code, could)
         for name, address in list(self.pointers.items()):
@@ -161,7 +161,7 @@ class AwayWalk(Walk):
 
     def _awake(self, name: str) -> None:
         if not self.s.budget:
-            cell = self.s.core.program.cells[self.now.owner[name]]
+            cell = self.s._core.program.cells[self.now.owner[name]]
             assert cell.state is CellState.LIVE, name
 
 

@@ -126,7 +126,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         s.unwatch()
 
     def looked(i: int) -> None:
-        s.look_after(0.0, repr)
+        s.frontend.look_after(0.0, repr)
         s.call("f", i)
 
     def restored(i: int) -> None:
@@ -141,7 +141,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
             s.load("/no/such/library.so")
 
     def scratched(i: int) -> None:
-        with s.scratch("a test") as scratch:
+        with s.frontend.scratch("a test") as scratch:
             scratch.write(scratch.reserve(8), i.to_bytes(8, "little"))
 
     def callback(i: int) -> None:
@@ -168,13 +168,13 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "array share": arrays,
         "read write": lambda i: s.write(s["g"].address, s.read(s["g"].address, 4)),
         "run: a cell again": again,
-        "start": lambda i: s.start(),
+        "start": lambda i: s.frontend.start(),
         "scratch": scratched,
         "run_many": lambda i: s.run_many([function("many", i), function("more", i)]),
         "call": lambda i: s.call("f", i),
         "call: strings": lambda i: s.call("puts", f"text {i}"),
         "time": lambda i: s.time("@f(1)", 1, 1),
-        "time_beside": lambda i: s.time_beside([("@f(1)", None), ("@f(2)", None)], 1, 1),
+        "time_beside": lambda i: s.frontend.time_beside([("@f(1)", None), ("@f(2)", None)], 1, 1),
         "value": lambda i: s.value(f"@f({i})"),
         "compile place": lambda i: s.place(s.compile(function("placed", i))),
         "link": lambda i: s.link(str(code)),
@@ -183,7 +183,7 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
             dict(s.types), dict(s.symbols), s.cells, s.source(s.symbols["f"].cell), s.find("f"),
         ),
         "describe memory memory_samples contexts": lambda i: (
-            s.describe(4096), s.memory(), s.memory_samples(), s.contexts(), s.core.release_contexts(),
+            s.describe(4096), s.memory(), s.inspect.memory_samples(), s.contexts(), s._core.release_contexts(),
         ),
         "use_context": lambda i: (s.configure("context", "shared"), s.configure("context", "throwaway")),
         "undo redo": undone,
@@ -197,12 +197,12 @@ def operations(s: Session, folder: Path) -> dict[str, Callable[[int], Any]]:
         "chdir setenv": lambda i: (s.chdir("/tmp"), s.setenv("GROWING", str(i))),
         "check": lambda i: s.check(),
         "idle output_fds drain interrupt": lambda i: (
-            s.idle(), s.output_fds(), s.drain(s.core.sink), s.interrupt(),
+            s.frontend.idle(), s.frontend.output_fds(), s.frontend.drain(s._core.sink), s.interrupt(),
         ),
         "failures": failed,
         "respawn": lambda i: s.respawn() if i % 10 == 0 else None,
         "save restore close": lambda i: restored(i) if i % 10 == 0 else None,
-        "reset begin": lambda i: (s.reset(), s.begin(), s.run(BASE)) if i % 10 == 0 else None,
+        "reset begin": lambda i: (s.reset(), s.frontend.begin(), s.run(BASE)) if i % 10 == 0 else None,
     }  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def main(before: int, steps: int, folder: Path, names: list[str]) -> None:
                     with contextlib.suppress(JitError):
                         do(i)
                 s.gc(undo=True)  # what waits until enough of it has come
-                s.idle()
+                s.frontend.idle()
 
             rounds(0, before)
             held, live = bytes_now(), types_now()

@@ -277,7 +277,7 @@ class Walk:
 
     def __init__(self, session: Session, depth: int = 20):
         self.s, self.depth = session, depth
-        self.s.settings.undo_depth = self.s.core.history.depth = depth
+        self.s.settings.undo_depth = self.s._core.history.depth = depth
         self.now = State()
         self.done: list[Step] = []
         self.undone: list[tuple[Step, State]] = []
@@ -381,7 +381,7 @@ class Walk:
             return
         offset = min(offset % len(value), len(value) - 4)
         new = (value[:offset] + data + value[offset + len(data) :])[: len(value)]
-        self.s.core.arena.write(self.s.symbols[name].address, new)
+        self.s._core.arena.write(self.s.symbols[name].address, new)
         if new != value:
             self.now = self.now.copy()
             self.now.values[name] = new
@@ -440,9 +440,9 @@ class Walk:
                 self.s.undo(cell=step.cell)
             return
         obstacles = [
-            o.change for o in self.s.core.history.obstacles(self.s.core.history.find(step.cell))
+            o.change for o in self.s._core.history.obstacles(self.s._core.history.find(step.cell))
         ]
-        later = [i for i, c in enumerate(reversed(list(self.s.core.history))) if c in obstacles]
+        later = [i for i, c in enumerate(reversed(list(self.s._core.history))) if c in obstacles]
         assert set(self._later(index)) <= set(later), (self._later(index), later)
         self.extra += len(later) - len(self._later(index))
         if later and not cascade:
@@ -477,14 +477,14 @@ class Walk:
 
     def _pointed(self, cells: set[int]) -> set[int]:
         """Those of the cells that some word of data, live or kept for undo, seems to point into."""
-        arena = self.s.core.arena
+        arena = self.s._core.arena
         words = set()
         for start, size in arena.zones["data"].list.live.items():
             for at in range(-(-start // 8) * 8, start + size - 7, 8):
                 words.add(int.from_bytes(arena.read(at, 8), "little"))
         found = set()
         for cell in cells:
-            image = self.s.core.program.cells[cell].image
+            image = self.s._core.program.cells[cell].image
             extents = [b.extent for b in image.blocks] + ([image.text] if image.text else [])
             if any(e.start <= word < e.stop for e in extents for word in words):
                 found.add(cell)
@@ -573,7 +573,7 @@ class Walk:
         """Compare cells, every variable's bytes and place, and what functions answer (all of them
         where none are given)."""
         s, now = self.s, self.now
-        cells = s.core.program.cells
+        cells = s._core.program.cells
         if (
             gone := now.strings.keys() - cells.keys()
         ):  # those that nothing points to go by themselves
@@ -582,15 +582,15 @@ class Walk:
             self.now = now = now.copy()
             now.drop(set(gone))
         assert cells.keys() == now.cells.keys()
-        symbols = s.core.program.linker.symbols
+        symbols = s._core.program.linker.symbols
         defined = {n: s.image.cell for n, s in symbols.items() if s.image and s.image.cell}
         assert defined == now.owner
         for name, value in now.values.items():
             address = symbols[name].address
             assert now.place.setdefault(name, address) == address, name
-            assert s.core.arena.read(address, len(value)) == value, name
+            assert s._core.arena.read(address, len(value)) == value, name
         for address, text in now.strings.values():
-            assert s.core.arena.read(address, len(text)) == text
+            assert s._core.arena.read(address, len(text)) == text
         for name in functions if functions is not None else [*FUNCTIONS, *TYPED]:
             if name not in now.owner:
                 assert name not in s
@@ -608,7 +608,7 @@ class Walk:
 
     def _read(self, name: str) -> bytes:
         symbol = self.s.symbols[name]
-        return self.s.core.arena.read(symbol.address, symbol.size)
+        return self.s._core.arena.read(symbol.address, symbol.size)
 
     def _compiled(self, spec: Spec) -> Any:
         retype = spec[0].name in (*TYPED, CHANGING)

@@ -62,8 +62,8 @@ def torn(
 def state(s: Session) -> dict[str, Any]:
     """All that a session is, so that two moments can be compared: books, symbols with every site,
     cells, history, results, and the bytes of all that is live."""
-    program, linker, arena = s.core.program, s.core.program.linker, s.core.arena
-    s.core.history.count()  # what data changed belongs to the last run from here on
+    program, linker, arena = s._core.program, s._core.program.linker, s._core.arena
+    s._core.history.count()  # what data changed belongs to the last run from here on
     found: dict[str, Any] = {}
     for zone in arena.zones.values():
         live = sorted(zone.list.live.items())
@@ -93,12 +93,17 @@ def state(s: Session) -> dict[str, Any]:
     found["history"] = (
         [
             (c.title, c.added and c.added.number, [r.cell.number for r in c.removed], dict(c.pages))
-            for c in s.core.history
+            for c in s._core.history
         ],
-        s.core.history.undone,
+        s._core.history.undone,
     )
     found["results"] = {number: value.data for number, value in s.results.items()}
     found["away"] = linker.code, linker.swap.size, arena.deferred
-    found["sources"] = [n for n in program.cells if s.core.store.get(n) is None]
-    found["busy"] = s.core.operating, s.core.engine.running, s.core.engine.stopping, program.running
+    found["sources"] = [n for n in program.cells if s._core.store.get(n) is None]
+    found["busy"] = (
+        s._core.operating,
+        s._core.engine.running,
+        s._core.engine.stopping,
+        program.running,
+    )
     return found

@@ -59,8 +59,8 @@ def main(path: str, seed: int) -> None:
             {
                 "pids": [
                     os.getpid(),
-                    s.core.engine.executor.pid,
-                    s.core.engine.pool.processes()[0][0],
+                    s._core.engine.executor.pid,
+                    s._core.engine.pool.processes()[0][0],
                 ]
             }
         )

@@ -62,8 +62,8 @@ def state(s: Session) -> dict[str, Any]:
 
     Symbols of libraries are left out: looking one up is no change.
     """
-    arena = s.core.arena
-    linker = s.core.program.linker
+    arena = s._core.arena
+    linker = s._core.program.linker
     live = {
         zone: dict(arena.zones[zone].list.live) for zone in ("text", "rodata", "unwind", "data")
     }
@@ -76,7 +76,7 @@ def state(s: Session) -> dict[str, Any]:
     for extents in live.values():
         for at in far:
             extents.pop(at, None)
-    for target in s.core.engine.thunks._thunks.values():
+    for target in s._core.engine.thunks._thunks.values():
         if target.image.text is not None:
             live["text"].pop(target.image.text.start, None)
     return {
@@ -91,9 +91,9 @@ def state(s: Session) -> dict[str, Any]:
             for n, y in linker.symbols.items()
             if y.state.name not in ("FAR", "FIXED")
         },
-        "cells": {n: (c.cell_id, c.state, c.names) for n, c in s.core.program.cells.items()},
-        "ids": dict(s.core.program.by_id),
-        "types": dict(s.core.program.types),
+        "cells": {n: (c.cell_id, c.state, c.names) for n, c in s._core.program.cells.items()},
+        "ids": dict(s._core.program.by_id),
+        "types": dict(s._core.program.types),
         "results": dict(s.results),
         "last": s.results.last,
     }  # fmt: skip

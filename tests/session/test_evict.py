@@ -256,11 +256,11 @@ def test_a_destructor_that_faults_does_not_keep_the_cell(s):
         def note(self, text):
             said.append(text)
 
-    s.core.sink, before = Sink(), s.core.sink
+    s._core.sink, before = Sink(), s._core.sink
     try:
         assert numbers(s.evict(number)) == [number]
     finally:
-        s.core.sink = before
+        s._core.sink = before
     assert any("destructor" in t and f"cell {number}" in t and "null pointer" in t for t in said)
     s.check()
     assert s.run(SQ + "\n@sq(3)").value == 9

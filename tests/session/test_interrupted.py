@@ -69,7 +69,7 @@ def test_a_statement_that_just_ended(s: Session) -> None:
     """Between two statements nothing runs that could be stopped."""
     s.run(NAP)
 
-    class Sink(type(s.core.sink)):  # type: ignore[misc]
+    class Sink(type(s._core.sink)):  # type: ignore[misc]
         def shown(self, label: str, text: str, html: str = "") -> None:
             super().shown(label, text, html)
             thread = threading.Thread(target=s.interrupt)

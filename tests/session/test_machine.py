@@ -265,7 +265,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: not self.inline)
     @rule()
     def kill(self) -> None:
-        os.kill(self.s.core.engine.executor.pid, signal.SIGKILL)
+        os.kill(self.s._core.engine.executor.pid, signal.SIGKILL)
 
     # -- taking away -----------------------------------------------------------------------------
 

@@ -67,8 +67,8 @@ def test_own_bytes_counts_what_is_no_files():
 @pytest.mark.process
 def test_a_session_notes_its_cells(s):
     s.run("@g = global i32 1")
-    last = s.memory_samples()[-1]
+    last = s.inspect.memory_samples()[-1]
     assert last.cell == s.number
-    assert last.slab == s.core.arena.resident()
+    assert last.slab == s._core.arena.resident()
     assert min(last.kernel, last.executor, last.workers) > 1 << 20
     assert last.total == last.slab + last.kernel + last.executor + last.workers

@@ -27,7 +27,7 @@ def maps(pid) -> list[str]:
 
 
 def pids(s: Session) -> list[int]:
-    return [os.getpid(), s.core.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
+    return [os.getpid(), s._core.engine.executor.pid, *(w["pid"] for w in s.memory()["workers"])]
 
 
 def descendants(pid: int) -> set[int]:
@@ -137,7 +137,7 @@ def test_this_process_has_no_executable_view_of_the_slab(s):
     ours = [line for line in maps(os.getpid()) if "memfd:jitkernel" in line]
     assert ours and all(" rw-s " in line for line in ours)
     theirs = [
-        line.split()[1] for line in maps(s.core.engine.executor.pid) if "memfd:jitkernel" in line
+        line.split()[1] for line in maps(s._core.engine.executor.pid) if "memfd:jitkernel" in line
     ]
     assert sorted(set(theirs)) == ["r--s", "r-xs", "rw-s"]
 
@@ -150,7 +150,7 @@ def test_the_number_of_mappings_is_constant(s):
     def count(pid):
         return len([line for line in maps(pid) if "memfd:jitkernel" in line])
 
-    executor = s.core.engine.executor.pid
+    executor = s._core.engine.executor.pid
     before = count(os.getpid()), count(executor)
     s.run_many(
         [constant(f"m{n}", n) + f"\n@h{n} = global [100 x i32] zeroinitializer" for n in range(300)]
@@ -159,7 +159,7 @@ def test_the_number_of_mappings_is_constant(s):
     with pytest.raises(Fault):
         s.run("@strlen(null)")
     assert (count(os.getpid()), count(executor)) == before
-    assert s.core.engine.executor.pid == executor
+    assert s._core.engine.executor.pid == executor
 
 
 # -- threads ---------------------------------------------------------------------------------------
@@ -179,9 +179,9 @@ def test_a_session_made_by_a_short_lived_thread(fresh):
     time.sleep(0.2)
     s = made[0]
     assert s.call("sq", 3) == 9
-    pid = s.core.engine.executor.pid
+    pid = s._core.engine.executor.pid
     time.sleep(0.2)
-    assert s.call("sq", 4) == 16 and s.core.engine.executor.pid == pid, "nothing was started again"
+    assert s.call("sq", 4) == 16 and s._core.engine.executor.pid == pid, "nothing was started again"
     assert s.run(constant("f", 1) + "\n@f()").value == 1
 
 
@@ -217,7 +217,7 @@ def test_two_sessions_side_by_side(fresh):
     with pytest.raises(Fault):
         a.run("@strlen(null)")
     assert (a.call("f"), b.call("f")) == (1, 2)
-    assert a.core.arena.base != b.core.arena.base
+    assert a._core.arena.base != b._core.arena.base
 
 
 # -- what is left behind ---------------------------------------------------------------------------
@@ -295,7 +295,7 @@ if 'child' in sys.argv:
     s.run('@system("sleep SECONDS &")')
 if 'shut' in sys.argv:
     s.run('@shut()')
-print(s.core.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
+print(s._core.engine.executor.pid, *[w['pid'] for w in s.memory()['workers']], flush=True)
 if 'spin' in sys.argv:
     s.run('@spin()')
 time.sleep(300)
@@ -341,7 +341,7 @@ def _is_link(fd: str) -> bool:
 def test_a_store_with_a_path_stays(fresh, tmp_path):
     s = fresh(store_path=str(tmp_path / "work.jks"))
     s.run(SQ)
-    s.idle()
+    s.frontend.idle()
     s.close()
     assert (tmp_path / "work.jks").stat().st_size > 0
 

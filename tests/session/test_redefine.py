@@ -125,7 +125,7 @@ def test_undo_gives_the_notebook_cell_its_old_number_back(s):
     assert (s.call("f"), s.call("g"), s.call("use")) == (1, 2, 1)
     s.undo()
     assert (s.call("f"), s.call("g")) == (1, 1)
-    assert s.core.program.by_id["a"] == first
+    assert s._core.program.by_id["a"] == first
     r = s.run(constant("f", 3) + "\n" + constant("g", 3), cell_id="a")
     assert notes(r) == ["@f replaced; 1 caller (1 call) now uses it", "@g replaced"]
     assert first not in [c.number for c in s.cells]
@@ -415,12 +415,12 @@ declare i32 @puts(ptr)
 """
     s.run(source.format(1, 2), cell_id="a")
     where = s.symbols["a"].address, s.symbols["b"].address
-    runtime = s.core.arena.regions[0]
+    runtime = s._core.arena.regions[0]
     assert runtime.name == "runtime.text"
-    code = slice(runtime.start - s.core.arena.base, runtime.stop - s.core.arena.base)
-    before = bytes(s.core.arena.view[code])
+    code = slice(runtime.start - s._core.arena.base, runtime.stop - s._core.arena.base)
+    before = bytes(s._core.arena.view[code])
     s.run(source.format(3, 4), cell_id="a")
-    assert bytes(s.core.arena.view[code]) == before, "nothing but variables was written"
+    assert bytes(s._core.arena.view[code]) == before, "nothing but variables was written"
     assert (s.symbols["a"].address, s.symbols["b"].address) == where
     assert (s["a"].value, s["b"].value) == (3, 4)
     s.check()

@@ -36,7 +36,7 @@ def known(s):
             for n, y in s.symbols.items()
             if y.cell or y.users
         },
-        "data": {e.start: s.core.arena.read(e.start, e.size) for e in live if e.zone == "data"},
+        "data": {e.start: s._core.arena.read(e.start, e.size) for e in live if e.zone == "data"},
     }
 
 
@@ -308,7 +308,7 @@ def test_a_variable_that_moved_outlives_the_history(s):
     s.evict(first)
     s.evict(number)
     s.undo()
-    s.core.history.clear()
+    s._core.history.clear()
     s.check()
     assert s["g"].value == 2
     for n in range(20):
@@ -322,7 +322,7 @@ def test_a_cell_does_not_get_back_what_it_had_lost(s):
     s.run("@g = global i32 2")
     s.evict(s.number, force=True)
     s.evict(first)
-    s.core.history.clear()
+    s._core.history.clear()
     s.run(constant("f", 1) + "\n@g = global i32 1")
     first = s.number
     s.run("@g = global i32 2")
@@ -340,7 +340,7 @@ def test_an_older_notebook_cell_that_is_evicted_and_comes_back_is_not_the_presen
     number = s.number
     s.evict(1 + number - 3, cascade=True)
     s.undo()
-    assert s.core.program.by_id["a"] == number
+    assert s._core.program.by_id["a"] == number
     s.run(constant("g", 2), cell_id="a")
     assert s.call("use") == 1 and s.call("g") == 2
 
@@ -377,9 +377,9 @@ def test_a_user_that_comes_back_still_knows_the_type_of_what_is_gone(s):
     user = s.number
     s.evict("f", force=True)
     s.evict(user)
-    s.core.history.depth = 1
-    s.core.history.trim()  # nothing remembers @f any more
-    s.core.history.depth = 20
+    s._core.history.depth = 1
+    s._core.history.trim()  # nothing remembers @f any more
+    s._core.history.depth = 20
     s.undo()
     with pytest.raises(TypeMismatch):
         s.run("define i64 @f(i64 %x) {\n  ret i64 1\n}")

@@ -291,13 +291,13 @@ def test_a_session_goes_on_in_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "own.jks")
     with Session(capacity=SIZE, spare=False, store_path=path) as s:
         s.run("@n = global i32 1\n" + SQ)
-        base = s.core.arena.base
+        base = s._core.arena.base
     for _ in range(2):
         with Session(spare=False, store_path=path) as s:
             assert (
-                s.core.program is not None
-                and s.core.arena.base == base
-                and s.core.arena.capacity == SIZE
+                s._core.program is not None
+                and s._core.arena.base == base
+                and s._core.arena.capacity == SIZE
             )
             s["n"].value += 1
             before = picture(s)
@@ -318,12 +318,12 @@ def test_a_disk_that_is_full_is_told_and_made_up_for(tmp_path: Path) -> None:
     path = tmp_path / "own.jks"
     with Session(capacity=SIZE, spare=False, store_path=str(path), autosave=True) as s:
         s.run(SQ)
-        db = s.core.store.tables.db
+        db = s._core.store.tables.db
         pages = db.execute("pragma page_count").fetchone()[0]
         db.execute(f"pragma max_page_count = {pages}")
         s.run("@big = global [90000 x i8] zeroinitializer\n@g = global i32 3")
         s.run("call ptr @memset(ptr @big, i32 1, i64 90000)")
-        assert any("was not saved" in n for n in s.core.engine.notices)
+        assert any("was not saved" in n for n in s._core.engine.notices)
         db.execute("pragma max_page_count = 1000000")
         s.run(constant("b", 7))
         before = picture(s)
@@ -341,7 +341,7 @@ def test_a_file_is_as_it_was_until_the_session_ends(tmp_path: Path) -> None:
         s.run(constant("a", 2))
         s.run_many([constant(f"f{i}", i) for i in range(300)])
         s.reset()
-        s.idle()
+        s.frontend.idle()
         with Session.restore(str(killed(path)), spare=False) as copy:
             assert (copy["n"].value, copy.call("a"), len(copy.cells)) == (1, 1, 1)
             assert copy.source(1).startswith("@n")
@@ -353,14 +353,14 @@ def test_many_cells_of_one_run_are_saved_together(tmp_path: Path) -> None:
         capacity=SIZE, spare=False, store_path=str(path), autosave=True, undo_depth=0
     ) as s:
         s.run(constant("a", 1))
-        flush, seen = s.core.store.flush, []
+        flush, seen = s._core.store.flush, []
 
         def flushed() -> None:
             flush()
             with Session.restore(str(killed(path)), spare=False) as copy:
                 seen.append((copy.call("a"), len(copy.cells), copy.source(1)))
 
-        s.core.store.flush = flushed  # type: ignore[method-assign]
+        s._core.store.flush = flushed  # type: ignore[method-assign]
         s.run_many([constant("a", 2), *[constant(f"f{i}", i) for i in range(300)]])
         assert seen and set(seen) == {(1, 1, constant("a", 1))}
         with Session.restore(str(killed(path)), spare=False) as copy:

@@ -57,14 +57,14 @@ class SavedMachine(Machine):
     @invariant()
     def what_is_written_is_all(self) -> None:
         s = self.session
-        if s.core.engine.running or not s.core.store.saved:
+        if s._core.engine.running or not s._core.store.saved:
             return
-        s.core.store.flush()
-        s.core.keeper.keep()
+        s._core.store.flush()
+        s._core.keeper.keep()
         whole = sqlite3.connect(":memory:", isolation_level=None)
         create(whole)
-        Writer(s.core, Tables(whole)).everything()
-        kept, wanted = contents(s.core.store.tables.db), contents(whole)
+        Writer(s._core, Tables(whole)).everything()
+        kept, wanted = contents(s._core.store.tables.db), contents(whole)
         whole.close()
         for part, rows in wanted.items():
             assert kept[part] == rows, part

@@ -97,7 +97,7 @@ def test_sessions_of_damaged_files_answer_rightly(
         def begin(made: list[Session] = made) -> None:
             if way == "go on":
                 made.append(Session(spare=False, store_path=str(copy)))
-                assert made[0].core.program is not None
+                assert made[0]._core.program is not None
             else:
                 options = {"capacity": SIZE} if way == "rebuild" else {}
                 made.append(
@@ -312,10 +312,10 @@ def test_a_full_disk_under_a_session_that_saves_after_each_cell(tiny: Path) -> N
         s.run(constant("f", 4))
         s.run("@big = global [900000 x i8] zeroinitializer")
         s.run("call ptr @memset(ptr @big, i32 1, i64 900000)")
-        assert sum("was not saved" in n for n in s.core.engine.notices) == 1
+        assert sum("was not saved" in n for n in s._core.engine.notices) == 1
         s.run(constant("h", 5))
         assert (s.call("f"), s.call("h")) == (4, 5)
-        assert sum("was not saved" in n for n in s.core.engine.notices) == 1, "it is told once"
+        assert sum("was not saved" in n for n in s._core.engine.notices) == 1, "it is told once"
         s.check()
         with Session.restore(str(killed_elsewhere(path)), spare=False) as copy:
             assert copy.call("f") == 4

@@ -120,9 +120,9 @@ def test_output_of_a_thread_between_cells(s):
     deadline = time.monotonic() + 5
     while not sink.text() and time.monotonic() < deadline:
         time.sleep(0.02)
-        s.drain(sink)
+        s.frontend.drain(sink)
     assert sink.text() == b"late\n"
-    assert s.output_fds()
+    assert s.frontend.output_fds()
 
 
 # -- input -----------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ def test_interrupts_at_any_time_leave_a_working_session(s):
 def test_an_interrupt_between_two_things_that_can_be_stopped_is_not_lost(s):
     """After the compile, before the call: nobody is busy, and the cell must stop all the same."""
     s.run(SPIN)
-    call, engine = s.core.engine.executor.call, s.core.engine
+    call, engine = s._core.engine.executor.call, s._core.engine
 
     def late(*arguments):
         s.interrupt()

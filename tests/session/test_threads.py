@@ -70,14 +70,14 @@ def session():
 
 
 def text_used(s: Session) -> int:
-    return s.core.engine.arena.usage()["text"]["used"]
+    return s._core.engine.arena.usage()["text"]["used"]
 
 
 def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     s = session
     s.run(WORKER)
     assert s.call("start") == 0
-    assert s.core.engine.executor.threads == 1
+    assert s._core.engine.executor.threads == 1
     before, counted, rounds = text_used(s), 0, 0
     end = time.monotonic() + 1.5
     while time.monotonic() < end or rounds < 20:
@@ -89,7 +89,7 @@ def test_a_running_thread_never_sees_half_a_patch_or_freed_text(session):
     assert text_used(s) > before, "old text stays while a thread may be in it"
     assert s.call("finish") == 0
     s.run(SAME.format(3))  # the next change finds the thread ended
-    assert s.core.engine.executor.threads == 0
+    assert s._core.engine.executor.threads == 0
     assert text_used(s) <= before + 64
     assert s["wrong"].value == 0
 
@@ -220,8 +220,8 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     for i in range(25):  # past what undo keeps
         s.run(f"@k = i64 {i}")
     kept = {
-        zone: sum(e.size for e in s.core.arena.deferred if e.zone == zone)
-        for zone in s.core.arena.zones
+        zone: sum(e.size for e in s._core.arena.deferred if e.zone == zone)
+        for zone in s._core.arena.zones
     }
     assert all(kept.values()), kept
     s.check()
@@ -235,11 +235,11 @@ def test_what_a_thread_uses_stays_though_its_cell_is_gone(session):
     assert frames(s) == seen, "an exception would still find its way"
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
     s.check()
-    s.core.engine.executor.respawn()  # as good as the thread's end
-    before = s.core.engine.arena.usage()["data"]["used"]
+    s._core.engine.executor.respawn()  # as good as the thread's end
+    before = s._core.engine.arena.usage()["data"]["used"]
     s.run("@k = i64 99")
     s.run("define i32 @another() {\n  ret i32 0\n}")
-    assert s.core.arena.deferred == () and s.core.engine.arena.usage()["data"]["used"] < before
+    assert s._core.arena.deferred == () and s._core.engine.arena.usage()["data"]["used"] < before
     assert [s.call(f"get{i}") for i in range(40)] == list(range(40))
 
 
@@ -280,4 +280,4 @@ define i32 @start() {
     assert any(words in note and "the lock of stdout" in note for note in s.run("@labs(3)").notes)
     with interrupting(s), pytest.raises(Interrupted, match=words):
         s.run('@puts("hello")')
-    assert s.core.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4
+    assert s._core.engine.executor.threads == 1 and s.run("@labs(-4)").value == 4

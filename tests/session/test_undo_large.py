@@ -60,7 +60,7 @@ def test_beyond_it_nothing_is_undone(large):
     assert values(large, 1000) == (7, 5)
     with pytest.raises(UsageError, match="Nothing was undone"):
         large.undo(cell=4)
-    assert large.core.history.count() == 4
+    assert large._core.history.count() == 4
 
 
 def test_partial_takes_back_what_it_can_and_says_the_rest(large):
@@ -113,8 +113,8 @@ def test_old_values_of_all_steps_have_a_limit(fresh):
     s.run("@all = global [900000 x i8] zeroinitializer\ndeclare ptr @memset(ptr, i32, i64)")
     for i in range(8):
         s.run(f"%p = call ptr @memset(ptr @all, i32 {i + 1}, i64 900000)")
-    s.core.history.count()
-    assert s.core.history.bytes <= 4 * MB
+    s._core.history.count()
+    assert s._core.history.bytes <= 4 * MB
     assert s.undo(4) and s["all"].value[:2] == (4, 4)
     with pytest.raises(UsageError, match=r"@all \("):
         s.undo()
@@ -124,14 +124,14 @@ def test_old_values_of_all_steps_have_a_limit(fresh):
 def test_what_is_never_touched_takes_no_memory(fresh):
     s = fresh(undo_data=MB)
     s.run("@huge = global [20000000 x i8] zeroinitializer")
-    before = s.core.arena.resident()
+    before = s._core.arena.resident()
     s.run(
         "define void @poke() {\n  %p = getelementptr i8, ptr @huge, i64 15000000\n  store i8 1, ptr %p\n  ret void\n}"
     )
     s.run("@poke()")
     with pytest.raises(UsageError, match="@huge"):
         s.undo()
-    assert s.core.arena.resident() - before < 256 << 10
+    assert s._core.arena.resident() - before < 256 << 10
 
 
 def test_marks_tell_what_was_written():

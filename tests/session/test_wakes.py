@@ -43,7 +43,7 @@ def s(fresh: Callable[..., Session]) -> Iterator[Session]:
 @contextmanager
 def meanwhile(s: Session, before: Callable[[], Any], after: Callable[[], Any]) -> Iterator[None]:
     """Something happens just before code comes back, and something just after."""
-    executor = s.core.engine.executor
+    executor = s._core.engine.executor
     find = executor.on_wake
 
     def found(stub: int, alone: bool) -> int:
@@ -69,7 +69,7 @@ def killer(pid: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_executor_is_killed(s: Session, when: str) -> None:
-    kill = killer(s.core.engine.executor.pid)
+    kill = killer(s._core.engine.executor.pid)
     moments = (kill, nothing) if when == "before" else (nothing, kill)
     with meanwhile(s, *moments), pytest.raises(Fault, match="SIGKILL"):
         s.call("f", 3)
@@ -80,7 +80,7 @@ def test_the_executor_is_killed(s: Session, when: str) -> None:
 
 
 def test_the_compiler_worker_is_killed(s: Session) -> None:
-    pid = s.core.engine.pool.processes()[0][0]
+    pid = s._core.engine.pool.processes()[0][0]
     with meanwhile(s, killer(pid), nothing):
         assert s.call("f", 3) == 9
     with suppress(WorkerDied):  # the first that needs it may have to say so
@@ -92,10 +92,10 @@ def test_the_compiler_worker_is_killed(s: Session) -> None:
 def damage(s: Session, name: str) -> Callable[[], None]:
     """Damage what the store has of a symbol's cell, of whose code there is no other copy; gives a
     function that mends it."""
-    s.core.store.flush()
+    s._core.store.flush()
     (cell,) = s.find(name)
-    db, number = s.core.store.tables.db, cell.number
-    s.core.program.linker.swap.drop(cell.image)
+    db, number = s._core.store.tables.db, cell.number
+    s._core.program.linker.swap.drop(cell.image)
     query = "select object from records where number = ?"
     good = db.execute(query, (number,)).fetchone()[0]
     bad = bytearray(good)
@@ -134,7 +134,7 @@ def test_what_could_not_come_back_does_not_leave(s: Session) -> None:
     mend = damage(s, "p1")
     s.budget = 3000
     assert [c.names for c in s.cells if c.number in asleep(s)] == [["sq"], ["p2"]]
-    assert "cannot be read" in s.core.residency.why_not(s.find("p1")[0])
+    assert "cannot be read" in s._core.residency.why_not(s.find("p1")[0])
     mend()
 
 
@@ -143,14 +143,14 @@ def test_the_arena_is_full(fresh: Callable[..., Session]) -> None:
     s.run(PADDED.format(1, 600_000))
     s.run("@g = global i32 1")
     s.hibernate("p1")
-    held = s.core.arena.reserve("text", s.core.arena.usage()["text"]["largest"])
+    held = s._core.arena.reserve("text", s._core.arena.usage()["text"]["largest"])
     with pytest.raises(ArenaFull, match=r"@p1 of cell 1 was called and cannot come back: the text"):
         s.run("store i32 2, ptr @g\n%v = call i32 @p1(i32 1)\nstore i32 3, ptr @g")
     with pytest.raises(ArenaFull):
         s.call("p1", 1)
     assert s["g"].value == 2 and asleep(s) == [1]
     s.check()
-    s.core.arena.abort(held)
+    s._core.arena.abort(held)
     assert s.run("%v = call i32 @p1(i32 1)").value == 2
 
 
@@ -174,7 +174,7 @@ def test_control_c_in_this_process_waits(
     """The library in a plain program: the run is ended, and KeyboardInterrupt raised when the
     session is in order."""
     press = lambda: signal.raise_signal(signal.SIGINT)  # noqa: E731
-    unlink = s.core.program.linker.unlink
+    unlink = s._core.program.linker.unlink
 
     def pressed(image: Any) -> Any:
         monkeypatch.undo()  # only that of the wake
@@ -182,8 +182,8 @@ def test_control_c_in_this_process_waits(
         return unlink(image)
 
     if when == "during":
-        s.core.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
-        monkeypatch.setattr(s.core.program.linker, "unlink", pressed)
+        s._core.program.linker.swap.drop(s.find("sq")[0].image)  # so that it is linked again
+        monkeypatch.setattr(s._core.program.linker, "unlink", pressed)
     moments = {"before": (press, nothing), "after": (nothing, press)}.get(when, (nothing, nothing))
     with meanwhile(s, *moments), pytest.raises(KeyboardInterrupt):
         s.run("%v = call i32 @f(i32 3)\nbr label %l\nl:\nbr label %l")
@@ -216,9 +216,9 @@ def watch(s: Session, done: Callable[[], bool], seconds: float = 10.0) -> bool:
     """An event loop between two runs."""
     end = time.monotonic() + seconds
     while not done() and time.monotonic() < end:
-        ready, _, _ = select.select(s.output_fds(), [], [], 0.2)
+        ready, _, _ = select.select(s.frontend.output_fds(), [], [], 0.2)
         if ready:
-            s.drain(s.core.sink)
+            s.frontend.drain(s._core.sink)
     return done()
 
 
@@ -226,9 +226,9 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
     s.run(LATER)
     assert s.call("start") == 0
     assert asleep(s) == [1]
-    woken = s.core.residency.woken
+    woken = s._core.residency.woken
     assert watch(s, lambda: s["answer"].value == 36)
-    assert asleep(s) == [] and s.core.residency.woken == woken + 1
+    assert asleep(s) == [] and s._core.residency.woken == woken + 1
     s.check()
     assert s.call("f", 3) == 9
 
@@ -236,30 +236,30 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
 def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None:
     s.run(LATER)
     mend = damage(s, "sq")
-    pid = s.core.engine.executor.pid
+    pid = s._core.engine.executor.pid
     assert s.call("start") == 0
-    assert watch(s, lambda: bool(s.core.engine.notices))
+    assert watch(s, lambda: bool(s._core.engine.notices))
     assert (
         "on a thread of the program: @sq of cell 1 was called and cannot come back"
-        in (s.core.engine.notices[0])
+        in (s._core.engine.notices[0])
     )
     end = time.monotonic() + 5
-    while s.core.engine.executor.alive and time.monotonic() < end:
+    while s._core.engine.executor.alive and time.monotonic() < end:
         time.sleep(0.01)
     mend()
     assert s.call("f", 3) == 9  # in another process
-    assert s.core.engine.executor.pid != pid
+    assert s._core.engine.executor.pid != pid
     assert s["answer"].value == 0
 
 
 def test_a_process_that_has_ended_is_not_watched(s: Session) -> None:
-    before = s.output_fds()
-    os.kill(s.core.engine.executor.pid, signal.SIGKILL)
-    watch(s, lambda: s.output_fds() != before, 5.0)
-    assert len(s.output_fds()) == len(before) - 1
-    assert select.select(s.output_fds(), [], [], 0.05)[0] == []
+    before = s.frontend.output_fds()
+    os.kill(s._core.engine.executor.pid, signal.SIGKILL)
+    watch(s, lambda: s.frontend.output_fds() != before, 5.0)
+    assert len(s.frontend.output_fds()) == len(before) - 1
+    assert select.select(s.frontend.output_fds(), [], [], 0.05)[0] == []
     assert s.call("f", 3) == 9
-    assert len(s.output_fds()) == len(before)
+    assert len(s.frontend.output_fds()) == len(before)
 
 
 def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
@@ -272,7 +272,7 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
     with pytest.raises(JitError, match="threads of the program may run it"):
         s.hibernate("p1")
     s.budget = 1000
-    assert s.core.residency.code > 4000
+    assert s._core.residency.code > 4000
     text = residency(s).text
     assert (
         "1 thread is running of the program's own: no code leaves memory before it has ended"
@@ -280,8 +280,8 @@ def test_threads_keep_code_in_memory_and_it_is_said(s: Session) -> None:
     )
     assert watch(s, lambda: s["answer"].value == 36)
     end = time.monotonic() + 5
-    while s.core.engine.executor.threads and time.monotonic() < end:
+    while s._core.engine.executor.threads and time.monotonic() < end:
         time.sleep(0.01)
     assert s.call("f", 2) == 4
-    assert s.core.residency.code <= 1000
+    assert s._core.residency.code <= 1000
     assert "thread" not in residency(s).text

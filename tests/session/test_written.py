@@ -171,13 +171,13 @@ def s() -> Iterator[Session]:
 def settle(s: Session) -> None:
     """Run until nothing that nobody wrote is compared; a page that holds memory each."""
     for page in range(0, SIZE, 4096):
-        s.core.arena.write(s["big"].address + page, b"\1")
+        s._core.arena.write(s["big"].address + page, b"\1")
     for _ in range(4):
         s.run("@by_nothing()")
 
 
 def byte(s: Session, at: int) -> int:
-    return s.core.arena.read(s["big"].address + at, 1)[0]
+    return s._core.arena.read(s["big"].address + at, 1)[0]
 
 
 def begin(s: Session, at: int) -> None:
@@ -217,7 +217,7 @@ def test_undo_takes_it_back(way: str, s: Session) -> None:
 
 def test_what_was_not_written_is_not_compared(s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(s, 3_000_001)
-    if s.core.engine.executor.page_table() is None:
+    if s._core.engine.executor.page_table() is None:
         pytest.skip("pages cannot be protected here")
     count = 0
     plain = Mirror._compare
@@ -248,15 +248,17 @@ def test_a_page_that_the_program_gave_back_and_somebody_read(s: Session) -> None
     s.run("@by_nothing()")
     assert s.run(f"@give(i64 {start})").value == 0
     place = start - s["big"].address
-    assert byte(s, place + 4096 & -4096) in (0, 1) and s.core.arena.read(start, 4096) == bytes(4096)
+    assert byte(s, place + 4096 & -4096) in (0, 1) and s._core.arena.read(start, 4096) == bytes(
+        4096
+    )
     s.undo()
-    assert s.core.arena.read(start, 4096).strip(b"\0")
+    assert s._core.arena.read(start, 4096).strip(b"\0")
 
 
 def test_writes_of_the_kernel_process(s: Session) -> None:
     begin(s, 5)
     s["big"].address  # noqa: B018
-    s.core.arena.write(s["big"].address + 2_000_000, b"\x4d")
+    s._core.arena.write(s["big"].address + 2_000_000, b"\x4d")
     s.run("@by_nothing()")
     s.run("@by_store()")
     s.undo()
@@ -268,7 +270,7 @@ def test_after_the_executor_was_killed(settled: bool, s: Session) -> None:
     """What the dead one wrote last, and what the next one writes."""
     begin(s, 3_000_001)
     s.call("store")  # nobody looked since
-    os.kill(s.core.engine.executor.pid, signal.SIGKILL)
+    os.kill(s._core.engine.executor.pid, signal.SIGKILL)
     s.run("@by_nothing()")
     if settled:
         settle(s)

@@ -105,7 +105,7 @@ def test_locals_pointers_and_the_way_back(session: Session) -> None:
 
 def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None:
     fault(session, "@outer(5)")
-    stopped = session.core.observers.stopped
+    stopped = session._core.observers.stopped
     assert stopped is not None
     frames = [named.frame for named in stopped.frames]
     for inner, outer in pairwise(frames):
@@ -113,7 +113,7 @@ def test_return_addresses_follow_calls_and_frames_join(session: Session) -> None
         assert int.from_bytes(stopped.read(inner.returns, 8) or b"", "little") == outer.pc
         symbol = session.symbols["outer"]
         if symbol.address < outer.pc < symbol.address + symbol.size:
-            code = session.core.arena.read(symbol.address, symbol.size)
+            code = session._core.arena.read(symbol.address, symbol.size)
             before = [
                 i for i in decode(code, symbol.address) if i.address + len(i.code) == outer.pc
             ]
@@ -212,7 +212,7 @@ def test_a_cell_that_runs_is_looked_at_and_goes_on() -> None:
             steps.append(s["steps"].value)
             s["stop"].value = 1
 
-        s.look_after(0.05, look)
+        s.frontend.look_after(0.05, look)
         assert s.run("@outer2(14)").value == 42
         assert len(texts) == 1 and s["steps"].value >= steps[0]
         assert texts[0].startswith("Stack where a cell is: it runs, for ")
@@ -224,7 +224,7 @@ def test_a_cell_that_runs_is_looked_at_and_goes_on() -> None:
 def test_a_cell_that_waits_in_a_library_is_looked_at_and_goes_on_waiting() -> None:
     with Session(capacity=64 << 20) as s:
         texts: list[str] = []
-        s.look_after(0.05, lambda stopped: texts.append(stack(s).text))
+        s.frontend.look_after(0.05, lambda stopped: texts.append(stack(s).text))
         assert s.run("declare i32 @usleep(i32)\n%x = call i32 @usleep(i32 400000)").value == 0
         assert len(texts) == 1 and "libc" in texts[0] and re.search(r"cell 1 ", texts[0])
 
@@ -236,7 +236,7 @@ def test_a_system_that_lets_nobody_look_does_not_stop_the_cell(monkeypatch) -> N
         def refuse() -> None:
             raise UsageError("not permitted")
 
-        monkeypatch.setattr(s.core.engine.executor, "peek", refuse)
-        s.look_after(0.01, lambda stopped: pytest.fail("there is nothing to see"))
+        monkeypatch.setattr(s._core.engine.executor, "peek", refuse)
+        s.frontend.look_after(0.01, lambda stopped: pytest.fail("there is nothing to see"))
         result = s.run("%x = call i32 @usleep(i32 300000)")
         assert result.value == 0 and any("not permitted" in note for note in result.notes)

@@ -155,7 +155,7 @@ def stack(context: Frontend, arguments: Any) -> None:
         return
     if not arguments.after > 0:
         raise UsageError("%stack: --after takes seconds, more than 0")
-    session.look_after(arguments.after, lambda stopped: context.display(view(session)))
+    session.frontend.look_after(arguments.after, lambda stopped: context.display(view(session)))
 
 
 @magic(

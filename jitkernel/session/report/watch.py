@@ -271,7 +271,7 @@ class Observers:
         self._wire()
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
-        """See `Session.look_after`."""
+        """See `session.frontend.look_after`."""
         self._wanted = (seconds, call)
         self._wire()
 

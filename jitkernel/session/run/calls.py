@@ -171,7 +171,7 @@ class DirectCalls:
     """
 
     def __init__(self, core: Core):
-        self.core = core
+        self._core = core
         self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
         self._held: set[Symbol] = set()  # whose entry somebody has; it stays
 
@@ -184,7 +184,7 @@ class DirectCalls:
                 pass
             except NotReturned:
                 raise self.error() from None
-        with self.core.lock:
+        with self._core.lock:
             value = self._ordinary(name, arguments)
             self._learn(name)
             return value
@@ -193,18 +193,18 @@ class DirectCalls:
         """What stopped a direct call."""
         from jitkernel.executor.direct import DIRECT
 
-        executor: Any = self.core.engine.executor
-        return Execution(self.core).error(executor.outcome(DIRECT))
+        executor: Any = self._core.engine.executor
+        return Execution(self._core).error(executor.outcome(DIRECT))
 
     @operation(observed=True)
     def _ordinary(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        return Caller(self.core).call(name, arguments).python
+        return Caller(self._core).call(name, arguments).python
 
     def _learn(self, name: str) -> None:
         """Find out whether a function may be called directly until the next operation."""
         from jitkernel.executor.direct import direct_call
 
-        core, settings = self.core, self.core.settings
+        core, settings = self._core, self._core.settings
         self.known.pop(name, None)
         symbol = core.program.symbol(name)
         if (
@@ -229,7 +229,7 @@ class DirectCalls:
         `FunctionHandle.ctypes`."""
         from jitkernel.executor.direct import ctypes_function
 
-        core = self.core
+        core = self._core
         symbol = core.program.symbol(name)
         if symbol is None or symbol.state is SymbolState.MISSING:
             raise UsageError(f"{written(name)} is not defined any more")

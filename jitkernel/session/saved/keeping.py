@@ -182,7 +182,7 @@ def open_copy(
         worker.close()
         raise
     try:
-        session.begin()
+        session.frontend.begin()
     except BaseException:
         session.close()
         raise
@@ -206,7 +206,7 @@ def open_rebuilt(
                 open(copy, "rb") as file,
                 mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
             ):
-                restored = session.core.restored = rebuild(session.core, path, db, data)
+                restored = session._core.restored = rebuild(session._core, path, db, data)
             restored.words.insert(0, why)
         except BaseException as error:
             session.close()

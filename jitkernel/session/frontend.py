@@ -1,0 +1,152 @@
+"""`Session.frontend`: what kernels and notebook extensions need.  Start from `FrontendSide`.
+
+A frontend stands between a user and a session: it starts it early, listens to it between cells,
+lets magics change what the cell below them is compiled with.  A program that runs cells by itself
+needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from jitkernel.session.operation import operation
+
+if TYPE_CHECKING:
+    from jitkernel.session.core import Core
+    from jitkernel.session.report.faults import Stopped
+    from jitkernel.session.run.calls import Scratch
+    from jitkernel.session.run.results import Sink
+    from jitkernel.session.settings import CellOptions
+
+__all__ = ["FrontendSide"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FrontendSide:
+    """A session as kernels and notebook extensions see it, beside what every user sees."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Core):
+        self._core = core
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start what the first cell would have to wait for."""
+        self._core.engine.ready()
+
+    def begin(self) -> None:
+        """Wait until it is ready; what a session's file has is there from then on."""
+        self._core.begin()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is ready."""
+        return self._core.begun
+
+    @property
+    def withheld(self) -> list[str]:
+        """Libraries that its file names and that were not loaded: the file is not trusted."""
+        return self._core.withheld
+
+    # -- between cells ---------------------------------------------------------------------------
+
+    def idle(self) -> None:
+        """Do what was put off: write store and object cache.  For event loops, after a reply."""
+        core = self._core
+        with core.lock:
+            if not core.engine.closed:
+                core.store.flush()
+                if core.engine.pool.cache:
+                    core.engine.pool.cache.flush()
+
+    def output_fds(self) -> list[int]:
+        """Descriptors to watch between cells; call `drain` when one is readable, then ask again."""
+        return self._core.engine.executor.fds() if self._core.engine.started else []
+
+    def drain(self, sink: Sink) -> None:
+        """Pass output of the program's threads on to `sink`, and bring code back that one of them
+        has called: between runs it waits for this."""
+        core = self._core
+        if not core.engine.started or core.engine.closed:
+            return
+        with core.lock:
+            if core.operating:
+                return  # within an operation, which serves them itself
+            core.operating = True
+            try:
+                core.signals.hold()
+                with core.heard_by(sink):
+                    core.engine.executor.drain()
+            finally:
+                core.operating = False
+                core.signals.release()
+            if core.begun and (failure := core.residency.failed()):
+                core.engine.notices.append(f"on a thread of the program: {failure}")
+
+    # -- around a cell, and within one -----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What runs within leaves no number and no result behind, unless it defines something."""
+        core = self._core
+        number, last = core.number, core.results.last
+        try:
+            yield
+        finally:
+            if core.number != number and core.number not in core.program.cells:
+                core.results.pop(core.number, None)
+                core.number, core.results.last = number, last
+
+    @property
+    def cell_options(self) -> CellOptions | None:
+        """While the magics above a cell's code run: its options, which they may change."""
+        return self._core.cell_options
+
+    @cell_options.setter
+    def cell_options(self, options: CellOptions | None) -> None:
+        self._core.cell_options = options
+
+    def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
+        """When code has run for so long, this cell's or a later one's, call `call` once with where
+        it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
+        """
+        with self._core.lock:
+            self._core.observers.look_after(seconds, call)
+
+    @property
+    def operating(self) -> bool:
+        """Whether an operation of the session is in progress."""
+        return self._core.operating
+
+    def stoppable(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """Call a function of somebody else's within an operation: an interrupt ends it at once."""
+        return self._core.foreign.run(function, *arguments, **named)
+
+    def put_off(self, error: BaseException) -> None:
+        """Raise this when the operation in progress is over."""
+        self._core.signals.put_off(error)
+
+    # -- code of no cell -------------------------------------------------------------------------
+
+    def scratch(self, what: str) -> Scratch:
+        """Code and memory of no cell, for the time of an operation; `what` it is, for messages."""
+        from jitkernel.session.run.calls import Scratch
+
+        return Scratch(self._core, what)
+
+    @operation(observed=True)
+    def time_beside(
+        self, sides: Sequence[tuple[str, bytes | None]], number: int = 0, repeat: int = 7
+    ) -> list[list[float]]:
+        """Times of several calls, taken in turns, as `Session.time` gives them.  A side is a call
+        line, and None or an object that defines its function another way."""
+        from jitkernel.session.run.calls import Caller
+        from jitkernel.session.run.results import Collector
+
+        return Caller(self._core, Collector()).time_beside(sides, number, repeat)
