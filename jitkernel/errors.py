@@ -27,6 +27,7 @@ __all__ = [
     "LinkError",
     "TypeMismatch",
     "UndefinedSymbol",
+    "UnknownName",
     "UsageError",
     "WorkerDied",
     "present",
@@ -50,6 +51,12 @@ class JitError(Exception):
 
 class UsageError(JitError):
     """A call or a magic was used wrongly; nothing was done."""
+
+
+class UnknownName(UsageError, KeyError):
+    """A name that the session does not know, where one was looked up as in a mapping."""
+
+    __str__ = Exception.__str__  # KeyError's is for keys: it quotes
 
 
 @dataclass(frozen=True, slots=True)

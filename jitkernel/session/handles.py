@@ -7,12 +7,12 @@ gone.  Start from `FunctionHandle` and `VariableHandle`, or from `SymbolTable`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jitkernel.compiler import Compiled, Request
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import JitError, UnknownName, UsageError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names
@@ -22,6 +22,7 @@ from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
+from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
     from jitkernel.session.declared_arrays import ArraySignature
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from jitkernel.session.settings import CellOptions
 
 __all__ = ["CompiledCell", "FunctionHandle", "Symbol", "SymbolTable", "VariableHandle", "handle"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +210,19 @@ class VariableHandle:
 
 
 def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
-    """What a name stands for in a session.  Raises KeyError."""
+    """What a name stands for in a session.  Raises UnknownName."""
     symbol = session._core.program.named(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:
-        raise KeyError(f"{written(name)} is not defined in this session")
+        symbols = session._core.program.linker.symbols
+        raise _unknown(name, [n for n, s in symbols.items() if _known(s) and s.info is not None])
     if isinstance(symbol.info, Variable):
         return VariableHandle(session, name)
     return FunctionHandle(session, name)
+
+
+def _unknown(name: str, known: Iterable[str]) -> UnknownName:
+    near = did_you_mean(name, [n.removeprefix(CONTROL) for n in known], written)
+    return UnknownName(f"{written(name)} is not defined in this session{near}")
 
 
 class Symbol:
@@ -299,11 +308,32 @@ class SymbolTable(Mapping[str, Symbol]):
         self._linker = linker
 
     def __getitem__(self, name: str) -> Symbol:
+        if (found := self._find(name)) is None:
+            raise _unknown(name.removeprefix("@"), self)
+        return found
+
+    def _find(self, name: str) -> Symbol | None:
         symbols, bare = self._linker.symbols, name.removeprefix("@")
         for symbol in (symbols.get(bare), symbols.get(CONTROL + bare)):
             if symbol is not None and _known(symbol):
                 return Symbol(symbol)
-        raise KeyError(name)
+        return None
+
+    # A name that is not there is no error to these, and none is to be made.
+
+    @overload
+    def get(self, name: str, default: None = None, /) -> Symbol | None: ...
+
+    @overload
+    def get(self, name: str, default: Symbol | T, /) -> Symbol | T: ...
+
+    def get(self, name: str, default: Symbol | T | None = None, /) -> Symbol | T | None:
+        """The symbol of that name, else `default`."""
+        found = self._find(name)
+        return default if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         symbols = self._linker.symbols

@@ -7,13 +7,20 @@ milliseconds, and making a session starts the compiler's process before all else
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from jitkernel.compiler.process import close_first, first_worker
-from jitkernel.errors import JitError, UsageError
+from jitkernel.errors import JitError, UnknownName, UsageError
 from jitkernel.session.operation import operation, without_collections
-from jitkernel.session.settings import check_context, check_executor, check_inline, settings_with
+from jitkernel.session.settings import (
+    check_context,
+    check_executor,
+    check_inline,
+    check_name,
+    settings_with,
+)
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
     from jitkernel.session.settings import CellOptions, SessionSettings
 
 __all__ = ["Session"]
+
+Path: TypeAlias = str | os.PathLike[str]
 
 
 class Session:
@@ -215,7 +224,8 @@ class Session:
 
         Passing it to a function passes that address; nothing is copied.  It is no part of what
         undo takes back or a file saves, and stays as long as Python refers to it: a program that
-        keeps its address must not outlive that.  Raises JitError where there is no room.
+        keeps its address must not outlive that.  Raises UsageError for a shape or a type that numpy
+        does not know, JitError where there is no room.
         """
         return self._core.arrays.array(shape, dtype)
 
@@ -254,7 +264,7 @@ class Session:
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
         """Change the program's memory: variables, arrays, heap, stack.  Raises UsageError where
         the program could not write there itself."""
-        self._core.arrays.write(address, bytes(data))
+        self._core.arrays.write(address, bytes(memoryview(data)))
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -290,9 +300,11 @@ class Session:
         return self._core.program.types
 
     def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
-        """A handle by name: it follows redefinition and undo.  Raises KeyError."""
+        """A handle by name: it follows redefinition and undo.  Raises UnknownName, a KeyError."""
         from jitkernel.session.handles import handle
 
+        if not isinstance(name, str):
+            raise UnknownName(f"a session's names are text, such as 'f': {name!r} is none")
         return handle(self, name.removeprefix("@"))
 
     def __contains__(self, name: object) -> bool:
@@ -312,6 +324,8 @@ class Session:
 
         core = self._core
         with core.lock:
+            if core.engine.closed:
+                raise JitError("this session is closed")
             return memory(core.engine, core.program, core.history.bytes)
 
     @operation()
@@ -363,8 +377,9 @@ class Session:
         """Change a setting of `SessionSettings` that may change while the session lasts.
 
         In another `context` cells are compiled from now on; what the other two left is freed.
-        Raises UsageError for a context that there is not, and a budget below 0.
+        Raises UsageError for a setting or a context that there is not, and a budget below 0.
         """
+        check_name(name)
         core, before = self._core, getattr(self.settings, name)
         if name == "context":
             check_context(value)
@@ -505,17 +520,17 @@ class Session:
         return self._core.garbage.collect(dry_run, undo)
 
     @operation()
-    def save(self, path: str) -> int:
+    def save(self, path: Path) -> int:
         """Write the session to a file, all of it or nothing; the file's size in bytes.
 
         Raises UsageError where the file is another session's, or something else.
         """
-        return self._core.keeper.save(path)
+        return self._core.keeper.save(os.fspath(path))
 
     @classmethod
     def restore(
         cls,
-        path: str,
+        path: Path,
         *,
         rebuild: bool = False,
         trust: bool = False,
@@ -536,7 +551,7 @@ class Session:
         from jitkernel.session.saved.keeping import open_copy, open_rebuilt
 
         opened = open_rebuilt if rebuild else open_copy
-        return opened(cls, path, worker, {**overrides, "trust": trust})
+        return opened(cls, os.fspath(path), worker, {**overrides, "trust": trust})
 
     @operation(atomic=True)
     def reset(self) -> None:
@@ -545,12 +560,13 @@ class Session:
         self._core.observers.stopped = None
 
     @operation(atomic=True)
-    def load(self, path: str) -> list[str]:
+    def load(self, path: Path) -> list[str]:
         """Load a shared library into the executor; names that were missing and it defines.
 
         `-lNAME` finds one as a linker does; where only an archive is found, that is linked.  Raises
         JitError with the loader's words, UsageError where no folder has one.
         """
+        path = os.fspath(path)
         if path.startswith("-l"):
             from jitkernel.linker.libraries import find_library
 
@@ -569,7 +585,7 @@ class Session:
         return [s.name for s in self._core.program.linker.resolver.retry_missing()]
 
     @operation()
-    def link(self, path: str, whole: bool = False) -> Result:
+    def link(self, path: Path, whole: bool = False) -> Result:
         """Link a relocatable object (`cc -c`) or an archive; declare what it defines to call it.
 
         An object is a cell.  Of an archive those members are, as one cell, that define what the
@@ -579,13 +595,13 @@ class Session:
         """
         from jitkernel.session.run.linking import link_file
 
-        return link_file(self._core, path, whole)
+        return link_file(self._core, os.fspath(path), whole)
 
     @operation()
     def export(
         self,
         names: str | Sequence[str],
-        path: str,
+        path: Path,
         *,
         globals: Literal["present", "first"] = "present",
         cpu: str = "",
@@ -608,7 +624,7 @@ class Session:
 
         chosen = [names] if isinstance(names, str) else names
         home = Home(self._core.program, self._core.engine)
-        return export(home, chosen, path, globals, cpu)
+        return export(home, chosen, os.fspath(path), globals, cpu)
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:
@@ -626,10 +642,10 @@ class Session:
         return portable(pack(Home(self._core.program, self._core.engine), name, globals))
 
     @operation()
-    def chdir(self, path: str) -> None:
+    def chdir(self, path: Path) -> None:
         """Change the executor's working directory.  Raises OSError's words as JitError."""
-        with refused(path):
-            self._core.engine.executor.services.chdir(path)
+        with refused(str(path)):
+            self._core.engine.executor.services.chdir(os.fspath(path))
 
     @operation()
     def setenv(self, name: str, value: str) -> None:

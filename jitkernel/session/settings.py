@@ -7,6 +7,7 @@ the compiler's options.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -92,13 +93,18 @@ def settings_with(
     settings: SessionSettings | None, overrides: Mapping[str, Any]
 ) -> SessionSettings:
     """Settings, or the defaults, with some of them replaced.  Raises UsageError for other names."""
-    known = {f.name for f in fields(SessionSettings)}
     for name in overrides:
-        if name not in known:
-            raise UsageError(
-                f"Session has no setting {name!r}; there are {', '.join(sorted(known))}"
-            )
+        check_name(name)
+    if path := overrides.get("store_path"):
+        overrides = {**overrides, "store_path": os.fspath(path)}
     return replace(settings or SessionSettings(), **overrides)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError for what is no setting of a session."""
+    known = {f.name for f in fields(SessionSettings)}
+    if name not in known:
+        raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,17 @@ def test_an_error_shows_the_user_s_lines_and_none_of_ours(s, bare) -> None:
     assert len(shown.splitlines()) < 20
 
 
+@pytest.mark.parametrize("table", ["s", "s.symbols"])
+def test_a_name_that_is_not_there_is_a_short_key_error(s, bare, table) -> None:
+    s.run(SQ)
+    bare.names["s"] = s
+    shown = bare.fails(f"{table}['sqq']")
+    assert shown.rstrip().endswith("@sqq is not defined in this session; did you mean @sq?")
+    assert "handles.py" not in shown and len(shown.splitlines()) < 10
+    result, _ = bare.run(f"try:\n    {table}['nope']\nexcept KeyError:\n    pass")
+    assert result.success
+
+
 def test_a_fault_says_its_name_once(s, bare) -> None:
     s.run("define void @boom() {\n  store volatile i32 1, ptr null\n  ret void\n}")
     bare.names["boom"] = s["boom"]

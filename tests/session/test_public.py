@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import pytest
 
 from jitkernel import Session
+from jitkernel.errors import JitError, UnknownName, UsageError
 from jitkernel.session import FrontendSide
 
 OPERATIONS = """
@@ -49,3 +51,65 @@ def test_a_session_says_whether_it_has_ended() -> None:
     with Session(capacity=64 << 20, spare=False) as session:
         assert not session.closed
     assert session.closed
+
+
+# -- names, paths and arguments ------------------------------------------------------------------
+
+
+def test_a_name_is_looked_up_as_in_a_mapping(s: Session) -> None:
+    s.run("define i32 @sq(i32 %x) {\n  ret i32 %x\n}\n@size = global i32 5")
+    for table in (s, s.symbols):
+        with pytest.raises(UnknownName, match=r"^@siz is not defined .*; did you mean @size\?$"):
+            table["siz"]
+        with pytest.raises(KeyError):
+            table["@nothing_like_it"]
+    assert "sq" in s.symbols and "@sq" in s.symbols and "siz" not in s.symbols
+    assert 3 not in s.symbols and s.symbols.get("siz") is None and s.symbols.get("siz", 7) == 7
+    with pytest.raises(UnknownName, match="3 is none"):
+        s[3]  # type: ignore[index]
+
+
+def test_paths_may_be_objects(tmp_path: Path) -> None:
+    with Session(capacity=64 << 20, store_path=tmp_path / "own.jks") as s:
+        s.run("define i32 @sq(i32 %x) {\n  ret i32 %x\n}")
+        s.save(tmp_path / "saved.jks")
+        s.export("sq", tmp_path / "sq.o")
+        s.export("sq", tmp_path / "libsq.so")
+        s.chdir(tmp_path)
+        s.evict("sq")
+        s.link(tmp_path / "sq.o")
+        s.load(tmp_path / "libsq.so")
+    with Session.restore(
+        tmp_path / "saved.jks", capacity=64 << 20, store_path=tmp_path / "copy.jks"
+    ) as s:
+        assert s.call("sq", 3) == 3
+    assert {p.name for p in tmp_path.iterdir()} >= {"own.jks", "copy.jks"}
+
+
+WRONG = {
+    "a setting": lambda s: s.configure("undo_deep", 3),
+    "a cell": lambda s: s.evict(3.5),
+    "no cell": lambda s: s.keep(None),
+    "a type": lambda s: s.array(3, "zz"),
+    "a shape": lambda s: s.array("x"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrongly_given_is_said(s: Session, what: str) -> None:
+    with pytest.raises(UsageError):
+        WRONG[what](s)
+
+
+def test_a_number_is_no_data_to_write(s: Session) -> None:
+    s.run("@g = global i32 7")
+    with pytest.raises(TypeError):
+        s.write(s["g"].address, 4)  # type: ignore[arg-type]
+    assert s["g"].value == 7
+
+
+def test_a_session_that_has_ended_says_so_when_it_is_asked_for_its_memory() -> None:
+    session = Session(capacity=64 << 20, spare=False)
+    session.close()
+    with pytest.raises(JitError, match="closed"):
+        session.memory()

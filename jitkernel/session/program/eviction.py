@@ -162,6 +162,8 @@ def find(program: Program, which: int | str | Cell, last: int) -> list[Cell]:
     """See `Session.find`; `last` is the number of the latest cell."""
     if isinstance(which, Cell):
         which = which.number
+    if not isinstance(which, int | str):
+        raise UsageError(f"cells are named by number, range (3-5) or symbol (@sq), not {which!r}")
     if isinstance(which, int) or which.isdigit():
         number = int(which)
         if number not in program.cells:

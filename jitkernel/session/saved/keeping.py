@@ -167,7 +167,7 @@ def open_copy(
     """The session of a file.  With a `store_path` it is copied there and goes on there."""
     worker = worker or WorkerProcess()  # it gets ready while the file is read
     try:
-        store = Store(overrides.get("store_path", ""), copy_of=path)
+        store = Store(os.fspath(overrides.get("store_path", "")), copy_of=path)
         if not store.saved:
             try:
                 store.tables.prove(path)
