@@ -81,8 +81,21 @@ def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
     return known, cell, record.source.strip("\n") if record is not None else ""
 
 
+_OF_FUNCTIONS = """A function by name; calling it runs the present definition.
+
+        >>> made = s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
+        >>> sq = s["sq"]
+        >>> sq
+        <@sq i32 (i32)>
+        >>> list(map(sq, range(5)))
+        [0, 1, 4, 9, 16]
+
+    It has a signature and a docstring for `help`, and pickles as `Session.portable` says.
+    """
+
+
 class FunctionHandle:
-    __doc__ = PerInstance("A function by name; calling it runs the present definition.", _document)
+    __doc__ = PerInstance(_OF_FUNCTIONS, _document)
     __signature__ = PerInstance(None, _signature)
 
     def __init__(self, session: Session, name: str, declared: ArraySignature | None = None):
@@ -106,6 +119,17 @@ class FunctionHandle:
         An array's element type is numpy's or C's name, its sides are names, numbers or `:`.  A call
         checks types, shapes and order, and fills in numbers that are left out and that an array
         tells: `dot(a, b)`.  Raises UsageError for what cannot be read.
+
+            >>> made = s.run('''
+            ... define double @last(ptr %p, i64 %n) {
+            ...   %i = sub i64 %n, 1
+            ...   %q = getelementptr double, ptr %p, i64 %i
+            ...   %x = load double, ptr %q
+            ...   ret double %x
+            ... }''')
+            >>> last = s["last"].arrays("double[n], n")
+            >>> last(s.share([1.5, 2.5, 3.5]))
+            3.5
         """
         from jitkernel.session.declared_arrays import ArraySignature
 
@@ -147,7 +171,13 @@ class FunctionHandle:
 
 
 class VariableHandle:
-    """A global variable by name; `value` reads and writes it, also while a cell runs."""
+    """A global variable by name; `value` reads and writes it, also while a cell runs.
+
+    >>> made = s.run("@count = global i32 3")
+    >>> s["count"].value += 1
+    >>> s["count"].value
+    4
+    """
 
     def __init__(self, session: Session, name: str):
         self._session, self.name = session, name
@@ -185,6 +215,11 @@ class VariableHandle:
         What is written there is seen by the program at once, and is no step that undo takes back.
         The memory is the variable's only as long as that is defined and stays there: ask again
         after a redefinition.  Raises UsageError where numpy has nothing like the type.
+
+            >>> made = s.run("@table = global [4 x i32] [i32 1, i32 2, i32 3, i32 4]")
+            >>> s["table"].array[1:3] = 0
+            >>> s["table"].value
+            (1, 0, 0, 4)
         """
         from jitkernel.session.arrays import view_of
 

@@ -57,6 +57,13 @@ class Session:
     unless `sink` is something else; a cell's `Result` has it too.
     `worker` is a compiler worker that was started before anything else of the session was needed.
     Use it as a context manager, or call `close`.
+
+        >>> with Session() as s:
+        ...     made = s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
+        ...     s.call("sq", 7)
+        49
+
+    In the examples below `s` is a session.
     """
 
     def __init__(
@@ -148,6 +155,12 @@ class Session:
         the number to give it (the client's count), where that is still free.  Raises CompileError,
         LinkError, TypeMismatch, ArenaFull with nothing changed; Fault and its kin when code was
         stopped while it ran: definitions and what was stored stand.
+
+            >>> result = s.run("define i32 @inc(i32 %x) { %r = add i32 %x, 1  ret i32 %r }")
+            >>> result.cell.names
+            ['inc']
+            >>> s.run("@inc(41)").value
+            42
         """
         from jitkernel.session.run.runner import Runner
 
@@ -171,6 +184,11 @@ class Session:
 
         Each is as if run by itself, except that a cell sees only symbols that are declared in it or
         known before the call.  Raises the first error; the cells before it stand.
+
+            >>> text = "define i32 @f{0}() {{ ret i32 {0} }}"
+            >>> results = s.run_many([text.format(n) for n in range(100)])
+            >>> s.call("f99")
+            99
         """
         from jitkernel.session.run.definer import run_many
         from jitkernel.session.settings import CellOptions
@@ -183,7 +201,12 @@ class Session:
         return Caller(self._core, sink)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a function with Python values; its result as a Python value."""
+        """Call a function with Python values; its result as a Python value.
+
+        >>> made = s.run("declare double @sqrt(double)")
+        >>> s.call("sqrt", 2.25)
+        1.5
+        """
         name, direct = name.removeprefix("@"), self._core.direct
         return self._call(name, arguments) if direct is None else direct.call(name, arguments)
 
@@ -202,12 +225,24 @@ class Session:
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:
-        """What one call line (`@f(3)`) gives, without a cell or an undo step of its own."""
+        """What one call line (`@f(3)`) gives, without a cell or an undo step of its own.
+
+        >>> made = s.run("define i8 @dec(i8 %x) { %r = sub i8 %x, 1  ret i8 %r }")
+        >>> s.value("@dec(-128)").python
+        127
+        """
         return self._caller(sink).value(expression)
 
     @operation()
     def compile(self, source: Source, options: CellOptions | None = None) -> CompiledCell:
-        """Compile definitions without placing them; sizes are exact."""
+        """Compile definitions without placing them; sizes are exact.
+
+        >>> compiled = s.compile("@table = global [100 x i32] zeroinitializer")
+        >>> compiled.sizes["data"]
+        400
+        >>> s.place(compiled).cell.names
+        ['table']
+        """
         return self._core.definer(options).compile_only(self._text(source))
 
     @operation()
@@ -226,13 +261,28 @@ class Session:
         undo takes back or a file saves, and stays as long as Python refers to it: a program that
         keeps its address must not outlive that.  Raises UsageError for a shape or a type that numpy
         does not know, JitError where there is no room.
+
+            >>> made = s.run('''
+            ... define void @first(ptr %p, double %x) {
+            ...   store double %x, ptr %p
+            ...   ret void
+            ... }''')
+            >>> a = s.array(3)
+            >>> s.call("first", a, 2.5)
+            >>> a
+            array([2.5, 0. , 0. ])
         """
         return self._core.arrays.array(shape, dtype)
 
     @operation()
     def share(self, array: Any) -> Any:
         """An array with the same elements in memory that the program sees: see `array`.  What is
-        shared already, with this session or another, is given back as it is."""
+        shared already, with this session or another, is given back as it is.
+
+            >>> b = s.share([1, 2, 3])
+            >>> s.share(b) is b
+            True
+        """
         return self._core.arrays.share(array)
 
     @operation(observed=True)
@@ -248,6 +298,12 @@ class Session:
 
         Gives its handle; without `function` this is a decorator.  Raises UsageError for what is no
         type of a function.
+
+            >>> @s.export_python("area", type="double (double, double)")
+            ... def area(width, height):
+            ...     return width * height
+            >>> s.run("%a = call double @area(double 3.0, double 4.0)").value
+            12.0
         """
         if function is None:
             return lambda given: self.export_python(name, given, type) and given
@@ -257,7 +313,14 @@ class Session:
 
     @operation()
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of the program's memory.  Raises UsageError where not all of them are there."""
+        """Bytes of the program's memory.  Raises UsageError where not all of them are there.
+
+        >>> made = s.run('@text = global [3 x i8] c"one"')
+        >>> address = s["text"].address
+        >>> s.write(address, b"two")
+        >>> s.read(address, 3)
+        b'two'
+        """
         return self._core.arrays.read(address, size)
 
     @operation()
@@ -289,18 +352,37 @@ class Session:
 
     @property
     def symbols(self) -> SymbolTable:
-        """Every name the session knows: its own, and those of libraries that cells use."""
+        """Every name the session knows: its own, and those of libraries that cells use.
+
+        >>> made = s.run("@limit = constant i16 300")
+        >>> limit = s.symbols["limit"]
+        >>> limit.kind, limit.type, limit.size, limit.constant
+        ('variable', 'i16', 2, True)
+        """
         from jitkernel.session.handles import SymbolTable
 
         return SymbolTable(self._core.program.linker)
 
     @property
     def types(self) -> Mapping[str, str]:
-        """Named types: name to body."""
+        """Named types: name to body.
+
+        >>> made = s.run("%point = type { double, double }")
+        >>> s.types["point"]
+        '{ double, double }'
+        """
         return self._core.program.types
 
     def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
-        """A handle by name: it follows redefinition and undo.  Raises UnknownName, a KeyError."""
+        """A handle by name: it follows redefinition and undo.  Raises UnknownName, a KeyError.
+
+        >>> made = s.run("@count = global i32 3")
+        >>> s["count"]
+        <@count i32 3>
+        >>> s["counter"]
+        Traceback (most recent call last):
+        jitkernel.errors.UnknownName: @counter is not defined in this session; did you mean @count?
+        """
         from jitkernel.session.handles import handle
 
         if not isinstance(name, str):
@@ -359,6 +441,10 @@ class Session:
         has changed, and once more when the run has ended, after a crash too.  It is called from
         the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
         a name is no variable of the session.
+
+            >>> made = s.run("@steps = global i32 0")
+            >>> [(watched.name, watched.typed.python) for watched in s.watch("steps")]
+            [('steps', 0)]
         """
         return self._core.observers.watch(names, call, every)
 
@@ -416,6 +502,11 @@ class Session:
 
         Raises EvictError when others use them: `cascade` takes those along, `force` leaves stubs
         that raise.
+
+            >>> made = s.run("define i32 @one() { ret i32 1 }")
+            >>> gone = s.evict("one")
+            >>> "one" in s
+            False
         """
         from jitkernel.session.program.eviction import refuse_to_pull_data
 
@@ -493,6 +584,15 @@ class Session:
 
         Of data beyond `undo_data` bytes nothing is kept: where a run wrote there, UsageError names
         what would not come back and nothing is undone, unless `partial` leaves that as it is.
+
+            >>> for n in (1, 2):
+            ...     made = s.run(f"define i32 @which() {{ ret i32 {n} }}")
+            >>> said = s.undo()
+            >>> s.call("which")
+            1
+            >>> said = s.redo()
+            >>> s.call("which")
+            2
         """
         self._core.engine.check_idle()
         history = self._core.history
@@ -524,6 +624,12 @@ class Session:
         """Write the session to a file, all of it or nothing; the file's size in bytes.
 
         Raises UsageError where the file is another session's, or something else.
+
+            >>> made = s.run("define i32 @kept() { ret i32 6 }")
+            >>> size = s.save("work.jks")
+            >>> with Session.restore("work.jks") as again:
+            ...     again.call("kept")
+            6
         """
         return self._core.keeper.save(os.fspath(path))
 
@@ -618,6 +724,12 @@ class Session:
         What libraries must bring is listed in the answer.  Raises UsageError for a name that no
         cell defines and for a value that cannot leave (a pointer to the heap), LinkError where
         something would be missing.
+
+            >>> made = s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
+            >>> written = s.export(["sq"], "libsq.so")
+            >>> import ctypes
+            >>> ctypes.CDLL("./libsq.so").sq(9)
+            81
         """
         from jitkernel.portable.export import export
         from jitkernel.portable.gathering import Home
@@ -634,6 +746,13 @@ class Session:
         `globals`: its variables begin there with the values that they have now, by value; otherwise
         with those of their definitions (what only a statement has given a value keeps that).
         Raises UsageError and LinkError as `export` does.
+
+            >>> import pickle
+            >>> made = s.run("define i32 @half(i32 %x) { %r = ashr i32 %x, 1  ret i32 %r }")
+            >>> sent = pickle.dumps(s.portable("half"))
+            >>> half = pickle.loads(sent)  # most often in another process
+            >>> half(12)
+            6
         """
         from jitkernel.portable.gathering import Home
         from jitkernel.portable.packing import pack
