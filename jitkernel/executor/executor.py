@@ -140,6 +140,9 @@ class Executor(Callbacks, ABC):
     def peek(self) -> FaultRecord:
         """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
 
+    def check_peek(self) -> None:
+        """Raise UsageError where `peek` always does."""
+
     # -- what it does --------------------------------------------------------------------------
 
     @property

@@ -26,6 +26,7 @@ from jitkernel.errors import JitError, UsageError
 from jitkernel.executor import abi, child
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.inbox import HEAD, undisturbed
+from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
@@ -180,7 +181,13 @@ class InlineExecutor(Executor):
         self._threads.look()
         seq = next(self._numbers)
         HEAD.pack_into(self._view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
-        stopped = self.run()
+        if self.depth and self.caller != threading.get_ident():
+            raise JitError("the executor is running another call")
+        if self.on_wait is None or self.depth:
+            stopped = self.run()
+        else:
+            with looked_at(self._look, self.lend):
+                stopped = self.run()
         self._threads.look()
         if stopped:
             return self.outcome(seq)
@@ -200,6 +207,15 @@ class InlineExecutor(Executor):
                 self.depth -= 1
                 self.caller = before
             self._threads.called = True
+
+    def _look(self, seconds: float) -> None:
+        if self.on_wait is not None:
+            self.on_wait(seconds)
+
+    #: Gives another thread what the caller's has of the session.
+    lend: Callable[[int], contextlib.AbstractContextManager[object]] = staticmethod(
+        lambda thread: contextlib.nullcontext()
+    )
 
     @staticmethod
     def address_of(thing: object) -> int | None:
@@ -231,7 +247,13 @@ class InlineExecutor(Executor):
         return self.depth > 0
 
     def peek(self) -> FaultRecord:
-        raise UsageError(f"nobody looks at code that runs in this process; {_REMEDY}")
+        raise self._unseen()
+
+    def check_peek(self) -> None:
+        raise self._unseen()
+
+    def _unseen(self) -> UsageError:
+        return UsageError(f"nobody looks at code that runs in this process; {_REMEDY}")
 
     # -- code that is not in memory ------------------------------------------------------------
 

@@ -214,6 +214,18 @@ class Core:
         self.cleanups.finish()
         self.engine.restore_order()
 
+    @contextlib.contextmanager
+    def lend(self, thread: int) -> Iterator[None]:
+        """While it lasts, another thread may use the session as this one may, which waits."""
+        from jitkernel.executor.looks import Lent
+
+        lock = self.lock
+        self.lock = Lent(lock, thread)
+        try:
+            yield
+        finally:
+            self.lock = lock
+
     # -- what the engine asks: see `EngineClient` ------------------------------------------------
 
     def output(self, name: str, data: bytes) -> None:

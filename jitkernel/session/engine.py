@@ -65,6 +65,9 @@ class EngineClient(Protocol):
     def lock(self) -> Any:
         """Held by whoever uses the session."""
 
+    def lend(self, thread: int) -> contextlib.AbstractContextManager[object]:
+        """While it lasts, another thread may use the session as this one may, which waits."""
+
 
 class Engine:
     """Arena, compiler pool, linker and executor of one session.
@@ -172,6 +175,7 @@ class Engine:
 
         made = InlineExecutor(self.arena, entry, self._place, client.lock, settings)
         made.changing = lambda: self.running
+        made.lend = client.lend
         self.address_of = made.address_of
         made.name_of = lambda stub: next(
             (written(name) for name, s in linker.symbols.items() if s.stub == stub), ""

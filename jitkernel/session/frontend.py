@@ -115,6 +115,7 @@ class FrontendSide:
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """When code has run for so long, this cell's or a later one's, call `call` once with where
         it is: its registers, frames and stack.  The program goes on; what `call` raises stops it.
+        Raises UsageError where it runs in this process.
         """
         with self._core.lock:
             self._core.observers.look_after(seconds, call)

@@ -439,8 +439,9 @@ class Session:
 
         `call` gets every watched global, at most once in `every` seconds (0.5) and only when one
         has changed, and once more when the run has ended, after a crash too.  It is called from
-        the thread that runs the cell, and what it raises stops the cell.  Raises UsageError where
-        a name is no variable of the session.
+        the thread that runs the cell, and what it raises stops the cell; where cells run in this
+        process, from a thread beside it, and what it raises is raised when the code has returned.
+        Raises UsageError where a name is no variable of the session.
 
             >>> made = s.run("@steps = global i32 0")
             >>> [(watched.name, watched.typed.python) for watched in s.watch("steps")]

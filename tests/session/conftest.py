@@ -21,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 EXECUTORS = ("process", "inline")
 #: Files whose tests have what goes another way inline, and no fault: that would end the tests.
-BOTH = {f"test_{name}" for name in "calls evict hibernation redefine redo types undo wakes".split()}
+BOTH = {
+    f"test_{name}"
+    for name in "watch calls evict hibernation redefine redo types undo wakes".split()
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

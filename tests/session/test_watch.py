@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from jitkernel.errors import Fault, Interrupted, UsageError
+from jitkernel.errors import Fault, Interrupted, JitError, UsageError
 
 #: Counts in @g and waits at each step until @go has come as far; then crashes if it is told to.
 STEPS = """
@@ -89,6 +89,7 @@ def test_a_call_from_python_is_a_run_too(steps):
     assert look.values == [1, 2, 100]
 
 
+@pytest.mark.process
 def test_the_last_value_is_shown_after_a_crash(steps):
     look = Observer(steps)
     steps.watch("g", call=look, every=0.0)
@@ -97,6 +98,7 @@ def test_the_last_value_is_shown_after_a_crash(steps):
     assert look.values == [1, 2, 100] and look.seen[-1][0].seconds is None
 
 
+@pytest.mark.process
 def test_and_after_the_process_was_lost(steps):
     steps.run("declare i32 @getpid()\ndeclare i32 @kill(i32, i32)")
     look = Observer(steps)
@@ -109,6 +111,7 @@ def test_and_after_the_process_was_lost(steps):
     assert look.values == [5, 7]
 
 
+@pytest.mark.process
 def test_what_the_observer_raises_stops_the_cell(steps):
     steps.watch("g", call=Observer(steps, fail_at=2), every=0.0)
     with pytest.raises(ZeroDivisionError):
@@ -117,6 +120,7 @@ def test_what_the_observer_raises_stops_the_cell(steps):
     assert steps.run("%x = add i32 40, 2").value == 42
 
 
+@pytest.mark.process
 def test_an_interrupt_ends_a_watched_cell(steps):
     def interrupt(watched) -> None:
         if watched[0].seconds is not None:
@@ -185,3 +189,47 @@ def test_the_history_is_bounded(steps):
     (last,) = steps.watched()
     assert len(last.samples) <= 120 and (last.least, last.most) == (0, 999)
     assert list(last.samples) == sorted(last.samples) and last.samples[-1] == 999
+
+
+def test_the_observer_may_ask_the_session_and_not_call_it(steps):
+    """It is not kept waiting by the run that it looks at."""
+    asked, refused = [], []
+
+    def ask(watched) -> None:
+        if watched[0].seconds is None:
+            return
+        asked.append([w.value for w in steps.watched()])
+        try:
+            steps.call("steps", 0, False)
+        except JitError as error:
+            refused.append(str(error))
+        steps["go"].value = watched[0].value
+
+    steps.watch("g", call=ask, every=0.0)
+    steps.call("steps", 2, False)
+    assert [1] in asked and [2] in asked
+    assert set(refused) == {"the executor is running another call"}
+
+
+def test_where_code_cannot_be_stopped_what_the_observer_raises_waits(fresh):
+    with fresh(executor="inline") as s:
+        s.run(STEPS)
+        look = Observer(s)
+
+        def fail(watched) -> None:
+            look(watched)
+            if watched[0].seconds is not None:
+                s["go"].value = 2  # it comes to its end
+                raise ZeroDivisionError("the observer's own")
+
+        s.watch("g", call=fail, every=0.0)
+        with pytest.raises(ZeroDivisionError):
+            s.run("@steps(2, false)")
+        assert s["g"].value == 100 and [w[0].seconds is None for w in look.seen] == [False, True]
+        s.unwatch()
+        assert s.run("%x = add i32 40, 2").value == 42
+
+
+def test_nobody_sees_where_code_of_this_process_is(fresh):
+    with fresh(executor="inline") as s, pytest.raises(UsageError, match="a process of its own"):
+        s.frontend.look_after(1.0, print)

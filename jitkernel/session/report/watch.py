@@ -272,6 +272,7 @@ class Observers:
 
     def look_after(self, seconds: float, call: Callable[[Stopped], object]) -> None:
         """See `session.frontend.look_after`."""
+        self._engine.executor.check_peek()
         self._wanted = (seconds, call)
         self._wire()
 
