@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from jitkernel.compiler import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
-from jitkernel.errors import LinkError
+from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.gathering import Gathered, Home, gather
+from jitkernel.session.run.python_functions import ASK
 from jitkernel.wording import cut_list
 
 __all__ = ["Built", "build", "merge_objects"]
@@ -64,7 +65,8 @@ def build(
 ) -> Built:
     """One object of some names and of all that they need, and other `forms` of its modules.
 
-    `called` gives exported names others in the object.  Raises UsageError, LinkError, CompileError.
+    `called` gives exported names others in the object.  Raises UsageError, also where a function of
+    Python's is called; LinkError, CompileError.
     """
     more: set[str] = set()
     for _ in range(_AGAIN):
@@ -77,6 +79,8 @@ def build(
         )
         own = [n for n in undefined if _is_own(home, n)]
         if not set(own) - more:
+            if ASK in undefined:
+                _refuse_python(home, gathered)
             return Built(gathered, made, _needs(home, undefined))
         more.update(own)
     raise LinkError(f"{cut_list([written(n) for n in own], 8)} could not be taken along")
@@ -143,6 +147,23 @@ def merge_objects(
 def _is_own(home: Home, name: str) -> bool:
     symbol = home.program.symbol(name)
     return symbol is not None and symbol.state is SymbolState.DEFINED
+
+
+def _refuse_python(home: Home, gathered: Gathered) -> None:
+    """Say which functions of Python's would have to come along."""
+    names = []
+    for number in gathered.cells:
+        cell = home.program.cells[number]
+        if cell.image is not None and any(symbol.name == ASK for symbol in cell.image.refs):
+            names += cell.names
+    asking = cut_list([written(n) for n in names], 8)
+    leaving = cut_list([written(n) for n in gathered.exports], 8)
+    what = "a function of Python's" if len(names) == 1 else "functions of Python's"
+    needs = "it is" if asking == leaving else f"it needs {asking},"
+    raise UsageError(
+        f"{leaving} cannot leave: {needs} {what}, which this process alone has; define "
+        f"{asking} in a cell instead, in IR or C"
+    )
 
 
 def _needs(home: Home, names: Iterable[str]) -> dict[str, str]:

@@ -341,6 +341,28 @@ def test_what_is_missing(s: Session, tmp_path: Path) -> None:
             s.export(names, str(tmp_path / path))
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_functions_of_python_cannot_leave(s: Session, tmp_path: Path, ending: str) -> None:
+    """Nor can what calls them, however far; another definition takes their place."""
+    s.export_python("note", lambda x: x + 1, "i32 (i32)")
+    s.run("define i32 @f(i32 %x) {\n  %r = call i32 @note(i32 %x)\n  ret i32 %r\n}")
+    s.run("define i32 @g(i32 %x) {\n  %r = call i32 @f(i32 %x)\n  ret i32 %r\n}")
+    assert s.call("g", 1) == 2
+    path = tmp_path / f"g{ending}"
+    with pytest.raises(UsageError) as refused:
+        s.export("g", str(path))
+    assert str(refused.value) == (
+        "@g cannot leave: it needs @note, a function of Python's, which this process alone has; "
+        "define @note in a cell instead, in IR or C"
+    )
+    with pytest.raises(UsageError, match="@note cannot leave: it is a function of Python's, which"):
+        s.export("note", str(path))
+    assert not os.listdir(tmp_path) and s.call("g", 1) == 2
+    s.run("define i32 @note(i32 %x) {\n  %r = add i32 %x, 2\n  ret i32 %r\n}")
+    if ending not in (".so", ".py") or shutil.which("ld"):
+        assert "jk_ask" not in s.export("g", str(path)).needs
+
+
 def test_without_a_linker(s: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     s.run(COUNTER)
     monkeypatch.setenv("PATH", str(tmp_path))

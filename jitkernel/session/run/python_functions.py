@@ -27,7 +27,9 @@ from jitkernel.session.run.host import SessionHost
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["PythonFunctions", "definition"]
+__all__ = ["ASK", "PythonFunctions", "definition"]
+
+ASK = "jk_ask"  # the runtime's function that hands the arguments to Python
 
 
 class PythonFunctions:
@@ -118,10 +120,10 @@ def definition(name: str, type: FunctionType, number: int) -> str:
     lines += [
         f"  %end = getelementptr {frame}, ptr null, i32 1",
         "  %size = ptrtoint ptr %end to i64",
-        f"  call void @jk_ask(i64 {number}, ptr %frame, i64 %size)",
+        f"  call void @{ASK}(i64 {number}, ptr %frame, i64 %size)",
     ]
     if first:
         lines += [f"  %result = load {type.result}, ptr %frame", f"  ret {type.result} %result"]
     else:
         lines.append("  ret void")
-    return "\n".join([*lines, "}", "declare void @jk_ask(i64, ptr, i64)"])
+    return "\n".join([*lines, "}", f"declare void @{ASK}(i64, ptr, i64)"])
