@@ -307,18 +307,38 @@ for call in (lambda: mine.odd(300), lambda: mine.odd(1.5), lambda: mine.sum(b"12
         s.export("two", str(tmp_path / "two.py"))
 
 
+@needs_ld
 def test_numpy_arrays_are_not_copied(s: Session, tmp_path: Path) -> None:
+    """In a fresh process that cannot import jitkernel; what would not be right there is refused."""
     pytest.importorskip("numpy")
-    s.run("define void @put(ptr %p) {\n  store double 5.0, ptr %p\n  ret void\n}")
-    s.export("put", str(tmp_path / "putter.py"))
-    source = (
-        "import sys; sys.path.insert(0, '.'); import putter, numpy; a = numpy.zeros(3)\n"
-        "putter.put(a); print(a[0])\n"
-        "try: putter.put(numpy.zeros((4, 4))[:, 1])\nexcept TypeError as error: print(error)"
+    s.run(
+        "define void @put(ptr %p, i64 %at) {\n  %q = getelementptr double, ptr %p, i64 %at\n  store double 5.0, ptr %q\n  ret void\n}"
     )
-    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    s.run("define i64 @where(ptr %p) {\n  %a = ptrtoint ptr %p to i64\n  ret i64 %a\n}")
+    s.export(["put", "where"], str(tmp_path / "putter.py"))
+    source = """
+import sys; sys.path.insert(0, "."); sys.modules["jitkernel"] = None
+import putter, numpy
+a = numpy.zeros((2, 3))
+putter.put(a, 4)
+print(a.tolist(), putter.where(a) == a.ctypes.data, putter.where(a[1:]) == a.ctypes.data + 24)
+fixed = numpy.zeros(3); fixed.flags.writeable = False
+for wrong in (a.T, a[:, 1], a[::-1], fixed, numpy.array([None])):
+    try:
+        print("taken", putter.put(wrong, 0))
+    except TypeError as error:
+        print(error)
+print(fixed.tolist(), putter.where(numpy.zeros(0)) >= 0)
+"""
+    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    beside = "put: argument 1: the array's elements do not lie side by side"
     assert done.stdout.splitlines() == [
-        "5.0", "put: argument 1: the array's elements do not lie side by side",
+        "[[0.0, 0.0, 0.0], [0.0, 5.0, 0.0]] True True",
+        beside, beside, beside,
+        "put: argument 1: the array is read-only; a copy of it is not",
+        "put: argument 1: the array's elements are Python's objects, not numbers",
+        "[0.0, 0.0, 0.0] True",
     ]  # fmt: skip
 
 
