@@ -25,6 +25,10 @@ from jitkernel.session.run.host import SessionHost
 from jitkernel.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from _ctypes import CFuncPtr
+
+    from numpy.typing import NDArray
+
     from jitkernel.session.declared_arrays import ArraySignature
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
@@ -136,7 +140,7 @@ class FunctionHandle:
         return FunctionHandle(self._session, self.name, ArraySignature(parameters))
 
     @property
-    def ctypes(self) -> Any:
+    def ctypes(self) -> CFuncPtr:
         """The function as an object of ctypes, where code runs in this process: it follows
         redefinition, and knows nothing of the session, which raises and waits; see the page on
         inline sessions.  Raises UsageError, also for types that ctypes cannot pass."""
@@ -147,7 +151,8 @@ class FunctionHandle:
                 "code runs in another process, where ctypes cannot call it; "
                 'Session(executor="inline") runs it in this one'
             )
-        return direct.function(self.name)
+        function: CFuncPtr = direct.function(self.name)
+        return function
 
     @property
     def address(self) -> int:
@@ -208,7 +213,7 @@ class VariableHandle:
         host.store(address, from_python(type, new, host).data)
 
     @property
-    def array(self) -> Any:
+    def array(self) -> NDArray[Any]:
         """It as a numpy array that shares its memory, read-only where it is a constant; a struct is
         one of numpy's records.
 
@@ -227,7 +232,8 @@ class VariableHandle:
         if address not in self._session._core.arena:
             raise UsageError(f"{written(self.name)} is a library's: session.read({address:#x}, n)")
         part = self._session._core.arena.part(address, host.layout(type).size)
-        return view_of(type, part, host.layout, constant)
+        view: NDArray[Any] = view_of(type, part, host.layout, constant)
+        return view
 
     @property
     def address(self) -> int:
@@ -244,7 +250,16 @@ class VariableHandle:
             return f"<{written(self.name)} gone>"
 
 
-def handle(session: Session, name: str) -> FunctionHandle | VariableHandle:
+if TYPE_CHECKING:
+
+    class Handle(FunctionHandle, VariableHandle):
+        """What a name stands for: only the session knows whether a function or a variable."""
+
+else:
+    Handle = FunctionHandle | VariableHandle
+
+
+def handle(session: Session, name: str) -> Any:
     """What a name stands for in a session.  Raises UnknownName."""
     symbol = session._core.program.named(name)
     if symbol is None or symbol.info is None or symbol.state == SymbolState.MISSING:

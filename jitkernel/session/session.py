@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError
@@ -24,6 +24,9 @@ from jitkernel.session.settings import (
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
     from jitkernel.compiler import ContextAccount
     from jitkernel.compiler.modules import Source
     from jitkernel.compiler.process import WorkerProcess
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.frontend import FrontendSide
-    from jitkernel.session.handles import CompiledCell, FunctionHandle, SymbolTable, VariableHandle
+    from jitkernel.session.handles import CompiledCell, FunctionHandle, Handle, SymbolTable
     from jitkernel.session.inspect import Inspect
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.report.watch import Watched
@@ -40,7 +43,12 @@ if TYPE_CHECKING:
     from jitkernel.session.run.results import Result, Results, Sink
     from jitkernel.session.saved.restoring import Restored
     from jitkernel.session.saved.store import Store
-    from jitkernel.session.settings import CellOptions, SessionSettings
+    from jitkernel.session.settings import Again, CellOptions, Given, SessionSettings
+
+    Element = TypeVar("Element", bound=numpy.generic)
+    Sides = TypeVar("Sides", bound=tuple[int, ...])
+    Type = TypeVar("Type", bound=numpy.dtype[Any])
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = ["Session"]
 
@@ -72,7 +80,7 @@ class Session:
         *,
         worker: WorkerProcess | None = None,
         store: Store | None = None,
-        **overrides: Any,
+        **overrides: Unpack[Given],
     ):
         chosen = settings_with(settings, overrides)
         check_context(chosen.context)
@@ -253,8 +261,19 @@ class Session:
 
     # -- arrays and memory -----------------------------------------------------------------------
 
-    @operation()
-    def array(self, shape: int | Sequence[int], dtype: Any = "f8") -> Any:
+    @overload
+    def array(
+        self, shape: int | Sequence[int], dtype: Literal["f8"] = "f8"
+    ) -> NDArray[numpy.float64]: ...
+
+    @overload
+    def array(self, shape: int | Sequence[int], dtype: type[Element]) -> NDArray[Element]: ...
+
+    @overload
+    def array(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]: ...
+
+    @operation()  # type: ignore[misc]  # mypy: `self` has no name then
+    def array(self, shape: int | Sequence[int], dtype: Any = "f8") -> NDArray[Any]:
         """A numpy array of zeros in memory that the program sees at the same address.
 
         Passing it to a function passes that address; nothing is copied.  It is no part of what
@@ -272,9 +291,16 @@ class Session:
             >>> a
             array([2.5, 0. , 0. ])
         """
-        return self._core.arrays.array(shape, dtype)
+        made: NDArray[Any] = self._core.arrays.array(shape, dtype)
+        return made
 
-    @operation()
+    @overload
+    def share(self, array: numpy.ndarray[Sides, Type]) -> numpy.ndarray[Sides, Type]: ...
+
+    @overload
+    def share(self, array: ArrayLike) -> NDArray[Any]: ...
+
+    @operation()  # type: ignore[misc]  # mypy: `self` has no name then
     def share(self, array: Any) -> Any:
         """An array with the same elements in memory that the program sees: see `array`.  What is
         shared already, with this session or another, is given back as it is.
@@ -285,7 +311,17 @@ class Session:
         """
         return self._core.arrays.share(array)
 
-    @operation(observed=True)
+    @overload
+    def export_python(
+        self, name: str, function: Callable[..., Any], type: str = "void ()"
+    ) -> FunctionHandle: ...
+
+    @overload
+    def export_python(
+        self, name: str, function: None = None, type: str = "void ()"
+    ) -> Callable[[Function], Function]: ...
+
+    @operation(observed=True)  # type: ignore[misc]  # mypy: `self` has no name then
     def export_python(
         self, name: str, function: Callable[..., Any] | None = None, type: str = "void ()"
     ) -> Any:
@@ -373,7 +409,7 @@ class Session:
         """
         return self._core.program.types
 
-    def __getitem__(self, name: str) -> FunctionHandle | VariableHandle:
+    def __getitem__(self, name: str) -> Handle:
         """A handle by name: it follows redefinition and undo.  Raises UnknownName, a KeyError.
 
         >>> made = s.run("@count = global i32 3")
@@ -387,7 +423,8 @@ class Session:
 
         if not isinstance(name, str):
             raise UnknownName(f"a session's names are text, such as 'f': {name!r} is none")
-        return handle(self, name.removeprefix("@"))
+        found: Handle = handle(self, name.removeprefix("@"))
+        return found
 
     def __contains__(self, name: object) -> bool:
         symbol = self.symbols.get(str(name))
@@ -642,7 +679,7 @@ class Session:
         rebuild: bool = False,
         trust: bool = False,
         worker: WorkerProcess | None = None,
-        **overrides: Any,
+        **overrides: Unpack[Again],
     ) -> Session:
         """A session as it was saved to a file, which is only read; `restored` says what came back.
 

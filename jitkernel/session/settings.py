@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from jitkernel.compiler import Options, Request
 from jitkernel.errors import UsageError
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from jitkernel.session.saved.store import Record
 
 __all__ = [
+    "Again",
     "CONTEXTS",
     "CellOptions",
+    "Given",
     "SessionSettings",
     "check_context",
     "check_executor",
@@ -87,6 +89,45 @@ class SessionSettings:
     context: str = "throwaway"
     budget: int = 0
     executor: str = "process"
+
+
+class Again(TypedDict, total=False):
+    """Settings as keywords of `Session.restore`, for checkers of types: see `SessionSettings`."""
+
+    capacity: int
+    base: int
+    undo_depth: int
+    undo_data: int
+    results_kept: int
+    opt_level: int
+    passes: str
+    cpu: str
+    timeout: float
+    worker_memory_limit: int
+    workers: int
+    spare: bool
+    prelude: bool
+    clang: str
+    clang_flags: str
+    interrupt_grace: float
+    cell_timeout: float
+    executor_memory_limit: int
+    stack_size: int
+    env: Mapping[str, str]
+    cwd: str
+    store_path: str | os.PathLike[str]
+    autosave: bool
+    object_cache: bool
+    object_cache_size: int
+    context: Literal["throwaway", "shared", "kept"]
+    budget: int
+    executor: Literal["process", "inline"]
+
+
+class Given(Again, total=False):
+    """The same of `Session`."""
+
+    trust: bool
 
 
 def settings_with(

@@ -216,7 +216,7 @@ def test_a_block_runs_once_and_leaves_no_code(s):
 
 def test_settings_are_checked():
     with pytest.raises(UsageError, match="no setting 'capcity'"):
-        Session(capcity=1)
+        Session(capcity=1)  # type: ignore[call-arg]
 
 
 def test_a_closed_session_says_so(fresh):
