@@ -199,6 +199,8 @@ class JITKernel(JITKernelSettings, Kernel):
             frontend.end()
         if store_history and not silent and code.strip():
             frontend.history.store(self.execution_count, code, shown)
+            # Members of archives that the cell took are cells too: the next has a number of its own.
+            self.execution_count = max(self.execution_count, frontend.session.number)
 
     def _failed(self, error: BaseException, silent: bool) -> dict[str, Any]:
         """The reply's words for an error, which is also published, once."""

@@ -57,6 +57,9 @@ class Names(Protocol):
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
 
+    def hint(self, name: str) -> str:
+        """What to do about a name that is not known; "" where nothing comes near."""
+
 
 class Known(Names, Protocol):
     """What a language may ask of the session while it reads a cell."""

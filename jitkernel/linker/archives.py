@@ -18,6 +18,7 @@ from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.elf.archive import Archive, read_archive
 from jitkernel.errors import LinkError
+from jitkernel.ir.names import CONTROL
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.prepare import prepare
 from jitkernel.linker.resolver import Resolver
@@ -43,9 +44,11 @@ class Taken(NamedTuple):
 
 
 def offered(archives: Iterable[LinkedArchive], names: Iterable[str]) -> list[str]:
-    """Those of the names that one of the archives defines."""
+    """Those of the names that one of the archives defines, thread-local variables as it has them:
+    a cell that uses one asks for its control block."""
     indexes = [a.archive.index for a in archives]
-    return [name for name in names if any(name in index for index in indexes)]
+    bare = dict.fromkeys([name.removeprefix(CONTROL) for name in names])
+    return [name for name in bare if any(name in index for index in indexes)]
 
 
 def select(

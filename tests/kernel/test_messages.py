@@ -1,6 +1,10 @@
 """What jupyter_kernel_test leaves out: silent, counts, stdin, comms, aborted, user expressions."""
 
+import re
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -293,3 +297,20 @@ def test_max_output_cuts_a_cell(kernel: Kernel) -> None:
     assert text.count("x") < 2100
     assert "output cut at 2000 bytes" in text
     assert "98000 more bytes" in text
+
+
+def test_a_cell_that_takes_members_of_an_archive(kernel: Kernel, tmp_path: Path) -> None:
+    """The members are a cell too: the prompt behind goes on with the number that is free."""
+    for name in ("gcc", "ar"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
+    (tmp_path / "four.c").write_text("int four(void) { return 4; }")
+    for command in (["gcc", "-c", "four.c"], ["ar", "rcs", "libfour.a", "four.o"]):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    kernel.ok(f"%link {tmp_path}/libfour.a")
+    first, _ = kernel.run("declare i32 @four()\ndefine i32 @f() {\n  %r = call i32 @four()\n"
+                          "  ret i32 %r\n}\n@f()")  # fmt: skip
+    assert kernel.result(f"_{first['execution_count']}") == "i32 4"
+    second, _ = kernel.run("define i32 @g() {\n  ret i32 5\n}\n@g()")
+    assert kernel.result(f"_{second['execution_count']}") == "i32 5"
+    assert re.search(rf"\n +{second['execution_count']}  live   @g ", kernel.ok("%cells"))

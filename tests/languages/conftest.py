@@ -143,6 +143,10 @@ class FakeHost:
     def nearest(self, name: str) -> str | None:
         return nearest(name, [*self.functions, *self.variables])
 
+    def hint(self, name: str) -> str:
+        near = self.nearest(name)
+        return f"did you mean @{near}?" if near else ""
+
     # What a test sets up
 
     def define(self, name: str, type: str, function: Callable[..., Any]) -> None:

@@ -36,6 +36,9 @@ class Program:
     def nearest(self, name):
         return "twice" if name.startswith("twic") else None
 
+    def hint(self, name):
+        return ""
+
     def output(self, name, data):
         raise AssertionError("nothing is printed while a cell is read")
 

@@ -312,7 +312,66 @@ def test_saved_and_restored(tmp_path, archive):
         s.save(path)
     with Session.restore(path) as s:
         assert s.run("@top(2)").value == 21
+        assert s.run("declare i32 @alone()\n@alone()").value == 4  # taken only now
         s.check()
+    Path(archive).unlink()
+    with Session.restore(path) as s:
+        assert s.restored is not None and f"nothing more from {archive}" in str(s.restored)
+        assert s.run("@top(2)").value == 21
+        s.check()
+
+
+def test_a_c_cell_declares_a_variable_of_an_archive(s, archive):
+    """`extern int x;` gives x storage only where nobody has it: here the archive does."""
+    pytest.importorskip("ziglang")
+    s.link(archive)
+    s.run("extern int base; int twice(void) { return 2 * base; }", language="c")
+    assert s.call("twice") == 20
+    assert s.run("base", language="c").value == 10
+
+
+def test_a_thread_local_variable_is_taken_by_its_name(s, tmp_path):
+    members = {
+        "own.o": "__thread int own = 42; int *where(void) { return &own; }",
+        "user.o": "extern __thread int own; int use(void) { return own + 1; }",
+    }
+    s.link(_make(tmp_path, members))
+    s.run(
+        "@own = external thread_local global i32\n"
+        "declare ptr @llvm.threadlocal.address.p0(ptr)\n"
+        "define i32 @get() {\n  %p = call ptr @llvm.threadlocal.address.p0(ptr @own)\n"
+        "  %v = load i32, ptr %p\n  ret i32 %v\n}"
+    )
+    assert s.call("get") == 42
+    assert s.run("declare i32 @use()\n@use()").value == 43
+    s.undo()
+    s.undo()
+    assert s.cells == []
+
+
+def test_a_members_thread_local_is_the_cells_own(s, tmp_path):
+    """What the session defines is not taken from the archive as well."""
+    members = {
+        "own.o": "__thread int own = 42;",
+        "user.o": "extern __thread int own; int use(void) { return own + 1; }",
+    }
+    s.run("@own = thread_local global i32 7")
+    s.link(_make(tmp_path, members))
+    assert s.run("declare i32 @use()\n@use()").value == 8
+
+
+def test_a_function_without_a_type_says_so(s, tmp_path):
+    """Objects say no types: a name of theirs is known, and cannot be called before a declaration."""
+    (tmp_path / "x.o").write_bytes(compile_c("int other(int x) { return x + 1; } int v = 3;"))
+    s.link(str(tmp_path / "x.o"))
+    words = "an object has it, and objects say no types: declare @{} in a cell"
+    with pytest.raises(errors.UsageError, match=words.format("other")):
+        s.call("other", 1)
+    with pytest.raises(errors.CompileError, match=words.format("other")):
+        s.run("@other(1)")
+    with pytest.raises(errors.CompileError, match=words.format("v")):
+        s.run("@v")
+    assert s.run("declare i32 @other(i32)\n@other(1)").value == 2
 
 
 def test_notebook_cells_keep_their_numbers_and_data(s, archive):

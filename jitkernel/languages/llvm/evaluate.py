@@ -254,9 +254,7 @@ class _Evaluator:
         return self.scalar(type or PTR, encode_int(address + expr.offset, 64, 8))
 
     def unknown(self, expr: Expr, name: str) -> CompileError:
-        close = self.host.nearest(name)
-        hint = f"did you mean {written(close)}?" if close and close != name else ""
-        return self.fail(expr, f"{written(name)} is not known", hint)
+        return self.fail(expr, f"{written(name)} is not known", self.host.hint(name))
 
     def load(self, expr: Load) -> TypedValue:
         variable = self.host.variable(expr.name)

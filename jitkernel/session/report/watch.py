@@ -229,8 +229,8 @@ def _why_not(host: SessionHost, name: str) -> str:
     symbol = host.known(name)
     if symbol is not None:
         return f"{shown} is a function" if symbol.is_function else f"no cell defines {shown} now"
-    near = host.nearest(name)
-    return f"no cell defines {shown}" + (f"; did you mean @{quote_name(near)}?" if near else "")
+    hint = host.hint(name)
+    return f"no cell defines {shown}{f'; {hint}' * bool(hint)}"
 
 
 class Observers:

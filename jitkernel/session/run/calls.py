@@ -82,11 +82,8 @@ class Caller:
     ) -> list[TypedValue]:
         signature, symbol = host.full_signature(name), host.known(name)
         if signature is None or symbol is None:
-            near = host.nearest(name)
-            raise UsageError(
-                f"no function {written(name)}"
-                + (f"; did you mean {written(near)}?" if near else "")
-            )
+            hint = host.hint(name)
+            raise UsageError(f"no function {written(name)}{f'; {hint}' * bool(hint)}")
         if symbol.state == SymbolState.MISSING:
             raise UsageError(
                 f"{written(name)} is not defined: {symbol.why or 'nobody defines it yet'}"

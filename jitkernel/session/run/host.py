@@ -127,8 +127,16 @@ class SessionHost:
 
     def nearest(self, name: str) -> str | None:
         """The known name closest to one that is not."""
-        names = list(self._program.linker.symbols)
+        names = [n for n in self._program.linker.symbols if n != name]
         return nearest(name, [*names, *PRELUDE] if self._prelude else names)
+
+    def hint(self, name: str) -> str:
+        """What to do about a name that is not known here; "" where nothing comes near."""
+        symbol = self._program.symbol(name)
+        if symbol is not None and symbol.info is None and symbol.state is SymbolState.DEFINED:
+            return f"an object has it, and objects say no types: declare {written(name)} in a cell"
+        near = self.nearest(name)
+        return f"did you mean {written(near)}?" if near else ""
 
     # -- what is done ----------------------------------------------------------------------------
 
@@ -287,9 +295,11 @@ class LanguageHost(SessionHost):
         return symbol.image.cell if symbol is not None and symbol.image is not None else 0
 
     def is_defined(self, name: str) -> bool:
-        """Whether a cell or a library has the name."""
+        """Whether a cell, an archive that was linked or a library has the name."""
         symbol = self._program.named(name)
         if symbol is not None and symbol.state is not SymbolState.MISSING:
+            return True
+        if any(name in linked.archive.index for linked in self._program.archives.values()):
             return True
         return self._engine.linker.known(name, SymbolKind.DATA) is not None
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from jitkernel.compiler import Compiled, Request, Summary
 from jitkernel.elf import read_object
 from jitkernel.elf.archive import Archive, is_archive, read_archive
-from jitkernel.errors import LinkError
+from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes
-from jitkernel.ir.names import written
+from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
 from jitkernel.linker.layout import ReadObject, is_special
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jitkernel.session.core import Core
     from jitkernel.session.program.program import Program
 
-__all__ = ["link_file"]
+__all__ = ["link_file", "read_again"]
 
 _NO_TIMES = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
 _NAMES = 6  # that are shown of many
@@ -48,6 +48,21 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         prepared(read_object(data, late=True), path, definer.program.linker.resolver)
     )
     return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
+
+
+def read_again(core: Core, paths: Iterable[str]) -> list[str]:
+    """Cells may take members of these archives again, as before the session was saved; what there
+    is to say of those that cannot be read."""
+    words: list[str] = []
+    for path in paths:
+        try:
+            archive = read_archive(read_bytes(path), path, read_bytes)
+        except JitError as error:
+            words.append(f"cells take nothing more from {path}: {error}")
+        else:
+            core.program.archives[path] = LinkedArchive(archive, read_bytes)
+            core.provide = _provide
+    return words
 
 
 def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
@@ -136,7 +151,7 @@ def _labels(taken: Sequence[Taken]) -> str:
 
 def _has(program: Program, name: str) -> bool:
     """Whether no archive is asked for a name: the session defines it, or its runtime does."""
-    symbol = program.linker.symbols.get(name)
+    symbol = program.named(name)
     if symbol is not None and symbol.state in (SymbolState.DEFINED, SymbolState.FIXED):
         return True
     return is_special(name) or program.linker.resolver.fixed(name) is not None
@@ -151,13 +166,15 @@ def _provide(
     """
     program = execution.core.program
     archives = list(program.archives.values())
-    symbols = program.linker.symbols
+    about_to_be = {name.removeprefix(CONTROL) for name in own}
     wanted = [
         n for n in offered(archives, names)
-        if n not in own
-        and ((s := symbols.get(n)) is None or s.state in (SymbolState.MISSING, SymbolState.NULL))
+        if n not in about_to_be
+        and ((s := program.named(n)) is None or s.state in (SymbolState.MISSING, SymbolState.NULL))
     ]  # fmt: skip
-    if wanted and (taken := select(archives, wanted, lambda n: n in own or _has(program, n))):
+    if wanted and (
+        taken := select(archives, wanted, lambda n: n in about_to_be or _has(program, n))
+    ):
         _place_members(execution, taken, own)
 
 

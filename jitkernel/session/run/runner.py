@@ -338,14 +338,11 @@ class Runner:
             return host.load(variable[0], variable[1])
         signature = host.full_signature(name)
         if signature is None:
-            near = host.nearest(name)
+            hint = host.hint(name)
             if name in self._core.hidden.private:
                 number = self._core.hidden.private[name]
                 raise CompileError(f"@{quote_name(name)} is private to cell {number}")
-            raise CompileError(
-                f"@{quote_name(name)} is not defined"
-                + (f"; did you mean {written(near)}?" if near else "")
-            )
+            raise CompileError(f"@{quote_name(name)} is not defined{f'; {hint}' * bool(hint)}")
         symbol = self._program.named(name)
         cell = self._program.cell_of(symbol) if symbol is not None else None
         where = (

@@ -87,6 +87,10 @@ class Keeper:
             program, executor, session.results, rows, self._head, self._numbers, trust
         )
         session.number = restored.number
+        if archives := self._head.get("archives"):
+            from jitkernel.session.run.linking import read_again  # few sessions have any
+
+            restored.words += read_again(session, map(str, archives))
         session.withheld = [] if trust else named_libraries(self._head)
         if keeps:
             self._go_on(rows)

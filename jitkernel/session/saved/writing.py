@@ -185,6 +185,7 @@ class Writer:
                 "identity": [who.llvm, who.llvmlite, who.triple, who.cpu, who.features],
                 "libraries": services.libraries,
                 "withheld": [p for p in session.withheld if p not in services.libraries],
+                "archives": list(session.program.archives),
                 "low_memory": services.last_low_memory(engine.executor.generation),
                 "order": list(session.results),
             }
