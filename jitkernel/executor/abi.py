@@ -98,6 +98,7 @@ REAPER_AT = 0x90000  # argv and strings for the program that cleans up
 #: address, 0 where there is none.  Those that end a process are in the order of their causes.
 _LIBC = (
     "fork exit _exit _Exit quick_exit pthread_exit abort __stack_chk_fail on_exit fflush __fpurge "
+    "clearerr_unlocked "
     "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
     "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
     "__register_frame __deregister_frame ftrylockfile funlockfile"

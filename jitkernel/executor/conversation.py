@@ -105,6 +105,7 @@ class Conversation:
     def begin_call(self) -> None:
         """Begin a call; nor does input that the last one left unread."""
         if self._fed:
+            self.pipes.reopen_input()
             self.pipes.drop_input()
             self._fed = False
         self._line = b""
@@ -347,18 +348,22 @@ class Conversation:
     def _serve_input(self, child: Spawned) -> None:
         """The program waits for a line: get one, or stop it."""
         self.drain()
-        line, asked = None, time.monotonic()
+        line, asked, ended = None, time.monotonic(), False
         try:
             if self._user.on_input is not None:
                 line = self._user.on_input(self._line.decode("utf-8", "replace"))
+        except EOFError:
+            ended = True
         except BaseException as error:
             self._fail(error)
             return
         self._began += time.monotonic() - asked  # the user's time is not the cell's
+        self._fed, self._line = True, b""
+        if ended and self.pipes.end_input():
+            return
         if line is None:
             self.interrupt_now("stdin")
             return
-        self._fed, self._line = True, b""
         data = line.encode("utf-8", "surrogateescape") + b"\n"
         while data and self.stop is None and not child.ended():
             try:

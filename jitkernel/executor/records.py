@@ -43,7 +43,8 @@ class Callbacks:
 
     `settings`: some of them hold from the next call on, some from the next start.
     `on_output(name, data)` gets what the program writes to "stdout" and "stderr", while it runs.
-    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available.
+    `on_input(prompt)` is asked for a line when it reads, and may answer None: not available;
+    EOFError is the end of the input, until the next call.
     `on_wait(seconds)` is told how long a request has taken, some thirty times a second; not for
     those that take less than 20 ms.
     `on_wake(stub, alone)` says where a call of `jk_wake` from a stub goes on, 0 for nowhere;

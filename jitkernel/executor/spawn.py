@@ -67,7 +67,7 @@ def waiting(fd: int) -> int:
 class Pipes:
     """The program's standard streams, as pipes that stay while processes come and go.
 
-    The kernel process holds both ends, so no reader ever sees an end of file.
+    The kernel process holds both ends, so no reader sees an end of file before `end_input`.
     """
 
     def __init__(self) -> None:
@@ -81,6 +81,21 @@ class Pipes:
     def unread(self) -> int:
         """Bytes of input that nobody has read yet."""
         return waiting(self.stdin_read)
+
+    def end_input(self) -> bool:
+        """Let who reads meet the end of file, until `reopen_input`.  False where it did not help:
+        somebody else has the pipe's other end."""
+        if self.stdin < 0:
+            return False
+        os.close(self.stdin)
+        self.stdin = -1
+        return True
+
+    def reopen_input(self) -> None:
+        """There may be input again."""
+        if self.stdin < 0:
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            self.stdin = os.open(f"/proc/self/fd/{self.stdin_read}", flags)
 
     def drop_input(self) -> None:
         """Throw away what a finished cell left unread."""
@@ -105,7 +120,8 @@ class Pipes:
             self.stdin_read, self.stdin, self.stdout, self.stdout_write, self.stderr,
             self.stderr_write,
         ):  # fmt: skip
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
 
 class Spawned:

@@ -199,7 +199,7 @@ class JITKernel(JITKernelSettings, Kernel):
             frontend.end()
         if store_history and not silent and code.strip():
             frontend.history.store(self.execution_count, code, shown)
-            # Members of archives that the cell took are cells too: the next has a number of its own.
+            # Members of archives that the cell took are a cell too: the next number is free.
             self.execution_count = max(self.execution_count, frontend.session.number)
 
     def _failed(self, error: BaseException, silent: bool) -> dict[str, Any]:

@@ -152,6 +152,29 @@ def test_scanf_getchar_and_read_are_served(s):
     assert len(sink.prompts) == 3
 
 
+class _Ends(Sink):
+    """Its input ends where its lines do."""
+
+    def input(self, prompt):
+        self.prompts.append(prompt)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+def test_input_that_ends(s):
+    """The program meets the end of the file, as often as it reads; the next cell is asked anew."""
+    s.run(READ + "define i32 @twice() {\n  %a = call i32 @getchar()\n  %b = call i32 @getchar()\n"
+          "  %c = add i32 %a, %b\n  ret i32 %c\n}")  # fmt: skip
+    assert s.run("@twice()", sink=_Ends()).value == -2
+    assert s.run("@read(0, @buffer, 64)", sink=_Ends()).value == 0
+    assert s.run("@number()", sink=_Ends(["12"])).value == 12
+    assert s.run("@twice()", sink=_Ends(["a"])).value == ord("a") + ord("\n")
+    with pytest.raises(Interrupted, match="no input box"):
+        s.run("@getchar()", sink=Sink())
+    assert s.run("@getchar()", sink=Sink(["b"])).value == ord("b")
+
+
 def test_the_prompt_is_what_the_program_printed_last(s):
     s.run(READ)
     sink = Sink(["7"])

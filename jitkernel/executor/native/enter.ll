@@ -104,6 +104,8 @@ held:
 purge:
   %fpurge = load volatile ptr, ptr $libc___fpurge
   call void %fpurge(ptr %stdin)
+  %clear = load volatile ptr, ptr $libc_clearerr_unlocked
+  call void %clear(ptr %stdin)  ; the next cell's input has not ended
   br label %done
 done:
   ret void

@@ -134,7 +134,8 @@ class Sink(Protocol):
         """Bytes the program wrote to `stdout` or `stderr`."""
 
     def input(self, prompt: str) -> str | None:
-        """A line for the program's standard input; None where nobody can be asked."""
+        """A line for the program's standard input; None where nobody can be asked.  EOFError is the
+        end of that input, until the next call."""
 
     def shown(self, label: str, text: str, html: str) -> None:
         """A value other than the cell's last."""
