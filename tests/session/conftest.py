@@ -1,8 +1,8 @@
 """Sessions for the tests: one a module, emptied before each test and its books proved after.
 
-A test that takes it runs with an executor that is a process; in the files of `BOTH` also with one
-that runs code in this process.  `--executor inline` runs every test so that may be: those marked
-`process` crash, never end, start threads, or print what the test reads.
+A test that takes it runs with an executor that is a process and with one that runs code in this
+process, where it needs no other: those marked `process` crash, never end, start threads, or print
+what the test reads.  `--executor inline` or `--executor process` runs them with that one alone.
 """
 
 from __future__ import annotations
@@ -20,19 +20,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 EXECUTORS = ("process", "inline")
-#: Files whose tests have what goes another way inline, and no fault: that would end the tests.
-BOTH = {
-    f"test_{name}"
-    for name in "watch calls evict hibernation redefine redo types undo wakes".split()
-}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "shared" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("process") is not None
         chosen = metafunc.config.getoption("--executor", "")
-        both = metafunc.module.__name__.rpartition(".")[2] in BOTH or chosen == "inline"
-        kinds = [k for k in EXECUTORS[: 1 if only or not both else 2] if chosen in ("", k)]
+        kinds = [k for k in EXECUTORS[: 1 if only else 2] if chosen in ("", k)]
         metafunc.parametrize("shared", kinds, indirect=True, scope="module")
 
 
