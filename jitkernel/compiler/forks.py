@@ -15,13 +15,14 @@ import signal
 import socket
 from collections.abc import Callable
 
-from jitkernel.compiler.memory import unmap_llvm
+from jitkernel.compiler.memory import give_back
 from jitkernel.syscalls import SYS
 
 __all__ = ["fork_child", "in_child", "next_socket"]
 
 _CLONE_PARENT = 0x8000  # clone(2), <linux/sched.h>
 _IDLE = 1.0  # seconds without a request until there is time for what can wait
+_PAUSE = 0.1  # the same where it is warm: LLVM's file, 60 MB, is unmapped in some milliseconds
 _STDOUT, _STDERR = 1, 2
 _PR_SET_PDEATHSIG = 1  # prctl(2), <linux/prctl.h>
 
@@ -65,18 +66,19 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
     `warm_up` is run once, before the first fork unless that one has a request waiting already.
     Where no process can be forked this one serves the socket itself, and is a zygote no more.
     """
-    warm = unmapped = False
+    warm = gave = False
     while True:
-        if not unmapped and not select.select([control], [], [], _IDLE)[0]:
+        idle = _PAUSE if warm else _IDLE
+        if not gave and not select.select([control], [], [], idle)[0]:
             warm = warm or _warm(warm_up)
-            unmapped = bool(unmap_llvm())
+            gave = bool(give_back())
         message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message:
             os._exit(0)
         served, words = descriptors
         if not warm and not select.select([served], [], [], 0)[0]:
             warm = _warm(warm_up)
-        unmapped = False
+        gave = False
         gc.freeze()
         try:
             forked = _fork()

@@ -1,6 +1,6 @@
 """What a worker's process holds, and what it can give back.  Worker only.
 
-Start from `held` and `unmap_llvm`.
+Start from `held` and `give_back`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from jitkernel.procfs import own_bytes
 
-__all__ = ["IDLE", "allocated", "held", "unmap_llvm"]
+__all__ = ["IDLE", "allocated", "give_back", "held"]
 
-#: Seconds without a request until LLVM is unmapped.  The next compile takes 2 ms more.
+#: Seconds without a request until memory is given back.  The next compile takes 2 ms more.
 IDLE = 5.0
 
 _DONTNEED = 4  # madvise(2), <asm-generic/mman-common.h>
@@ -37,6 +37,7 @@ class _MallInfo(ctypes.Structure):
 _mallinfo: Any = getattr(_libc, "mallinfo2", _MallInfo)  # zeros where there is no glibc
 if _mallinfo is not _MallInfo:
     _mallinfo.restype = _MallInfo
+_trim: Any = getattr(_libc, "malloc_trim", None)  # glibc's
 
 
 def allocated() -> int:
@@ -50,7 +51,14 @@ def held() -> tuple[int, int]:
     return own_bytes(os.getpid()), allocated()
 
 
-def unmap_llvm() -> int:
+def give_back() -> int:
+    """Give the system what is not needed to wait: freed memory, LLVM's file; bytes of the file."""
+    if _trim is not None:
+        _trim(0)
+    return _unmap_llvm()
+
+
+def _unmap_llvm() -> int:
     """Take LLVM's code and constants out of this process; the number of bytes.
 
     They are clean pages of a file: they stay in the system's cache, to be mapped again as they are

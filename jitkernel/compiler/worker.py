@@ -69,7 +69,7 @@ def main() -> None:
     sock.sendall(frame({"ready": os.getpid(), "who": binding.identity()}))
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = FrameReader(sock)
-    inbox.idle, inbox.on_idle = memory.IDLE, memory.unmap_llvm
+    inbox.idle, inbox.on_idle = memory.IDLE, memory.give_back
     if not zygote and not select.select([sock], [], [], 0)[0]:
         _warm_up()
     _take_stderr()

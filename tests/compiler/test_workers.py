@@ -131,6 +131,26 @@ def test_an_idle_worker_has_none_of_llvm_mapped() -> None:
         assert pool.compile(Request(SQUARE)).object == code
 
 
+def test_an_idle_worker_gives_back_what_a_large_module_took() -> None:
+    """Between compiles it keeps what it freed: the next one wants it again."""
+    body = "  %y = mul i32 %x, %x\n" + "".join(
+        f"  %a{i} = xor i32 %{f'a{i - 1}' if i else 'y'}, {i + 3}\n  %m{i} = call i32 @f(i32 %a{i})\n"
+        for i in range(20)
+    )
+    large = "declare i32 @f(i32)\n" + "".join(
+        f"define i32 @g{n}(i32 %x) {{\n{body}  ret i32 %y\n}}\n" for n in range(300)
+    )
+    with CompilerPool() as pool:
+        code = pool.compile(Request(SQUARE)).object
+        (worker,) = pids(pool)
+        small = procfs.own_bytes(worker)
+        assert pool.compile(Request(large)).object
+        grown = procfs.own_bytes(worker) - small
+        assert grown > 4 << 20
+        wait_for(lambda: procfs.own_bytes(worker) < small + grown / 2, 30)
+        assert pool.compile(Request(SQUARE)).object == code
+
+
 def test_where_nothing_can_be_forked_the_process_compiles_itself(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
