@@ -40,6 +40,7 @@ ROWS: tuple[Row, ...] = (
     Row("start", "Start-up, library", "startup:library"),
     Row("start-kernel", "Start-up, kernel", "startup:kernel"),
     Row("rest", "Memory of a kernel at rest", "rest:at_rest"),
+    Row("second", "Memory that a second kernel adds", "rest:second"),
     Row("data", "Live data beside each cell", "data:beside_data"),
     Row("cache", "Object cache: compiled before, in another session", "cache:warm_and_cold"),
     Row("cache-hit", "Object cache: one look-up", "cache:look_up"),

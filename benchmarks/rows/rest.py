@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
 from benchmarks.harness import Figure, Scale
@@ -12,7 +13,7 @@ from benchmarks.rows.startup import started
 from jitkernel import procfs
 from jitkernel.kernel.install import NAME
 
-__all__ = ["at_rest"]
+__all__ = ["at_rest", "second"]
 
 _CELL = "define i32 @f(i32 %x) {\n  %r = add i32 %x, 17\n  ret i32 %r\n}\n@f(7)"
 _RESTS = 7.0  # seconds after which every process has given back what it does not need to rest
@@ -38,6 +39,39 @@ def at_rest(scale: Scale) -> Iterator[Figure]:
                 note=f"PSS; MB each: {words}",
             )  # fmt: skip
             yield Figure("  of it not of files", own, "bytes")
+
+
+def second(scale: Scale) -> Iterator[Figure]:
+    """What a second kernel adds to the proportional set size of all, when both have run a cell.
+
+    LLVM's file is mapped while it is used, and one kernel's use of it counts for one kernel: so
+    what is added is said right after a cell, too, where no other kernel has it mapped.  ipykernel
+    is what any kernel in Python on its classes takes.
+    """
+    for name, cell in ((NAME, _CELL), ("python3", "40 + 9")):
+        totals: list[list[int]] = []
+        with ExitStack() as open_kernels:
+            kernels: list[int] = []
+            for number in (17, 18):  # two cells, so that none is known from the other
+                cache = open_kernels.enter_context(TemporaryDirectory())
+                manager, client = open_kernels.enter_context(started(name, cache))
+                kernels.append(manager.provisioner.pid)
+                client.execute(cell.replace("17", str(number)), store_history=False)
+                client.get_shell_msg(timeout=60)
+                soon = _whole(kernels)
+                time.sleep(_RESTS)
+                totals.append([soon, _whole(kernels)])
+        (_, first), (soon, both) = totals
+        if name == NAME:
+            yield Figure("a second kernel adds", both - first, "bytes", 60 << 20, note="at rest")
+            yield Figure("  right after its first cell", soon - first, "bytes")
+        else:
+            yield Figure("a second kernel of ipykernel's adds", both - first, "bytes")
+
+
+def _whole(kernels: list[int]) -> int:
+    """The proportional set size of kernels with all their processes."""
+    return sum(_parts(pid)["Pss"] for kernel in kernels for pid in procfs.family(kernel))
 
 
 def _parts(pid: int) -> dict[str, int]:

@@ -19,7 +19,9 @@ from benchmarks.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Rows whose smallest size still takes many seconds: their modules are tested by hand below.
-_LONG = {"container", "start-kernel", "rest", "data", "interrupts", "mesa", "live-rivals"}
+_LONG = {
+    "container", "start-kernel", "rest", "second", "data", "interrupts", "mesa", "live-rivals",
+}  # fmt: skip
 
 
 def test_a_ratio_is_the_median_of_block_ratios() -> None:
