@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "ASK",
     "COMMENT",
     "CONTROL",
     "INLINE_SPACE",
@@ -44,6 +45,8 @@ INLINE_SPACE = rf"[ \t]*(?:{_BRACKETED}[ \t]*)*"
 #: What the name of a thread-local variable's control block begins with, by which each thread finds
 #: its copy (libgcc, emutls.c; LLVM, LowerEmuTLS.cpp).
 CONTROL = "__emutls_v."
+#: The runtime's function that hands a call of a function of Python's to Python.
+ASK = "jk_ask"
 
 _PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*\Z")
 _ESCAPE = re.compile(rb"\\([0-9a-fA-F]{2}|\\)")

@@ -13,13 +13,12 @@ from jitkernel.compiler import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, UsageError
-from jitkernel.ir.names import written
+from jitkernel.ir.names import ASK, written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.gathering import Gathered, Home, gather
-from jitkernel.session.run.python_functions import ASK
 from jitkernel.wording import cut_list
 
 __all__ = ["Built", "build", "merge_objects"]

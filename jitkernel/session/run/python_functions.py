@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import quote_name, written
+from jitkernel.ir.names import ASK, quote_name, written
 from jitkernel.ir.types import (
     FunctionType,
     Type,
@@ -27,9 +27,7 @@ from jitkernel.session.run.host import SessionHost
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["ASK", "PythonFunctions", "definition"]
-
-ASK = "jk_ask"  # the runtime's function that hands the arguments to Python
+__all__ = ["PythonFunctions", "definition"]
 
 
 class PythonFunctions:
