@@ -76,11 +76,13 @@ def direct_call(
     function: FunctionType,
     offsets: Sequence[int],
     pointer: type[int],
+    check: Callable[[Sequence[Any]], None] | None = None,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
     they lie at `offsets`; None where it takes or gives more than scalars.
 
-    `pointer` is the class of addresses.  It raises Unfit before anything happened, also where there
+    `pointer` is the class of addresses; `check` refuses arrays of other elements than the function
+    wants.  It raises Unfit before anything happened, also where there
     was an operation since this was called, and NotReturned.
     """
     codes = [_code(type) for type in function.parameters]
@@ -109,6 +111,8 @@ def direct_call(
         found = list(arguments)
         if len(found) != len(codes):
             raise Unfit
+        if check is not None:
+            check(found)
         for i in pointers:
             if not isinstance(found[i], int):
                 if (at := address_of(found[i])) is None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
+    from jitkernel.session.declared_arrays import PointerTypes
     from jitkernel.session.run.calls import DirectCalls
     from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.results import Sink
@@ -113,6 +114,13 @@ class Core:
                 raise AttributeError(f"a Core has no attribute {name!r}")
             self.begin()
             return self.__dict__[name]
+
+    @cached_property
+    def pointer_types(self) -> PointerTypes:
+        """What arrays its functions take."""
+        from jitkernel.session.declared_arrays import PointerTypes  # few sessions ask
+
+        return PointerTypes(self.program)
 
     def begin(self) -> None:
         """Wait for the engine, once; what a session's file has is there from now on."""

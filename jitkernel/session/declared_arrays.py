@@ -1,19 +1,26 @@
-"""What Python says of a function's array parameters: `double[n], double[n], n`.
+"""What a function's array parameters are: `double[n], double[n], n`, or `double *` in C.
 
-IR has one pointer type, so a signature cannot say what a pointer leads to.  Start from
+IR has one pointer type, so a signature cannot say what a pointer leads to.  Python may: start from
 `ArraySignature`; `FunctionHandle.arrays` gives a function that checks its arguments against one.
+What the function's own language says is in `PointerTypes`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
+from jitkernel.ir.names import written
 from jitkernel.session.arrays import numpy
 
-__all__ = ["ArraySignature"]
+if TYPE_CHECKING:
+    from jitkernel.languages.language import Pointee
+    from jitkernel.linker import Image
+    from jitkernel.session.program.program import Program
+
+__all__ = ["ArraySignature", "PointerTypes"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
@@ -114,3 +121,58 @@ def _read(part: str, text: str) -> _Parameter:
     except TypeError:
         raise UsageError(f"{part.strip()!r}: {name} is no type of numbers") from None
     return _Parameter(part.strip(), "", kind, found)
+
+
+class PointerTypes:
+    """What the languages of a program's functions say that pointers lead to.
+
+    It holds as long as the function's definition, which changes with the types that it mentions.
+    """
+
+    def __init__(self, program: Program):
+        self._program = program
+        self._known: dict[str, tuple[Image, Sequence[Pointee | None]]] = {}
+
+    def check(self, name: str, arguments: Sequence[Any]) -> None:
+        """Raises UsageError for an array whose elements are others than a pointer's.
+
+        Only arrays that say what they hold are looked at, by `dtype`; plain bytes may be anything.
+        """
+        symbol = self._program.symbol(name)
+        image = symbol.image if symbol is not None else None
+        if image is None:
+            return
+        known = self._known.get(name)
+        if known is None or known[0] is not image:
+            known = self._known[name] = image, self._ask(name, image.cell)
+        for number, (thing, wanted) in enumerate(zip(arguments, known[1], strict=False), 1):
+            if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
+                _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
+
+    def _ask(self, name: str, cell: int) -> Sequence[Pointee | None]:
+        # Where the note of its name is another cell's, the definition is in another language.
+        notes = {
+            key: note.text for key, note in dict(self._program.notes.found).items()
+            if note.cell == cell or not key.endswith(f":{name}")
+        }  # fmt: skip
+        from jitkernel.languages import find
+
+        for language in dict.fromkeys(key.partition(":")[0] for key in notes):
+            if found := find(language).pointees(name, notes):
+                return found
+        return ()
+
+
+def _refuse_other(dtype: Any, wanted: Pointee, what: str) -> None:
+    """Raises UsageError where numbers of a type are not what a pointer leads to; whether integers
+    have a sign is the function's business."""
+    kind, size = wanted.code[0], int(wanted.code[1:])
+    given = getattr(dtype, "kind", kind)
+    fits = given == kind or {given, kind} == {"i", "u"}
+    if fits and getattr(dtype, "itemsize", size) == size and getattr(dtype, "isnative", True):
+        return
+    name = numpy().dtype(wanted.code).name
+    raise UsageError(
+        f"{what} is {wanted.text}, and an array of {dtype} is given: array.astype({name!r}) "
+        "gives one that fits"
+    )

@@ -21,9 +21,18 @@ from jitkernel.languages.c.words import (
     WITH_ARGUMENTS,
 )
 
-__all__ = ["Declarator", "Specifiers", "Tag", "declarators", "enumerators", "specifiers", "tags"]
+__all__ = [
+    "ATTRIBUTES",
+    "Declarator",
+    "Specifiers",
+    "Tag",
+    "declarators",
+    "enumerators",
+    "specifiers",
+    "tags",
+]
 
-_ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
+ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
 #: What the pieces of a notebook do without: everything can be seen by later cells.
 _LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
 
@@ -130,7 +139,7 @@ def specifiers(tokens: list[Token]) -> Specifiers:
 
 def _behind_tag_name(tokens: list[Token], at: int) -> int:
     at += 1
-    while at < len(tokens) and tokens[at].text in _ATTRIBUTES:
+    while at < len(tokens) and tokens[at].text in ATTRIBUTES:
         at = closing([*tokens, tokens[-1]], at + 1)
     return at + 1 if at < len(tokens) and tokens[at].kind == "name" else at
 
@@ -228,7 +237,7 @@ def _name(
         if token.text in ("*", "^") or token.text in QUALIFIERS or token.text == "_Atomic":
             if groups and token.text in ("*", "^"):
                 groups[-1] = True
-        elif token.text in _ATTRIBUTES:
+        elif token.text in ATTRIBUTES:
             at = closing([*tokens, tokens[-1]], at + 1)
             continue
         elif token.text == "(":

@@ -9,6 +9,7 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
+from jitkernel.languages.c.pointees import pointees
 from jitkernel.languages.c.reader import CValue, read
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.words import THREAD_LOCAL
@@ -82,4 +83,5 @@ LANGUAGE = Language(
     inspect=inspect,
     show=show,
     symbol_of=symbol_of,
+    pointees=pointees,
 )

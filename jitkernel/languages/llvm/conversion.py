@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.language import Host
     from jitkernel.languages.llvm.values import Layouts
 
-__all__ = ["from_python", "has_buffer", "is_buffer"]
+__all__ = ["PLAIN", "from_python", "has_buffer", "is_buffer"]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
@@ -54,7 +54,7 @@ def from_python(
         if type is not None and thing.type != type:
             raise UsageError(f"{what} is {thing.type}, but {type} is expected")
         return thing
-    if thing.__class__ not in _PLAIN:
+    if thing.__class__ not in PLAIN:
         if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
             return TypedValue(type, address.to_bytes(8, "little"), host.layout)
         thing = _plain(thing)
@@ -91,7 +91,8 @@ def is_buffer(thing: Any) -> bool:
     return any(hasattr(kind, name) for name in _INTERFACES) or has_buffer(thing)
 
 
-_PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
+#: Classes of values that have no buffer and are what they are.
+PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
 _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
 
 

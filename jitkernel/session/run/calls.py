@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Options, Request
@@ -19,7 +20,7 @@ from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
 from jitkernel.ir.types import IntType
-from jitkernel.languages.llvm.conversion import from_python
+from jitkernel.languages.llvm.conversion import PLAIN, from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
 from jitkernel.languages.llvm.plan import CallAction, parse_cell
@@ -95,6 +96,9 @@ class Caller:
                 f"{written(name)} takes {counted(wanted, 'argument')} ({function}), "
                 f"{len(arguments)} given"
             )
+        core = self._core
+        if core.program.notes.found and not PLAIN.issuperset(map(type, arguments)):
+            core.pointer_types.check(name, arguments)
         return [
             from_python(
                 function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
@@ -217,7 +221,11 @@ class DirectCalls:
             return
         offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
         executor: Any = core.engine.executor
-        if found := direct_call(executor, core, symbol, thunk.address, function, offsets, Pointer):
+        check = partial(core.pointer_types.check, name) if core.program.notes.found else None
+        found = direct_call(
+            executor, core, symbol, thunk.address, function, offsets, Pointer, check
+        )
+        if found is not None:
             self.known[name] = found
 
     @operation()

@@ -1,0 +1,115 @@
+"""What the pointers among a function's parameters lead to, as arrays of numbers.
+
+Start from `pointees`.  C11 6.7.6.3: a parameter `double a[]` is a `double *`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import takewhile
+
+from jitkernel.languages.c.declarations import ATTRIBUTES, declarators, specifiers
+from jitkernel.languages.c.notes import Notes
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
+from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
+from jitkernel.languages.language import Pointee
+
+__all__ = ["pointees"]
+
+#: By words in order of the alphabet, "int" left out beside others: `array`'s letter of the kind,
+#: and bytes (System V ABI, LP64).  Nothing is said of characters: they may be any bytes.
+_NUMBERS = {
+    "double": "f8", "float": "f4", "double long": "f16", "_Complex double": "c16",
+    "_Complex float": "c8", "short": "i2", "short signed": "i2", "short unsigned": "u2",
+    "int": "i4", "signed": "i4", "unsigned": "u4", "long": "i8", "long signed": "i8",
+    "long unsigned": "u8", "long long": "i8", "long long signed": "i8", "long long unsigned": "u8",
+    "_Bool": "b1", "bool": "b1", "_Float16": "f2",
+}  # fmt: skip
+#: Those of headers, whose declarations are no notes.
+_NAMED = {
+    "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint16_t": "u2", "uint32_t": "u4",
+    "uint64_t": "u8", "size_t": "u8", "ssize_t": "i8", "ptrdiff_t": "i8", "intptr_t": "i8",
+    "uintptr_t": "u8",
+}  # fmt: skip
+_DEEPEST = 20  # typedefs of typedefs
+
+
+def pointees(name: str, notes: Mapping[str, str]) -> list[Pointee | None]:
+    """For each parameter of a function: what it points to; None where that is no number, or not
+    known.  None of them where the function is none of C's."""
+    known = Notes(notes)
+    note = known.identifier(name)
+    if note is None or note.kind != "function":
+        return []
+    try:
+        found = tokens(note.text)[:-1]
+        declared = declarators(found)
+    except (Unfinished, IndexError):
+        return []
+    if len(declared) != 1 or not declared[0].function:
+        return []
+    open_ = next(at for at in range(declared[0].name_at, len(found)) if found[at].text == "(")
+    inside = found[open_ + 1 : closing([*found, found[-1]], open_) - 1]
+    return [_pointee(part, known) for part in _parts(inside)]
+
+
+def _parts(inside: list[Token]) -> list[list[Token]]:
+    """What stands between the commas of a list."""
+    parts: list[list[Token]] = [[]]
+    at = 0
+    while at < len(inside):
+        behind = (
+            closing([*inside, inside[-1]], at) if inside[at].text in ("(", "[", "{") else at + 1
+        )
+        if inside[at].text == ",":
+            parts.append([])
+        else:
+            parts[-1] += inside[at:behind]
+        at = behind
+    return [part for part in parts if part]
+
+
+def _pointee(part: list[Token], known: Notes) -> Pointee | None:
+    """Of `T *x` and of `T x[n][m]`, whatever is const or restrict in them."""
+    while part and part[0].text in ATTRIBUTES:
+        part = part[closing([*part, part[-1]], 1) :]
+    if not part:
+        return None
+    end = specifiers([*part, *part[-1:]]).end
+    rest = [t.text for t in part[end:] if t.text not in QUALIFIERS]
+    stars = len(list(takewhile(lambda text: text == "*", rest)))
+    behind = rest[stars:]
+    if behind[:1] and behind[0] not in ("[", "("):
+        behind = behind[1:]  # the name
+    if stars + (behind[:1] == ["["]) != 1 or "(" in behind:
+        return None
+    code = _number([t.text for t in part[:end]], known)
+    if not code:
+        return None
+    words = " ".join(t.text for t in part[:end] if t.text not in QUALIFIERS)
+    return Pointee(f"{words} *", code)
+
+
+def _number(words: list[str], known: Notes) -> str:
+    """numpy's code of a type of numbers; "" for any other."""
+    for _ in range(_DEEPEST):
+        kept = [w for w in words if w not in QUALIFIERS and w not in ("register", "extern")]
+        if len(kept) == 1 and kept[0] not in BASIC_TYPES:
+            note = known.identifier(kept[0])
+            if note is None:
+                return _NAMED.get(kept[0], "")
+            words = _meaning(note.text, kept[0]) if note.kind == "typedef" else []
+            continue
+        if len(kept) > 1 and "int" in kept:
+            kept.remove("int")
+        return _NUMBERS.get(" ".join(sorted(kept)), "")
+    return ""
+
+
+def _meaning(text: str, name: str) -> list[str]:
+    """The words of `typedef WORDS name;`; none where that has a pointer or another shape."""
+    found = [t.text for t in tokens(text)[:-1]]
+    if found[:1] == ["typedef"] and found[-2:] == [name, ";"]:
+        words = found[1:-2]
+        return words if all(word.isidentifier() for word in words) else []
+    return []

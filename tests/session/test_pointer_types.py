@@ -1,0 +1,115 @@
+"""What C says of a function's pointers is held against the arrays that Python gives."""
+
+from __future__ import annotations
+
+import array
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import UsageError
+from jitkernel.languages.c.pointees import pointees
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("ziglang")
+
+
+@pytest.fixture
+def s(shared):
+    shared.reset()
+    return shared
+
+
+SUM = "double sum(const double *restrict x, long n) {\n  double r = 0;\n  for (long i = 0; i < n; i++) r += x[i];\n  return r;\n}"
+
+
+def test_elements_of_another_type_are_refused(s):
+    s.run(SUM, language="c")
+    numbers = np.arange(4.0)
+    assert s["sum"](numbers, 4) == 6.0
+    for _ in range(2):  # calls of before have taught the way to go
+        with pytest.raises(UsageError) as caught:
+            s["sum"](np.arange(4, dtype="f4"), 4)
+        assert str(caught.value) == (
+            "argument 1 of @sum is double *, and an array of float32 is given: "
+            "array.astype('float64') gives one that fits"
+        )
+        assert s["sum"](s.share(numbers), 4) == 6.0
+    with pytest.raises(UsageError, match=r"an array of >f8 is given"):
+        s["sum"](np.arange(4, dtype=">f8"), 4)
+    with pytest.raises(UsageError, match=r"an array of uint8 is given"):
+        s["sum"](numbers.view("u1"), 4)
+
+
+def test_plain_bytes_and_addresses_may_be_anything(s):
+    s.run(SUM, language="c")
+    data = array.array("d", [1, 2])
+    assert s["sum"](data, 2) == s["sum"](bytearray(data.tobytes()), 2) == 3.0
+    assert s["sum"](data.tobytes(), 2) == 3.0
+    kept = s.share(np.ones(3))
+    assert s["sum"](kept.ctypes.data, 3) == 3.0
+
+
+def test_a_sign_is_the_functions_business(s):
+    s.run("unsigned first(unsigned *p) { return p[0]; }", language="c")
+    assert s["first"](np.array([7], dtype="i4")) == 7
+    with pytest.raises(UsageError, match=r"is unsigned \*, and an array of int64"):
+        s["first"](np.array([7]))
+
+
+def test_what_a_definition_says_goes_with_it(s):
+    """Another definition, of C's or IR's, a type that has changed, undo: always the present one."""
+    s.run("typedef double real;", language="c")
+    s.run("real one(real *p) { return p[0]; }", language="c")
+    doubles, floats = np.array([2.0]), np.array([2.0], dtype="f4")
+    assert s["one"](doubles) == 2.0
+    s.run("typedef float real;", language="c")
+    assert s["one"](floats) == 2.0
+    with pytest.raises(UsageError, match=r"is real \*, and an array of float64"):
+        s["one"](doubles)
+    s.undo()
+    assert s["one"](doubles) == 2.0
+    with pytest.raises(UsageError, match="float32"):
+        s["one"](floats)
+    s.run("define double @one(ptr %p) {\n  ret double 5.0\n}")
+    assert s["one"](floats) == 5.0  # IR says nothing of pointers
+
+
+def test_restored(tmp_path):
+    with Session() as s:
+        s.run(SUM, language="c")
+        s.save(str(tmp_path / "a.jks"))
+    with Session.restore(str(tmp_path / "a.jks")) as s:
+        with pytest.raises(UsageError, match="float32"):
+            s["sum"](np.zeros(2, "f4"), 2)
+        assert s["sum"](np.ones(2), 2) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("parameter", "code"),
+    [
+        ("double *x", "f8"), ("double x[]", "f8"), ("double x[static 4]", "f8"), ("double m[3][4]", "f8"),
+        ("const float *const restrict x", "f4"), ("float const *", "f4"), ("long double *x", "f16"),
+        ("double _Complex *z", "c16"), ("unsigned long long int *x", "u8"), ("short *x", "i2"),
+        ("int long unsigned *x", "u8"), ("_Bool *x", "b1"), ("int32_t *x", "i4"), ("size_t *x", "u8"),
+        ("signed *x", "i4"), ("void *x", ""), ("char *x", ""), ("unsigned char *x", ""),
+        ("double **x", ""), ("double *x[]", ""), ("double (*f)(int)", ""), ("double (*m)[4]", ""),
+        ("struct s { int a; } *x", ""), ("struct s *x", ""), ("enum e *x", ""), ("double x", ""),
+        ("T *x", ""), ("real *x", "f8"), ("real x", ""), ("vector x", ""), ("odd *x", ""),
+        ("__attribute__((noescape)) double *x", "f8"), ("register double *x", "f8"),
+        ("typeof(1.0) *x", ""), ("...", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_what_parameters_say(parameter, code):
+    from jitkernel.languages.c.notes import Note
+
+    texts = {
+        "f": ("function", f"static inline int *f(int a, {parameter}) __attribute__((nothrow));"),
+        "real": ("typedef", "typedef const double real;"),
+        "vector": ("typedef", "typedef double *vector;"),
+        "odd": ("typedef", "typedef double odd[3];"),
+    }
+    notes = {f"c:i:{n}": Note(f"c:i:{n}", k, t, 1, 0).encode() for n, (k, t) in texts.items()}
+    found = [p.code if p else "" for p in pointees("f", notes)]
+    assert found == ["", code][: len(found)] and found[1:] == ([code] if parameter else [])
+    assert pointees("real", notes) == pointees("g", notes) == []
