@@ -76,7 +76,7 @@ def direct_call(
     function: FunctionType,
     offsets: Sequence[int],
     pointer: type[int],
-    check: Callable[[Sequence[Any]], None] | None = None,
+    check: Callable[[Sequence[Any]], object] | None = None,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
     they lie at `offsets`; None where it takes or gives more than scalars.

@@ -209,10 +209,11 @@ def _word_at(source: str, position: int) -> str:
 
 class Pointee(NamedTuple):
     """A parameter that is a pointer to numbers: `text` as the language writes it, and what it leads
-    to as numpy writes that (`f8`)."""
+    to as numpy writes that (`f8`).  `constant`: the function does not write there."""
 
     text: str
     code: str
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
 from jitkernel.portable.c_types import NoEquivalent, check_callable
+from jitkernel.session.declared_arrays import pointees
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def python_module(
         if not name.isidentifier():
             raise UsageError(f"{written(name)} is no name in Python")
         try:
-            rows.append(_row(name, info))
+            rows.append(_row(name, info, _pointees(program, name)))
         except NoEquivalent as why:
             raise UsageError(f"{written(name)}, {info}: ctypes cannot call it: {why}") from None
     packed = base64.b85encode(zlib.compress(library, 9)).decode()
@@ -50,14 +51,22 @@ def python_module(
     )
 
 
-def _row(name: str, signature: Signature) -> str:
+def _pointees(program: Program, name: str) -> list[tuple[str, str, bool] | None]:
+    """What C says of each parameter that is a pointer, as the module's text has it."""
+    symbol = program.symbol(name)
+    cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
+    return [p and (p.text, p.code, p.constant) for p in pointees(program, name, cell)]
+
+
+def _row(name: str, signature: Signature, wanted: Sequence[object]) -> str:
     check_callable(signature)
     function = signature.function
     if function.variadic:
         raise NoEquivalent("it takes any number of arguments")
     types = [_code(p) for p in function.parameters]
     returned = "void" if isinstance(function.result, VoidType) else _code(function.result)
-    return f'{name} = _function("{name}", "{returned}", {types!r}, "{function}")'
+    said = f", {wanted!r}" if any(wanted) else ""
+    return f'{name} = _function("{name}", "{returned}", {types!r}, "{function}"{said})'
 
 
 def _code(type: Type) -> str:

@@ -296,10 +296,11 @@ class Arrays:
 class Copies:
     """The buffers among one call's arguments that are not shared: where the program sees copies.
 
-    Parts of one array are copied as one, so that the program sees how they overlap.
+    Parts of one array are copied as one, so that the program sees how they overlap.  Those that are
+    `constant`, by number from 0, are not copied back.
     """
 
-    def __init__(self, arrays: Arrays, arguments: Sequence[Any]):
+    def __init__(self, arrays: Arrays, arguments: Sequence[Any], constant: Sequence[bool] = ()):
         self._arrays = arrays
         self._places: dict[int, int] = {}  # by the argument's identity
         self._back: list[tuple[int, int, int]] = []  # from, to, bytes
@@ -308,6 +309,8 @@ class Copies:
         for number, thing in enumerate(arguments, 1):
             if not isinstance(thing, (str, bytes)) and is_buffer(thing):
                 found = buffer_of(thing, f"argument {number}")
+                if number <= len(constant) and constant[number - 1]:
+                    found = found._replace(writable=False)
                 self._keep.append(found)
                 if not found.address or find(found.address) is None:
                     buffers.append((id(thing), found))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session.program.program import Program
 
-__all__ = ["ArraySignature", "PointerTypes"]
+__all__ = ["ArraySignature", "PointerTypes", "pointees"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
@@ -133,34 +133,42 @@ class PointerTypes:
         self._program = program
         self._known: dict[str, tuple[Image, Sequence[Pointee | None]]] = {}
 
-    def check(self, name: str, arguments: Sequence[Any]) -> None:
-        """Raises UsageError for an array whose elements are others than a pointer's.
-
-        Only arrays that say what they hold are looked at, by `dtype`; plain bytes may be anything.
-        """
+    def of(self, name: str) -> Sequence[Pointee | None]:
+        """By parameter; None, or nothing, where nothing is said."""
         symbol = self._program.symbol(name)
         image = symbol.image if symbol is not None else None
         if image is None:
-            return
+            return ()
         known = self._known.get(name)
         if known is None or known[0] is not image:
-            known = self._known[name] = image, self._ask(name, image.cell)
-        for number, (thing, wanted) in enumerate(zip(arguments, known[1], strict=False), 1):
+            known = self._known[name] = image, pointees(self._program, name, image.cell)
+        return known[1]
+
+    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
+        """The same.  Raises UsageError for an array whose elements are others than a pointer's.
+
+        Only arrays that say what they hold are looked at, by `dtype`; plain bytes may be anything.
+        """
+        found = self.of(name)
+        for number, (thing, wanted) in enumerate(zip(arguments, found, strict=False), 1):
             if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
                 _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
+        return found
 
-    def _ask(self, name: str, cell: int) -> Sequence[Pointee | None]:
-        # Where the note of its name is another cell's, the definition is in another language.
-        notes = {
-            key: note.text for key, note in dict(self._program.notes.found).items()
-            if note.cell == cell or not key.endswith(f":{name}")
-        }  # fmt: skip
-        from jitkernel.languages import find
 
-        for language in dict.fromkeys(key.partition(":")[0] for key in notes):
-            if found := find(language).pointees(name, notes):
-                return found
-        return ()
+def pointees(program: Program, name: str, cell: int) -> Sequence[Pointee | None]:
+    """What the language of a cell says of a function that it defines."""
+    # Where the note of its name is another cell's, the definition is in another language.
+    notes = {
+        key: note.text for key, note in dict(program.notes.found).items()
+        if note.cell == cell or not key.endswith(f":{name}")
+    }  # fmt: skip
+    from jitkernel.languages import find
+
+    for language in dict.fromkeys(key.partition(":")[0] for key in notes):
+        if found := find(language).pointees(name, notes):
+            return found
+    return ()
 
 
 def _refuse_other(dtype: Any, wanted: Pointee, what: str) -> None:

@@ -412,3 +412,39 @@ def test_hibernated_cells(s: Session, tmp_path: Path) -> None:
     s.export("one", str(tmp_path / "one.so"))
     assert call(tmp_path / "one.so", "one") == "5"
     assert s.cells[0].state.value == "hibernated", "looking does not bring it back"
+
+
+@needs_ld
+def test_a_python_module_has_the_types_of_c(s: Session, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    pytest.importorskip("ziglang")
+    s.run(
+        "typedef float real;\n"
+        "real sum(const real *p, long n) { real t = 0; while (n--) t += *p++; return t; }\n"
+        "void set(unsigned *p) { p[0] = 7; }",
+        language="c",
+    )
+    s.export(["sum", "set"], tmp_path / "typed.py")
+    source = """
+import sys; sys.path.insert(0, "."); sys.modules["jitkernel"] = None
+import typed, numpy
+fixed = numpy.ones(3, "f4"); fixed.flags.writeable = False
+print(typed.sum(fixed, 3))
+signed = numpy.zeros(1, "i4"); typed.set(signed); print(signed)
+for call in (lambda: typed.sum(numpy.ones(3), 3), lambda: typed.sum(fixed.astype(">f4"), 3),
+             lambda: typed.set(numpy.zeros(1, "i8")), lambda: typed.set(fixed.view("u4"))):
+    try:
+        print("taken", call())
+    except TypeError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "3.0",
+        "[7]",
+        "sum: argument 1 is const real *, and an array of <f8 is given",
+        "sum: argument 1 is const real *, and an array of >f4 is given",
+        "set: argument 1 is unsigned *, and an array of <i8 is given",
+        "set: argument 1: the array is read-only; a copy of it is not",
+    ]

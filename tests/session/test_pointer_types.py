@@ -31,7 +31,7 @@ def test_elements_of_another_type_are_refused(s):
         with pytest.raises(UsageError) as caught:
             s["sum"](np.arange(4, dtype="f4"), 4)
         assert str(caught.value) == (
-            "argument 1 of @sum is double *, and an array of float32 is given: "
+            "argument 1 of @sum is const double *, and an array of float32 is given: "
             "array.astype('float64') gives one that fits"
         )
         assert s["sum"](s.share(numbers), 4) == 6.0
@@ -48,6 +48,18 @@ def test_plain_bytes_and_addresses_may_be_anything(s):
     assert s["sum"](data.tobytes(), 2) == 3.0
     kept = s.share(np.ones(3))
     assert s["sum"](kept.ctypes.data, 3) == 3.0
+
+
+def test_what_is_const_is_not_copied_back(s):
+    s.run(
+        "int look(const int *p) { int x = p[0]; *(int *)p = 9; return x; }\n"
+        "int take(int *p) { int x = p[0]; *p = 9; return x; }",
+        language="c",
+    )
+    numbers = np.array([1], "i4")
+    if s.settings.executor == "process":  # inline, there is no copy
+        assert (s["look"](numbers), numbers[0]) == (1, 1)
+    assert (s["take"](numbers), numbers[0]) == (1, 9)
 
 
 def test_a_sign_is_the_functions_business(s):

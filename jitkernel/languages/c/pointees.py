@@ -31,6 +31,7 @@ _NAMED = {
     "uint64_t": "u8", "size_t": "u8", "ssize_t": "i8", "ptrdiff_t": "i8", "intptr_t": "i8",
     "uintptr_t": "u8",
 }  # fmt: skip
+_CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
 
 
@@ -86,8 +87,9 @@ def _pointee(part: list[Token], known: Notes) -> Pointee | None:
     code = _number([t.text for t in part[:end]], known)
     if not code:
         return None
-    words = " ".join(t.text for t in part[:end] if t.text not in QUALIFIERS)
-    return Pointee(f"{words} *", code)
+    words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
+    constant = any(t.text in _CONST for t in part[:end])
+    return Pointee(f"{'const ' * constant}{' '.join(words)} *", code, constant)
 
 
 def _number(words: list[str], known: Notes) -> str:

@@ -36,6 +36,7 @@ from jitkernel.session.run.results import Sink
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    from jitkernel.languages.language import Pointee
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
@@ -48,6 +49,7 @@ class _CallHost(SessionHost):
     """That of one call, whose `arguments` with buffers are copied while it lasts."""
 
     arguments: Sequence[Any] = ()
+    pointees: Sequence[Pointee | None] = ()
     copies: Copies | None = None
 
     def buffer(self, thing: object, what: str) -> int:
@@ -57,7 +59,8 @@ class _CallHost(SessionHost):
             if (address := in_place(thing)) is not None:
                 return address
         if self.copies is None:
-            self.copies = Copies(self._arrays, self.arguments)
+            constant = [p is not None and p.constant for p in self.pointees]
+            self.copies = Copies(self._arrays, self.arguments, constant)
         return self.copies.address(thing)
 
 
@@ -78,9 +81,7 @@ class Caller:
                 if host.copies is not None:
                     host.copies.end()
 
-    def _converted(
-        self, host: SessionHost, name: str, arguments: Sequence[Any]
-    ) -> list[TypedValue]:
+    def _converted(self, host: _CallHost, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
         signature, symbol = host.full_signature(name), host.known(name)
         if signature is None or symbol is None:
             hint = host.hint(name)
@@ -98,7 +99,7 @@ class Caller:
             )
         core = self._core
         if core.program.notes.found and not PLAIN.issuperset(map(type, arguments)):
-            core.pointer_types.check(name, arguments)
+            host.pointees = core.pointer_types.check(name, arguments)
         return [
             from_python(
                 function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
