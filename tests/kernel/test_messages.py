@@ -217,8 +217,8 @@ def test_one_cell_at_a_time_whatever_the_shell(kernel: Kernel) -> None:
     client = kernel.client
     client.control_channel.send(client.session.msg("create_subshell_request", {}))
     subshell = client.get_control_msg(timeout=10)["content"]["subshell_id"]
-    first = kernel.start("@usleep(400000)\n@abs(-1)")
-    time.sleep(0.1)
+    first = kernel.start('@puts("on")\n@usleep(400000)\n@abs(-1)')
+    kernel.wait_output(first, "on")
     content = {
         "code": "@abs(-2)", "silent": False, "store_history": True, "user_expressions": {},
         "allow_stdin": False, "stop_on_error": True,
