@@ -23,11 +23,12 @@ EXECUTORS = ("process", "inline")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "shared" in metafunc.fixturenames:
-        only = metafunc.definition.get_closest_marker("process") is not None
-        chosen = metafunc.config.getoption("--executor", "")
-        kinds = [k for k in EXECUTORS[: 1 if only else 2] if chosen in ("", k)]
-        metafunc.parametrize("shared", kinds, indirect=True, scope="module")
+    only = metafunc.definition.get_closest_marker("process") is not None
+    chosen = metafunc.config.getoption("--executor", "")
+    kinds = [k for k in EXECUTORS[: 1 if only else 2] if chosen in ("", k)]
+    for name, scope in (("shared", "module"), ("either", "function")):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, kinds, indirect=True, scope=scope)
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +50,13 @@ def fresh() -> Iterator[Callable[..., Session]]:
     yield make
     for session in made:
         session.close()
+
+
+@pytest.fixture
+def either(fresh: Callable[..., Session], request: pytest.FixtureRequest) -> Callable[..., Session]:
+    """The same, of both executors as `s` is."""
+
+    def make(**settings: Any) -> Session:
+        return fresh(**({"executor": request.param} | settings))
+
+    return make

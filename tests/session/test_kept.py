@@ -86,8 +86,8 @@ def test_large_results_share_a_limit(s):
     assert s.results.last is last
 
 
-def test_one_result_over_the_limit_is_kept_alone(fresh):
-    s, size = fresh(capacity=1 << 30), LIMIT + 1
+def test_one_result_over_the_limit_is_kept_alone(either):
+    s, size = either(capacity=1 << 30), LIMIT + 1
     s.run(f"@g = global [{size} x i8] zeroinitializer")
     for _ in range(2):
         s.run("@g")
@@ -103,8 +103,8 @@ def test_undo_steps_hold_no_large_value(s):
     assert all(c.results is None or c.results() is None for c in s._core.history)
 
 
-def test_a_value_outlives_its_session(fresh):
-    with fresh() as s:
+def test_a_value_outlives_its_session(either):
+    with either() as s:
         s.run("@g = global { i8, i32 } { i8 1, i32 2 }")
         result = s.run("@g")
     assert result.value == (1, 2)

@@ -250,8 +250,8 @@ def test_memory_is_given_back_when_undo_forgets(s):
     s.check()
 
 
-def test_undo_can_be_switched_off(fresh):
-    s = fresh(undo_depth=0)
+def test_undo_can_be_switched_off(either):
+    s = either(undo_depth=0)
     s.run("@g = global i32 1")
     s.run("@g = global i32 2")
     with pytest.raises(UsageError, match="nothing to undo"):

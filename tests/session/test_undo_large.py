@@ -28,8 +28,8 @@ define i64 @look(i64 %at) {
 
 
 @pytest.fixture
-def large(fresh):
-    s = fresh(undo_data=MB)
+def large(either):
+    s = either(undo_data=MB)
     s.run("@first = global i8 0")
     s.run(PROGRAM)
     return s
@@ -108,8 +108,8 @@ def test_a_variable_that_is_set_again_beyond_the_limit(large):
     assert large["late"].value == 4
 
 
-def test_old_values_of_all_steps_have_a_limit(fresh):
-    s = fresh(undo_data=MB)
+def test_old_values_of_all_steps_have_a_limit(either):
+    s = either(undo_data=MB)
     s.run("@all = global [900000 x i8] zeroinitializer\ndeclare ptr @memset(ptr, i32, i64)")
     for i in range(8):
         s.run(f"%p = call ptr @memset(ptr @all, i32 {i + 1}, i64 900000)")
@@ -121,8 +121,8 @@ def test_old_values_of_all_steps_have_a_limit(fresh):
     assert s["all"].value[:2] == (4, 4)
 
 
-def test_what_is_never_touched_takes_no_memory(fresh):
-    s = fresh(undo_data=MB)
+def test_what_is_never_touched_takes_no_memory(either):
+    s = either(undo_data=MB)
     s.run("@huge = global [20000000 x i8] zeroinitializer")
     before = s._core.arena.resident()
     s.run(

@@ -30,8 +30,8 @@ SQUARES = "define i32 @f(i32 %x) {\n  %v = call i32 @sq(i32 %x)\n  ret i32 %v\n}
 
 
 @pytest.fixture
-def s(fresh: Callable[..., Session]) -> Iterator[Session]:
-    session = fresh(spare=False)
+def s(either: Callable[..., Session]) -> Iterator[Session]:
+    session = either(spare=False)
     session.run(SQ)
     session.run(SQUARES)
     session.run("@g = global i32 11")
@@ -67,6 +67,7 @@ def killer(pid: int) -> Callable[[], None]:
     return lambda: os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_executor_is_killed(s: Session, when: str) -> None:
     kill = killer(s._core.engine.executor.pid)
@@ -138,8 +139,8 @@ def test_what_could_not_come_back_does_not_leave(s: Session) -> None:
     mend()
 
 
-def test_the_arena_is_full(fresh: Callable[..., Session]) -> None:
-    s = fresh(capacity=8 << 20)
+def test_the_arena_is_full(either: Callable[..., Session]) -> None:
+    s = either(capacity=8 << 20)
     s.run(PADDED.format(1, 600_000))
     s.run("@g = global i32 1")
     s.hibernate("p1")
@@ -167,6 +168,7 @@ def test_why_one_did_not_come_back_is_not_told_of_another(s: Session) -> None:
     mend()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_control_c_in_this_process_waits(
     s: Session, when: str, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +224,7 @@ def watch(s: Session, done: Callable[[], bool], seconds: float = 10.0) -> bool:
     return done()
 
 
+@pytest.mark.process
 def test_a_thread_is_served_between_runs(s: Session) -> None:
     s.run(LATER)
     assert s.call("start") == 0
@@ -233,6 +236,7 @@ def test_a_thread_is_served_between_runs(s: Session) -> None:
     assert s.call("f", 3) == 9
 
 
+@pytest.mark.process
 def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None:
     s.run(LATER)
     mend = damage(s, "sq")
@@ -252,6 +256,7 @@ def test_a_thread_whose_code_does_not_come_back_between_runs(s: Session) -> None
     assert s["answer"].value == 0
 
 
+@pytest.mark.process
 def test_a_process_that_has_ended_is_not_watched(s: Session) -> None:
     before = s.frontend.output_fds()
     os.kill(s._core.engine.executor.pid, signal.SIGKILL)
