@@ -6,11 +6,14 @@ Start from `numeric`.
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
 import shutil
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +74,13 @@ def calls(scale: Scale) -> Iterator[Figure]:
 
 def numeric(scale: Scale) -> Iterator[Figure]:
     """Six programs through C cells, numba and cffi: run time, and the first call with all that it
-    takes to get there."""
+    takes to get there.
+
+    clang alone shows what is its own doing: C's `a * b + c` is one operation, for which a sum waits
+    longer than for an addition, and loops are unrolled as its model of the processor has it.  Code
+    begins at any multiple of 16 bytes: cells of one source at each place in a line of the cache
+    show what that does to it.
+    """
     sides: dict[str, _Make] = {"C cell": _cell}
     for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
         if importlib.util.find_spec(module) and (name != "cffi" or shutil.which("gcc")):
@@ -87,6 +96,7 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     ratios: list[float] = []
     with Session() as s, TemporaryDirectory() as folder:
         s.run("int ready(void) { return 1; }", "c")
+        s.call("ready")
         for program in PROGRAMS[: 1 if scale.name == "tiny" else None]:
             began = {}
             runs: dict[str, Callable[[], object]] = {}
@@ -98,16 +108,28 @@ def numeric(scale: Scale) -> Iterator[Figure]:
                 runs[name] = make(s, program, given, folder)
                 runs[name]()
                 began[name] = (time.perf_counter() - start) * 1e3
-            found = _in_turn(runs, scale.pick(7, 25, 60))
+            places = _places(s, program)
+            native = {"clang": _clang(program, folder)} if shutil.which("gcc") else {}
+            found = _in_turn({**runs, **native, **places}, scale.pick(7, 25, 60))
             best = min((n for n in runs if n != "C cell"), key=found.median, default="C cell")
             ratios.append(found.ratio("C cell", best))
-            note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in runs)
+            note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in (*runs, *native))
             yield Figure(f"{program.name}: C cell / {best}", ratios[-1], "x", 1.05, note=note)
+            slow, quick = max(places, key=found.median), min(places, key=found.median)
+            yield Figure(
+                "  the slowest / the quickest place of the code", found.ratio(slow, quick), "x",
+                note=f"{slow}, {quick} bytes into a line: {found.median(quick):.2f} ms",
+            )  # fmt: skip
             if "numba" in began:
                 yield Figure(
                     f"{program.name}: first call, C cell / numba",
                     began["C cell"] / began["numba"], "x", 0.2,
                     note=", ".join(f"{n} {t:.0f} ms" for n, t in began.items()),
+                )  # fmt: skip
+                more = {n: t - found.median(n) for n, t in began.items()}
+                yield Figure(
+                    "  without a call's own time", more["C cell"] / more["numba"], "x",
+                    note=", ".join(f"{n} {t:.0f} ms" for n, t in more.items()),
                 )  # fmt: skip
     yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
 
@@ -128,6 +150,21 @@ def _cell(s: Session, program: Program, given: Any, folder: str) -> Callable[[],
     s.run(f"{program.declared} {program.c}", "c")
     function = s[program.name]
     return lambda: function(*given)
+
+
+def _places(s: Session, program: Program) -> dict[str, Callable[[], object]]:
+    """Cells of the same source, by how far into a line of the cache their code begins."""
+    found: dict[str, Callable[[], object]] = {}
+    for number in range(16):
+        name = f"{program.name}_{number}"
+        for before in range(number % 3 + 1):  # 16 bytes each
+            s.run(f"int before_{name}_{before}(void) {{ return {number}; }}", "c")
+        s.run(f"{program.declared} {program.c}".replace(f"{program.name}(", f"{name}(", 1), "c")
+        place = str(s.symbols[name].address % 64)
+        if place not in found:
+            given = [a if isinstance(a, (int, float)) else s.share(a) for a in program.arguments()]
+            found[place] = partial(s[name], *given)
+    return found
 
 
 def _numba(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
@@ -161,4 +198,38 @@ def _cffi(s: Session, program: Program, given: Any, folder: str) -> Callable[[],
         a if isinstance(a, (int, float)) else module.ffi.cast(kind, a.ctypes.data)
         for a, kind in zip(given, kinds, strict=True)
     ]
+    return lambda: (given, function(*arguments))
+
+
+def _clang(program: Program, folder: str) -> Callable[[], object]:
+    """What clang makes of the program alone, for this processor."""
+    import ctypes
+
+    from llvmlite import binding
+
+    from jitkernel.languages.c.clang import find_clang
+
+    path = os.path.join(folder, program.name)
+    with open(f"{path}.c", "w") as file:
+        file.write(f"{program.declared} {program.c}\n")
+    subprocess.run(
+        [
+            *find_clang().program, "-triple", "x86_64-unknown-linux-gnu", "-O2", "-vectorize-loops",
+            "-vectorize-slp", "-mrelocation-model", "pic", "-pic-level", "2", "-fmath-errno",
+            "-ffp-contract=on", "-mframe-pointer=none", "-target-cpu", binding.get_host_cpu_name(),
+            "-emit-obj", "-x", "c", "-o", f"{path}.o", f"{path}.c",
+        ],
+        check=True,
+    )  # fmt: skip
+    subprocess.run(["gcc", "-shared", "-o", f"{path}.clang.so", f"{path}.o", "-lm"], check=True)
+    function = getattr(ctypes.CDLL(f"{path}.clang.so"), program.name)
+    if program.declared.startswith("double"):
+        function.restype = ctypes.c_double
+    given = program.arguments()
+    function.argtypes = [
+        ctypes.c_void_p if "*" in kind else ctypes.c_double if "double" in kind
+        else ctypes.c_int if "int " in kind else ctypes.c_long
+        for kind in program.declared.partition("(")[2].split(",")
+    ]  # fmt: skip
+    arguments = [a if isinstance(a, (int, float)) else a.ctypes.data for a in given]
     return lambda: (given, function(*arguments))
