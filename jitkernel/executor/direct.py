@@ -125,20 +125,19 @@ def direct_call(
     def direct(arguments: tuple[Any, ...]) -> Any:
         given = arguments if tuple(map(type, arguments)) in kinds else converted(arguments)
         with lock:
-            if program.operations != operations:
+            if program.operations != operations or executor.depth:  # in a callback
                 raise Unfit
             try:
                 pack(view, frame, DIRECT, thunk, symbol.address, args, ret, *given)
             except (struct.error, OverflowError):
                 raise Unfit from None
-            before, executor.caller = executor.caller, get_ident()
-            executor.depth += 1
+            executor.caller = get_ident()
+            executor.depth = 1
             try:
                 stopped = executor.enter()
             finally:
                 with turn:
-                    executor.depth -= 1
-                    executor.caller = before
+                    executor.depth = executor.caller = 0
                 executor.called()
             if stopped:
                 raise NotReturned

@@ -189,7 +189,7 @@ def _waker(view: memoryview, at: int) -> Callable[[], object]:
 def undisturbed() -> Iterator[None]:
     """Ctrl-C in this process waits: code that is half linked is no place to stop at."""
     before = _signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if threading.get_ident() != threading.main_thread().ident or not callable(before):
         yield
         return
     pressed: list[tuple[int, Any]] = []

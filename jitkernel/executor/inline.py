@@ -51,7 +51,9 @@ class InlineExecutor(Executor):
 
     `lock` is held by whoever uses the session; a thread that has called hibernated code waits for
     it, or for another thread to be in session code, where it can do no harm.  `enter` runs the
-    request that is in the frame; `turn` is taken to leave a call.
+    request that is in the frame.  While calls are in progress, `turn` is held by whoever is back in
+    Python and may change the program: the caller in a callback or at the end of its call, a thread
+    that brings code back, who looks at variables.
     """
 
     can_park = False
@@ -66,6 +68,7 @@ class InlineExecutor(Executor):
     ):
         super().__init__(arena, entry, settings)
         self._place, self._lock, self.turn = place, lock, threading.Lock()
+        self._holder = 0  # the thread that has the turn
         self.depth = 0  # calls in progress, one in a callback of the other
         self.caller = 0  # the thread of the innermost
         self._pid = 0
@@ -198,19 +201,45 @@ class InlineExecutor(Executor):
 
     def run(self) -> int:
         """Run the request that is in the frame: 0 where the call returned."""
-        before, self.caller = self.caller, threading.get_ident()
+        here = threading.get_ident()
+        before, self.caller = self.caller, here
         self.depth += 1
+        if has_turn := self._holder == here:  # in a callback of another call
+            self._holder = 0
+            self.turn.release()
         try:
             return self.enter()
         finally:
-            with self.turn:  # whoever brings code back at this moment is waited for
-                self.depth -= 1
-                self.caller = before
+            self.turn.acquire()  # whoever brings code back at this moment is waited for
+            self.depth -= 1
+            self.caller = before
             self._threads.called = True
+            if has_turn:
+                self._holder = here
+            else:
+                self.turn.release()
+
+    @property
+    def in_callback(self) -> bool:
+        """Whether code that this thread has called has called Python, which has to take the turn
+        before it changes the program."""
+        here = threading.get_ident()
+        return self.depth > 0 and self.caller == here != self._holder
+
+    @contextlib.contextmanager
+    def its_turn(self) -> Iterator[None]:
+        """While it lasts, this thread may change the program, whatever code runs on others."""
+        with self.turn:
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = 0
 
     def _look(self, seconds: float) -> None:
-        if self.on_wait is not None:
-            self.on_wait(seconds)
+        with self.its_turn():
+            if self.on_wait is not None and self.depth:
+                self.on_wait(seconds)
 
     #: Gives another thread what the caller's has of the session.
     lend: Callable[[int], contextlib.AbstractContextManager[object]] = staticmethod(
@@ -265,30 +294,36 @@ class InlineExecutor(Executor):
                 self._tell(which)
                 return 0
             if kind == _ASK:
-                answer = self.on_ask(which, ctypes.string_at(at, size))
+                with self.its_turn() if self._is_caller() else contextlib.nullcontext():
+                    answer = self.on_ask(which, ctypes.string_at(at, size))
                 ctypes.memmove(at, answer, min(len(answer), size))
                 return 1
             with undisturbed(), self._session():
-                return self.on_wake(which, self.threads == 0 and threading.active_count() == 1)
+                return self.on_wake(which, self._threads.alone)
         except BaseException as error:
             if kind == _ASK:
                 ctypes.memset(at, 0, size)
-            if self.depth and self.caller == threading.get_ident():
+            if self._is_caller():
                 self._failure = self._failure or error
             else:
                 print(f"jitkernel: {error}", file=sys.stderr, flush=True)
             return 0
+
+    def _is_caller(self) -> bool:
+        """Whether this thread has the session, and called the code that runs."""
+        return self.depth > 0 and self.caller == threading.get_ident()
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[None]:
         """While it lasts, nobody else changes the program."""
         if self._pid != os.getpid():
             raise UsageError(_CHILD)
-        if self.depth and self.caller == threading.get_ident():
-            yield
+        if self._is_caller():
+            with self.its_turn():
+                yield
             return
         while True:
-            with self.turn:
+            with self.its_turn():
                 if self.depth:  # who has the session is in native code, and may wait for us
                     yield
                     return
@@ -329,7 +364,7 @@ class InlineExecutor(Executor):
     def threads(self) -> int:
         """Threads of this process that have come while code of the program ran, and are not
         Python's."""
-        self._threads.called |= bool(self._functions)
+        self._threads.called |= bool(self._functions) or self.depth > 0
         return self._threads.look()
 
     @property

@@ -30,11 +30,10 @@ class OwnThreads:
         """How many there are now.  Of those that are new since the last look, some may be the
         program's where its code was called meanwhile."""
         called, self.called = self.called, False
-        count = os.stat(_TASKS).st_nlink - 2  # the links of a folder, one of them for each thread
-        if count == self._count and not self._own:
+        if not called and not self._own and _count() == self._count:
             return 0
-        self._count = count
         tasks = self._tasks()
+        self._count = len(tasks)
         new = tasks - self._others - self._own
         if called or self._own & tasks:
             # One of Python's that has just ended is still there for a moment.
@@ -51,9 +50,20 @@ class OwnThreads:
         self._others = tasks - self._own
         return len(self._own)
 
+    @property
+    def alone(self) -> bool:
+        """Whether the thread that asks is the process's only one: no other runs any code."""
+        return _count() == 1
+
     def _tasks(self) -> set[int]:
         return set(map(int, os.listdir(_TASKS)))
 
 
+def _count() -> int:
+    return os.stat(_TASKS).st_nlink - 2  # the links of a folder, one of them for each thread
+
+
 def _of_python() -> set[int | None]:
-    return {thread.native_id for thread in threading.enumerate()}
+    """Threads that Python has started: a dummy stands for another's that Python's code ran on."""
+    dummy = threading._DummyThread
+    return {t.native_id for t in threading.enumerate() if not isinstance(t, dummy)}

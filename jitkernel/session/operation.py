@@ -225,6 +225,9 @@ def operation(
             with core.lock:
                 if core.engine.closed:
                     raise JitError(FORKED if core.forked else "this session is closed")
+                if core.direct is not None and core.direct.in_callback:
+                    with core.direct.its_turn():
+                        return run(session, *arguments, **named)
                 if core.operating:
                     return step(session, *arguments, **named)
                 sink = core.sink

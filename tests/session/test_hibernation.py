@@ -318,7 +318,6 @@ def test_no_room_is_that_cells_error(either: Callable[..., Session]) -> None:
     s.check()
 
 
-@pytest.mark.process  # in this process one run in ten aborts: a cause is yet to be found
 def test_from_threads_of_the_program(s: Session) -> None:
     """Four threads call what is not there, at the same time as the cell itself."""
     s.run("\n".join(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}"

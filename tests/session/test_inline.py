@@ -524,3 +524,56 @@ def test_cells_call_python_here_too(s: Session) -> None:
             s.call("g", -1)
     assert seen == [4, 5] * 3
     s.check()
+
+
+THREADS = """
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+define ptr @body(ptr %p) {
+  %a = call i64 @w0(i64 1)
+  %b = call i64 @w1(i64 %a)
+  %c = call i64 @w2(i64 %b)
+  %r = inttoptr i64 %c to ptr
+  ret ptr %r
+}
+define i64 @beside(ptr %callback) {
+  %t = alloca i64
+  %u = alloca i64
+  %r = alloca ptr
+  %1 = call i32 @pthread_create(ptr %t, ptr null, ptr @body, ptr null)
+  %2 = call i32 @pthread_create(ptr %u, ptr null, ptr @body, ptr null)
+  %x = call i32 %callback(i32 3)
+  %first = load i64, ptr %t
+  %second = load i64, ptr %u
+  %3 = call i32 @pthread_join(i64 %first, ptr %r)
+  %4 = call i32 @pthread_join(i64 %second, ptr %r)
+  %v = load i64, ptr %r
+  %wide = sext i32 %x to i64
+  %sum = add i64 %v, %wide
+  ret i64 %sum
+}
+"""
+
+
+def test_threads_get_code_while_the_caller_is_back_in_python(s: Session) -> None:
+    """One at a time changes the program: a thread that needs code, and the caller in a callback,
+    whether the session knows of that or ctypes alone."""
+    for i in range(4):
+        s.run(f"define i64 @w{i}(i64 %x) {{\n  %r = add i64 %x, {i}\n  ret i64 %r\n}}")
+    s.run(THREADS)
+    s.export_python("told", lambda x: int(s.call("w3", x)), "i32 (i32)")
+    s.run("define ptr @where() {\n  ret ptr @told\n}")
+    by_ctypes = CALLBACK(lambda x: int(s.call("w3", x)))
+    addresses = int(s.call("where")), ctypes.cast(by_ctypes, ctypes.c_void_p).value
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for round in range(60):
+            deadline = time.monotonic() + 10
+            while s._core.engine.executor.threads and time.monotonic() < deadline:
+                time.sleep(0.001)
+            s.hibernate("w0", "w1", "w2", "w3", "body")
+            assert s.call("beside", addresses[round % 2]) == 1 + 1 + 2 + 6
+            s.check()
+    finally:
+        sys.setswitchinterval(before)

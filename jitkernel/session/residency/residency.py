@@ -70,7 +70,11 @@ class Residency(Recorded):
         if image is not None and (cell := self._program.cells.get(image.cell)) is not None:
             cell.used = self.clock
             if cell.state is CellState.HIBERNATED:
-                self.bring_back(cell)
+                executor = self._engine.executor
+                if executor.serving and not executor.can_park:
+                    self._come_back(cell, alone=False)  # inline, for a callback of code that runs
+                else:
+                    self.bring_back(cell)
 
     def arrived(self, cell: Cell) -> None:
         """A cell has been placed.  Under a budget it is found out whether it may leave, while what
@@ -201,6 +205,13 @@ class Residency(Recorded):
             with self._engine.writing():
                 self._relink(cell, not self._engine.executor.threads)
 
+    def _come_back(self, cell: Cell, alone: bool) -> None:
+        """Link a cell's code again while code of the program runs; nothing that runs moves."""
+        self._engine.arena.defer_frees(not alone)
+        self._relink(cell, alone)
+        self._engine.tell_unwind()
+        self.woken += 1
+
     def _relink(self, cell: Cell, alone: bool) -> None:
         image = present(cell.image, f"the code of {cell}")
         stubs = [at for _, at, _ in image.exports if at in self._asleep]
@@ -222,10 +233,7 @@ class Residency(Recorded):
             if found is None or cell is None or self._engine.taking_back:
                 raise LinkError(f"a call reached {stub:#x}, where no cell's code is")
             if cell.state is CellState.HIBERNATED:
-                self._engine.arena.defer_frees(not alone)
-                self._relink(cell, alone)
-                self._engine.tell_unwind()
-                self.woken += 1
+                self._come_back(cell, alone)
         except JitError as error:
             if found is not None:
                 who = f"{shown(found[1])} of cell {found[0]}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jitkernel.compiler import Options, Request
 from jitkernel.elf import read_object
@@ -36,6 +36,7 @@ from jitkernel.session.run.results import Sink
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
+    from jitkernel.executor.inline import InlineExecutor
     from jitkernel.languages.language import Pointee
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
@@ -174,6 +175,7 @@ class DirectCalls:
 
     def __init__(self, core: Core):
         self._core = core
+        self._executor = cast("InlineExecutor", core.engine.executor)
         self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
         self._held: set[Symbol] = set()  # whose entry somebody has; it stays
 
@@ -191,12 +193,20 @@ class DirectCalls:
             self._learn(name)
             return value
 
+    @property
+    def in_callback(self) -> bool:
+        """Whether code of the program that this thread has called has called Python."""
+        return self._executor.in_callback
+
+    def its_turn(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, threads of the program that need code wait for this one."""
+        return self._executor.its_turn()
+
     def error(self) -> Exception:
         """What stopped a direct call."""
         from jitkernel.executor.direct import DIRECT
 
-        executor: Any = self._core.engine.executor
-        return Execution(self._core).error(executor.outcome(DIRECT))
+        return Execution(self._core).error(self._executor.outcome(DIRECT))
 
     @operation(observed=True)
     def _ordinary(self, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -221,10 +231,9 @@ class DirectCalls:
         if thunk is None:
             return
         offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
-        executor: Any = core.engine.executor
         check = partial(core.pointer_types.check, name) if core.program.notes.found else None
         found = direct_call(
-            executor, core, symbol, thunk.address, function, offsets, Pointer, check
+            self._executor, core, symbol, thunk.address, function, offsets, Pointer, check
         )
         if found is not None:
             self.known[name] = found
@@ -254,8 +263,7 @@ class DirectCalls:
         if symbol not in self._held:
             self._held.add(symbol)
             linker.retain_symbol(symbol)
-        executor: Any = core.engine.executor
-        executor.adopt(made)
+        self._executor.adopt(made)
         return made
 
 
