@@ -228,7 +228,8 @@ def main(before: int, steps: int, folder: Path, names: list[str]) -> None:
                 s.frontend.idle()
 
             rounds(0, before)
-            held, live = bytes_now(), types_now()
+            live = types_now()  # first: it takes room itself
+            held = bytes_now()
             rounds(before, steps)
             grown = {k: n for k, n in (types_now() - live).items() if n > steps / 10}
             each = (bytes_now() - held) / steps
