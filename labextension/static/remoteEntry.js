@@ -234,6 +234,35 @@
     };
   }
 
+  // -- a cell in a notebook of another language ---------------------------------------------------
+
+  // What has a notebook of Python by its first line: `%load_ext jitkernel` gives it these cells.
+  const MIMES = { llvm: "text/x-llvm", c: "text/x-jitkernel-c", kaleidoscope: "text/x-kaleidoscope" };
+
+  function followCells(panel, languages) {
+    const notebook = panel.content;
+    const look = async () => {
+      const usual = notebook.codeMimetype;
+      if (Object.values(MIMES).includes(usual)) return; // one parser has them all
+      // An editor shows the language that is loaded last: let its first one be there before.
+      await languages.getLanguage(usual);
+      await Promise.all(Object.values(MIMES).map(mime => languages.getLanguage(mime)));
+      if (usual !== notebook.codeMimetype || notebook.isDisposed) return;
+      for (const { model } of notebook.widgets) {
+        if (model.type !== "code") continue;
+        const first = /^\s*%%(\w+)/.exec(model.sharedModel.getSource());
+        const wanted = first && Object.hasOwn(MIMES, first[1]) ? MIMES[first[1]] : null;
+        if (wanted && model.mimeType !== wanted) model.mimeType = wanted;
+        if (!wanted && Object.values(MIMES).includes(model.mimeType)) model.mimeType = usual;
+      }
+    };
+    panel.context.ready.then(() => {
+      look();
+      notebook.modelContentChanged.connect(look);
+      panel.sessionContext.statusChanged.connect(look); // with a kernel comes the language
+    });
+  }
+
   let shared = null;
 
   async function load(name) {
@@ -243,12 +272,14 @@
 
   async function extension() {
     const { IEditorLanguageRegistry } = await load("@jupyterlab/codemirror");
+    const { INotebookTracker } = await load("@jupyterlab/notebook");
     return {
       id: "jitkernel:languages",
       description: "LLVM IR, C and Kaleidoscope for the editor",
       autoStart: true,
       requires: [IEditorLanguageRegistry],
-      activate: (app, languages) => {
+      optional: [INotebookTracker],
+      activate: (app, languages, notebooks) => {
         const style = document.createElement("style");
         style.textContent = WRAP;
         document.head.append(style);
@@ -267,6 +298,10 @@
         // JupyterLab has a "C", which knows neither magics nor cells of other languages.
         add("jitkernel-c", "C with magics", [], "//", "c");
         add("kaleidoscope", "Kaleidoscope", "ks", "#");
+        if (notebooks) {
+          notebooks.forEach(panel => followCells(panel, languages));
+          notebooks.widgetAdded.connect((_, panel) => followCells(panel, languages));
+        }
       }
     };
   }

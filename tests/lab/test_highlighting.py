@@ -91,6 +91,32 @@ def test_the_colours_follow_what_is_typed(page: Any) -> None:
     )
 
 
+def test_cells_of_these_languages_in_a_notebook_of_python(lab: Lab) -> None:
+    """As they are in notebooks of their own; the others are Python's, and each follows its line."""
+    cells = [
+        "%%c\nint f(int x) { return x; } // no def",
+        "def f(x):\n    return x",
+        "%%llvm\ndefine void @f() {\n  ret void\n}",
+        "%%time\nimport this",
+    ]
+    page = lab.notebook("python3", cells)
+    language = "n=>document.querySelectorAll('.jp-CodeCell .cm-content')[n].dataset.language"
+    is_language = f"([n, name])=>({language})(n)===name"
+    for cell, name in enumerate(("jitkernel-c", "python", "llvm", "python")):
+        page.wait_for_function(is_language, arg=[cell, name])
+    c, ir = words(page, 0), words(page, 2)
+    assert c["return"] == ir["define"] == words(page, 1)["return"] and "// no def" in c
+    page.locator(".jp-CodeCell .cm-content").nth(1).click()
+    page.keyboard.press("Control+Home")
+    page.keyboard.type("%%c\n")
+    page.wait_for_function(is_language, arg=[1, "jitkernel-c"])
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Delete")
+    page.wait_for_function(is_language, arg=[1, "python"])
+    page.close()
+
+
 # JupyterLab's own colours of numbers and comments are a little fainter than 4.5.
 FAINT = """()=>{
   const rgb = c => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
