@@ -52,9 +52,13 @@ class PythonKernel:
 
     def sent(self, source: str, until: str) -> str:
         """Send a cell and wait for a word of its output; its message id."""
-        identity = self.client.execute(source, stop_on_error=False)  # else the next is aborted
+        identity = self.start(source)
         self.output(identity, until)
         return identity
+
+    def start(self, source: str, **how) -> str:
+        """Send a cell and do not wait; its message id.  Where it fails, the next is not aborted."""
+        return self.client.execute(source, stop_on_error=False, **how)
 
     def output(self, identity: str, until: str) -> str:
         seen = ""
@@ -149,7 +153,7 @@ def test_a_stopped_shell_command_leaves_the_session_in_order(kernel) -> None:
 def test_input_is_asked_through_the_client(kernel) -> None:
     kernel.ok(ASK)
     for source in ("ask()", "%%c\nask()"):
-        identity = kernel.client.execute(source, allow_stdin=True)
+        identity = kernel.start(source, allow_stdin=True)
         request = kernel.client.get_stdin_msg(timeout=60)
         assert request["content"]["prompt"] == "n? "
         kernel.client.input("41")
@@ -160,7 +164,7 @@ def test_the_stop_button_ends_waiting_for_input(kernel) -> None:
     kernel.ok(ASK)
     kernel.ok(SQ)
     for source, name in (("%%c\nask()", "Interrupted"), ("ask()", "KeyboardInterrupt")):
-        identity = kernel.client.execute(source, allow_stdin=True)
+        identity = kernel.start(source, allow_stdin=True)
         kernel.client.get_stdin_msg(timeout=60)
         kernel.manager.interrupt_kernel()
         assert kernel.reply(identity)["ename"] == name
@@ -169,7 +173,7 @@ def test_the_stop_button_ends_waiting_for_input(kernel) -> None:
 
 def test_a_program_without_a_client_to_ask_is_told_so(kernel) -> None:
     kernel.ok(ASK)
-    identity = kernel.client.execute("%%c\nask()", allow_stdin=False)
+    identity = kernel.start("%%c\nask()", allow_stdin=False)
     assert kernel.reply(identity)["status"] == "error"
     assert "42" in kernel.ok("40 + 2")
 
@@ -180,7 +184,7 @@ def test_threads_print_between_cells(kernel) -> None:
         'static void *later(void *x) { usleep(300000); puts("from a thread"); fflush(stdout); return 0; }\n'
         "void begin(void) { pthread_t t; pthread_create(&t, 0, later, 0); pthread_detach(t); }"
     )
-    identity = kernel.client.execute("begin()")
+    identity = kernel.start("begin()")
     assert kernel.reply(identity)["status"] == "ok"
     assert "from a thread" in kernel.output(identity, "from a thread")
 
