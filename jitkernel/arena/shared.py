@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import threading
 import weakref
 from bisect import bisect_right, insort
@@ -100,14 +101,13 @@ def find(address: int, beyond: int = 0) -> SharedMemory | None:
 
 def _file(room: int) -> int:
     """A file in memory that nobody can run, shorten or lengthen (memfd_create(2))."""
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         try:
-            fd = os.memfd_create("jitkernel-array", flags | _NOEXEC_SEAL)
+            fd = _memfd()
         except OSError as error:
-            if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know that flag
+            if error.errno != errno.EMFILE or not _more_descriptors():
                 raise
-            fd = os.memfd_create("jitkernel-array", flags)
+            fd = _memfd()
         try:
             os.fchmod(fd, 0o600)
             os.ftruncate(fd, room)
@@ -153,3 +153,27 @@ def _release(
     _known.pop(start, None)
     _libc.munmap(start, room)
     os.close(fd)
+
+
+def _memfd() -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create("jitkernel-array", flags | _NOEXEC_SEAL)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a kernel before 6.3 does not know that flag
+            raise
+        return os.memfd_create("jitkernel-array", flags)
+
+
+def _more_descriptors() -> bool:
+    """Twice as many as this process may have now, within what it may ask for (getrlimit(2)): the
+    limit is 1,024 on most systems, for the sake of select(2).  False where there are no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = 2 * soft if hard == resource.RLIM_INFINITY else min(2 * soft, hard)
+    if soft == resource.RLIM_INFINITY or more <= soft:
+        return False
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+    except (OSError, ValueError):
+        return False
+    return True

@@ -6,6 +6,8 @@ import array
 import ctypes
 import gc
 import os
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -444,3 +446,35 @@ def test_numpy_is_not_imported_unless_it_is_asked_for(tmp_path):
         "assert 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
+LIMITED = """
+import resource, sys
+from jitkernel import Session
+from jitkernel.errors import JitError
+hard = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+with Session() as s:
+    s.run("define i32 @one() { ret i32 1 }")
+    kept, _ = [], s.call("one")  # its process is there
+    try:
+        for _ in range(500):
+            kept.append(s.array(10))
+    except JitError as error:
+        print(error)
+    print(len(kept) > 100, len(kept) == 500, s.call("one"))
+"""
+
+
+@pytest.mark.parametrize("hard", [1000, 200])
+def test_more_arrays_than_descriptors(hard):
+    """Each array has a descriptor, and a process may have few until it asks for more."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(hard)], capture_output=True, text=True, timeout=60
+    )
+    lines = done.stdout.splitlines()
+    if hard == 1000:
+        assert lines == ["True True 1"], done.stderr
+    else:
+        assert "Too many open files" in lines[0] and "`ulimit -n`" in lines[0], done.stderr
+        assert lines[1] == "True False 1"
