@@ -27,6 +27,9 @@ _COPIED = 64 << 10
 #: Bases lie in [LOWEST, HIGHEST - capacity]: below 2 GiB absolute 32-bit relocations hold, and
 #: 16 MiB are left to either side for the offsets that compilers fold into an address.
 LOWEST, HIGHEST = 0x1000_0000, 0x7F00_0000
+#: Where there is room, a base is above this: a Python that is not position independent has its heap
+#: below, and to who looks for pointers its whole numbers of up to 30 bits look like some.
+_ABOVE_HEAPS = 1 << 30
 RUNTIME_TEXT, RUNTIME = 0x2_0000, 0x10_0000
 #: What each zone gets of the capacity, in percent.
 SHARES = {"text": 36, "rodata": 12, "unwind": 8, "data": 44}
@@ -60,7 +63,9 @@ class Arena(Recorded):
         if base % PAGE or base < 0:
             raise JitError(f"Arena.base {base:#x} is not a multiple of the page size, {PAGE}")
         self.capacity = capacity
-        self.base = base or random.SystemRandom().randrange(LOWEST, HIGHEST - capacity + 1, PAGE)
+        highest = HIGHEST - capacity
+        lowest = max(LOWEST, min(_ABOVE_HEAPS, highest & -PAGE))
+        self.base = base or random.SystemRandom().randrange(lowest, highest + 1, PAGE)
         self.trim_size = max(trim_size, PAGE)
         #: Asked when something is freed: whether threads of the program run, which may use it yet.
         self.in_use: Callable[[], bool] | None = None

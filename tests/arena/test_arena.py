@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitkernel.arena import Arena, FreeList
+from jitkernel.arena.arena import HIGHEST, LOWEST
 from jitkernel.errors import ArenaFull, JitError
 
 SMALL = 4 << 20
@@ -339,3 +340,13 @@ def test_a_zone_full_of_small_holes_is_not_searched():
     assert cost(many) <= 20 * cost(few)
     many.check()
     few.check()
+
+
+def test_a_random_base_is_above_heaps_where_there_is_room():
+    for capacity, lowest in ((64 << 20, 1 << 30), (HIGHEST - LOWEST, LOWEST)):
+        for _ in range(20):
+            arena = Arena(capacity)
+            try:
+                assert lowest <= arena.base <= HIGHEST - capacity
+            finally:
+                arena.close()
