@@ -103,7 +103,8 @@ def direct_call(
     pack, view, frame = struct.Struct(layout).pack_into, executor.view, executor.frame
     unpack, result_memory = struct.Struct("<" + result).unpack_from, executor.result
     args, ret = executor.arguments, executor.result_address
-    lock, turn, operations = program.lock, executor.turn, program.operations
+    lock, operations = program.lock, program.operations
+    turn, ends = executor.turn, executor.turn.lock
     gives = pointer if result == "Q" else None
 
     def converted(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -125,19 +126,19 @@ def direct_call(
     def direct(arguments: tuple[Any, ...]) -> Any:
         given = arguments if tuple(map(type, arguments)) in kinds else converted(arguments)
         with lock:
-            if program.operations != operations or executor.depth:  # in a callback
+            if program.operations != operations or turn.depth:  # in a callback
                 raise Unfit
             try:
                 pack(view, frame, DIRECT, thunk, symbol.address, args, ret, *given)
             except (struct.error, OverflowError):
                 raise Unfit from None
-            executor.caller = get_ident()
-            executor.depth = 1
+            turn.caller = get_ident()
+            turn.depth = 1
             try:
                 stopped = executor.enter()
             finally:
-                with turn:
-                    executor.depth = executor.caller = 0
+                with ends:  # as in turn.py
+                    turn.depth = turn.caller = 0
                 executor.called()
             if stopped:
                 raise NotReturned

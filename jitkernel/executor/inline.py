@@ -14,7 +14,6 @@ import mmap
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from jitkernel.executor.looks import looked_at
 from jitkernel.executor.own_threads import OwnThreads
 from jitkernel.executor.records import ExecutorSettings, FaultRecord, Outcome
 from jitkernel.executor.services import Services
+from jitkernel.executor.turn import Turn
 
 if TYPE_CHECKING:
     from jitkernel.executor.own_map import OwnMap
@@ -51,9 +51,8 @@ class InlineExecutor(Executor):
 
     `lock` is held by whoever uses the session; a thread that has called hibernated code waits for
     it, or for another thread to be in session code, where it can do no harm.  `enter` runs the
-    request that is in the frame.  While calls are in progress, `turn` is held by whoever is back in
-    Python and may change the program: the caller in a callback or at the end of its call, a thread
-    that brings code back, who looks at variables.
+    request that is in the frame; `turn` says who may change the program while calls are in
+    progress.
     """
 
     can_park = False
@@ -67,10 +66,7 @@ class InlineExecutor(Executor):
         settings: ExecutorSettings | None = None,
     ):
         super().__init__(arena, entry, settings)
-        self._place, self._lock, self.turn = place, lock, threading.Lock()
-        self._holder = 0  # the thread that has the turn
-        self.depth = 0  # calls in progress, one in a callback of the other
-        self.caller = 0  # the thread of the innermost
+        self._place, self._lock, self.turn = place, lock, Turn()
         self._pid = 0
         self._closed = False
         self._failure: BaseException | None = None  # of the upcall
@@ -155,7 +151,7 @@ class InlineExecutor(Executor):
         self._put("unwind_start", 0)
         self._put("unwind_generation", (1 << 64) - 1)
         self._renew()  # the unwinder forgets the tables
-        if not self.threads and not self.depth:
+        if not self.threads and not self.turn.depth:
             self._place.close()
 
     def refuse(self, why: str) -> None:
@@ -184,9 +180,9 @@ class InlineExecutor(Executor):
         self._threads.look()
         seq = next(self._numbers)
         HEAD.pack_into(self._view, self.frame, abi.CALL, seq, thunk, fn, args, ret, ret_size, 0)
-        if self.depth and self.caller != threading.get_ident():
+        if self.turn.depth and not self.turn.is_callers:
             raise JitError("the executor is running another call")
-        if self.on_wait is None or self.depth:
+        if self.on_wait is None or self.turn.depth:
             stopped = self.run()
         else:
             with looked_at(self._look, self.lend):
@@ -201,44 +197,14 @@ class InlineExecutor(Executor):
 
     def run(self) -> int:
         """Run the request that is in the frame: 0 where the call returned."""
-        here = threading.get_ident()
-        before, self.caller = self.caller, here
-        self.depth += 1
-        if has_turn := self._holder == here:  # in a callback of another call
-            self._holder = 0
-            self.turn.release()
         try:
-            return self.enter()
+            return self.turn.call(self.enter)
         finally:
-            self.turn.acquire()  # whoever brings code back at this moment is waited for
-            self.depth -= 1
-            self.caller = before
             self._threads.called = True
-            if has_turn:
-                self._holder = here
-            else:
-                self.turn.release()
-
-    @property
-    def in_callback(self) -> bool:
-        """Whether code that this thread has called has called Python, which has to take the turn
-        before it changes the program."""
-        here = threading.get_ident()
-        return self.depth > 0 and self.caller == here != self._holder
-
-    @contextlib.contextmanager
-    def its_turn(self) -> Iterator[None]:
-        """While it lasts, this thread may change the program, whatever code runs on others."""
-        with self.turn:
-            self._holder = threading.get_ident()
-            try:
-                yield
-            finally:
-                self._holder = 0
 
     def _look(self, seconds: float) -> None:
-        with self.its_turn():
-            if self.on_wait is not None and self.depth:
+        with self.turn.taken():
+            if self.on_wait is not None and self.turn.depth:
                 self.on_wait(seconds)
 
     #: Gives another thread what the caller's has of the session.
@@ -273,7 +239,7 @@ class InlineExecutor(Executor):
 
     def interrupt(self) -> bool:
         """Nobody can stop native code in this process; what comes next does not run."""
-        return self.depth > 0
+        return self.turn.depth > 0
 
     def peek(self) -> FaultRecord:
         raise self._unseen()
@@ -294,7 +260,7 @@ class InlineExecutor(Executor):
                 self._tell(which)
                 return 0
             if kind == _ASK:
-                with self.its_turn() if self._is_caller() else contextlib.nullcontext():
+                with self.turn.taken() if self.turn.is_callers else contextlib.nullcontext():
                     answer = self.on_ask(which, ctypes.string_at(at, size))
                 ctypes.memmove(at, answer, min(len(answer), size))
                 return 1
@@ -303,28 +269,24 @@ class InlineExecutor(Executor):
         except BaseException as error:
             if kind == _ASK:
                 ctypes.memset(at, 0, size)
-            if self._is_caller():
+            if self.turn.is_callers:
                 self._failure = self._failure or error
             else:
                 print(f"jitkernel: {error}", file=sys.stderr, flush=True)
             return 0
-
-    def _is_caller(self) -> bool:
-        """Whether this thread has the session, and called the code that runs."""
-        return self.depth > 0 and self.caller == threading.get_ident()
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[None]:
         """While it lasts, nobody else changes the program."""
         if self._pid != os.getpid():
             raise UsageError(_CHILD)
-        if self._is_caller():
-            with self.its_turn():
+        if self.turn.is_callers:
+            with self.turn.taken():
                 yield
             return
         while True:
-            with self.its_turn():
-                if self.depth:  # who has the session is in native code, and may wait for us
+            with self.turn.taken():
+                if self.turn.depth:  # who has the session is in native code, and may wait for us
                     yield
                     return
             if self._lock.acquire(timeout=_WAIT):
@@ -354,17 +316,17 @@ class InlineExecutor(Executor):
 
     @property
     def busy(self) -> bool:
-        return self.depth > 0
+        return self.turn.depth > 0
 
     @property
     def serving(self) -> bool:
-        return self.depth > 0
+        return self.turn.depth > 0
 
     @property
     def threads(self) -> int:
         """Threads of this process that have come while code of the program ran, and are not
         Python's."""
-        self._threads.called |= bool(self._functions) or self.depth > 0
+        self._threads.called |= bool(self._functions) or self.turn.depth > 0
         return self._threads.look()
 
     @property

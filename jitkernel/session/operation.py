@@ -225,8 +225,8 @@ def operation(
             with core.lock:
                 if core.engine.closed:
                     raise JitError(FORKED if core.forked else "this session is closed")
-                if core.direct is not None and core.direct.in_callback:
-                    with core.direct.its_turn():
+                if core.direct is not None and core.direct.turn.in_callback:
+                    with core.direct.turn.taken():
                         return run(session, *arguments, **named)
                 if core.operating:
                     return step(session, *arguments, **named)

@@ -176,6 +176,7 @@ class DirectCalls:
     def __init__(self, core: Core):
         self._core = core
         self._executor = cast("InlineExecutor", core.engine.executor)
+        self.turn = self._executor.turn
         self.known: dict[str, Callable[[tuple[Any, ...]], Any]] = {}
         self._held: set[Symbol] = set()  # whose entry somebody has; it stays
 
@@ -192,15 +193,6 @@ class DirectCalls:
             value = self._ordinary(name, arguments)
             self._learn(name)
             return value
-
-    @property
-    def in_callback(self) -> bool:
-        """Whether code of the program that this thread has called has called Python."""
-        return self._executor.in_callback
-
-    def its_turn(self) -> contextlib.AbstractContextManager[None]:
-        """While it lasts, threads of the program that need code wait for this one."""
-        return self._executor.its_turn()
 
     def error(self) -> Exception:
         """What stopped a direct call."""
