@@ -133,23 +133,20 @@ class PointerTypes:
         self._program = program
         self._known: dict[str, tuple[Image, Sequence[Pointee | None]]] = {}
 
-    def of(self, name: str) -> Sequence[Pointee | None]:
-        """By parameter; None, or nothing, where nothing is said."""
+    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
+        """What is said, by parameter: None, or nothing, where nothing is.
+
+        Raises UsageError for an array whose elements are others than a pointer's.  Only arrays that
+        say what they hold are looked at, by `dtype`; plain bytes may be anything.
+        """
         symbol = self._program.symbol(name)
         image = symbol.image if symbol is not None else None
         if image is None:
             return ()
-        known = self._known.get(name)
-        if known is None or known[0] is not image:
-            known = self._known[name] = image, pointees(self._program, name, image.cell)
-        return known[1]
-
-    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
-        """The same.  Raises UsageError for an array whose elements are others than a pointer's.
-
-        Only arrays that say what they hold are looked at, by `dtype`; plain bytes may be anything.
-        """
-        found = self.of(name)
+        known, found = self._known.get(name, (None, ()))
+        if known is not image:
+            found = pointees(self._program, name, image.cell)
+            self._known[name] = image, found
         for number, (thing, wanted) in enumerate(zip(arguments, found, strict=False), 1):
             if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
                 _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
