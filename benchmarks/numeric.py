@@ -2,6 +2,10 @@
 
 A program is the name of its function, which is the same on each side, C source, Python source for
 `numba.njit`, and what makes its arguments.  Arrays are changed in place.
+
+Both sources have the same operations in the same order, each rounded by itself, so that the results
+are equal to the bit.  C by itself may make one operation of `a * b + c`, which rounds once, and
+clang and gcc do so where the processor can; numba does not unless it is told `fastmath`.
 """
 
 from __future__ import annotations
@@ -17,14 +21,21 @@ __all__ = ["PROGRAMS", "Program"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`name` is the function's; `declared` its prototype; `arguments()` are new arrays, and
-    numbers."""
+    """`name` is the function's; `declared` its prototype, `body` what it does; `arguments()` are
+    new arrays, and numbers."""
 
     name: str
     declared: str
-    c: str
+    body: str
     python: str
     arguments: Callable[[], tuple[Any, ...]]
+
+    def c(self, contracted: bool = False, name: str = "") -> str:
+        """C source, as the function `name`; `contracted` leaves `a * b + c` to the compiler (gcc
+        knows of that only `-ffp-contract`)."""
+        declared = self.declared.replace(f"{self.name}(", f"{name or self.name}(", 1)
+        said = "" if contracted else "#pragma STDC FP_CONTRACT OFF\n"
+        return f"{declared} {{\n{said}{self.body.removeprefix('{').lstrip()}\n"
 
 
 def _random(*shape: int) -> Any:

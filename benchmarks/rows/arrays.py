@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import statistics
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -76,10 +77,14 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     """Six programs through C cells, numba and cffi: run time, and the first call with all that it
     takes to get there.
 
-    clang alone shows what is its own doing: C's `a * b + c` is one operation, for which a sum waits
-    longer than for an addition, and loops are unrolled as its model of the processor has it.  Code
-    begins at any multiple of 16 bytes: cells of one source at each place in a line of the cache
-    show what that does to it.
+    All compute the same to the bit, which is looked at: multiplications and additions are rounded
+    one by one, as numba has them (see `benchmarks.numeric`).  How much quicker or slower a cell is
+    that leaves that to C, as cells do unless they are told, stands in a line of its own: a sum
+    waits longer for the one operation than for an addition.
+
+    clang alone shows what is its own doing: loops are unrolled as its model of the processor has
+    it.  Code begins at any multiple of 16 bytes: cells of one source at each place in a line of the
+    cache show what that does to it.
     """
     sides: dict[str, _Make] = {"C cell": _cell}
     for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
@@ -100,21 +105,34 @@ def numeric(scale: Scale) -> Iterator[Figure]:
         for program in PROGRAMS[: 1 if scale.name == "tiny" else None]:
             began = {}
             runs: dict[str, Callable[[], object]] = {}
+            results: dict[str, bytes] = {}
             for name, make in sides.items():
                 given = program.arguments()
                 if name == "C cell":
-                    given = tuple(a if isinstance(a, (int, float)) else s.share(a) for a in given)
+                    given = _shared(s, program)
                 start = time.perf_counter()
                 runs[name] = make(s, program, given, folder)
-                runs[name]()
+                result = runs[name]()
                 began[name] = (time.perf_counter() - start) * 1e3
+                results[name] = _bytes(result, given)
             places = _places(s, program)
             native = {"clang": _clang(program, folder)} if shutil.which("gcc") else {}
-            found = _in_turn({**runs, **native, **places}, scale.pick(7, 25, 60))
+            contracted = {"contracted": _contracted(s, program)}
+            found = _in_turn({**runs, **native, **contracted, **places}, scale.pick(7, 25, 60))
             best = min((n for n in runs if n != "C cell"), key=found.median, default="C cell")
             ratios.append(found.ratio("C cell", best))
             note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in (*runs, *native))
             yield Figure(f"{program.name}: C cell / {best}", ratios[-1], "x", 1.05, note=note)
+            others = [n for n, data in results.items() if data != results["C cell"]]
+            yield Figure(
+                "  sides whose results are others than the cell's", len(others), "1", 0,
+                note=", ".join(others),
+            )  # fmt: skip
+            yield Figure(
+                "  with a * b + c as one operation, C's default",
+                found.ratio("contracted", "C cell"), "x",
+                note=f"of the cell's time: {found.median('contracted'):.2f} ms",
+            )  # fmt: skip
             slow, quick = max(places, key=found.median), min(places, key=found.median)
             yield Figure(
                 "  the slowest / the quickest place of the code", found.ratio(slow, quick), "x",
@@ -134,6 +152,17 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
 
 
+def _shared(s: Session, program: Program) -> tuple[Any, ...]:
+    """New arguments, arrays as the program sees them too."""
+    return tuple(a if isinstance(a, (int, float)) else s.share(a) for a in program.arguments())
+
+
+def _bytes(result: object, given: Any) -> bytes:
+    """What a run gave and left, to the bit."""
+    number = struct.pack("<d", result) if isinstance(result, float) else b""
+    return number + b"".join(a.tobytes() for a in given if not isinstance(a, (int, float)))
+
+
 def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> Comparison:
     """Milliseconds of each side, in every round one run of each."""
     found: dict[str, list[float]] = {name: [] for name in runs}
@@ -147,9 +176,15 @@ def _in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> Compariso
 
 
 def _cell(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
-    s.run(f"{program.declared} {program.c}", "c")
-    function = s[program.name]
-    return lambda: function(*given)
+    s.run(program.c(), "c")
+    return partial(s[program.name], *given)
+
+
+def _contracted(s: Session, program: Program) -> Callable[[], object]:
+    """A cell that leaves it to C how `a * b + c` is rounded."""
+    name = f"{program.name}_contracted"
+    s.run(program.c(contracted=True, name=name), "c")
+    return partial(s[name], *_shared(s, program))
 
 
 def _places(s: Session, program: Program) -> dict[str, Callable[[], object]]:
@@ -159,11 +194,10 @@ def _places(s: Session, program: Program) -> dict[str, Callable[[], object]]:
         name = f"{program.name}_{number}"
         for before in range(number % 3 + 1):  # 16 bytes each
             s.run(f"int before_{name}_{before}(void) {{ return {number}; }}", "c")
-        s.run(f"{program.declared} {program.c}".replace(f"{program.name}(", f"{name}(", 1), "c")
+        s.run(program.c(name=name), "c")
         place = str(s.symbols[name].address % 64)
         if place not in found:
-            given = [a if isinstance(a, (int, float)) else s.share(a) for a in program.arguments()]
-            found[place] = partial(s[name], *given)
+            found[place] = partial(s[name], *_shared(s, program))
     return found
 
 
@@ -174,8 +208,7 @@ def _numba(s: Session, program: Program, given: Any, folder: str) -> Callable[[]
 
     names: dict[str, Any] = {"math": math}
     exec(program.python, names)
-    function = numba.njit(names[program.name])
-    return lambda: function(*given)
+    return partial(numba.njit(names[program.name]), *given)
 
 
 def _cffi(s: Session, program: Program, given: Any, folder: str) -> Callable[[], object]:
@@ -184,8 +217,8 @@ def _cffi(s: Session, program: Program, given: Any, folder: str) -> Callable[[],
     ffi = cffi.FFI()
     ffi.cdef(f"{program.declared};".replace("restrict", ""))
     ffi.set_source(
-        f"_bench_{program.name}", f"{program.declared} {program.c}",
-        extra_compile_args=["-O2", "-march=native"],
+        f"_bench_{program.name}", program.c(),
+        extra_compile_args=["-O2", "-march=native", "-ffp-contract=off", "-Wno-unknown-pragmas"],
     )  # fmt: skip
     path = ffi.compile(tmpdir=folder)
     spec = importlib.util.spec_from_file_location(f"_bench_{program.name}", path)
@@ -198,7 +231,7 @@ def _cffi(s: Session, program: Program, given: Any, folder: str) -> Callable[[],
         a if isinstance(a, (int, float)) else module.ffi.cast(kind, a.ctypes.data)
         for a, kind in zip(given, kinds, strict=True)
     ]
-    return lambda: (given, function(*arguments))
+    return lambda: (given, function(*arguments))[1]
 
 
 def _clang(program: Program, folder: str) -> Callable[[], object]:
@@ -211,7 +244,7 @@ def _clang(program: Program, folder: str) -> Callable[[], object]:
 
     path = os.path.join(folder, program.name)
     with open(f"{path}.c", "w") as file:
-        file.write(f"{program.declared} {program.c}\n")
+        file.write(program.c())
     subprocess.run(
         [
             *find_clang().program, "-triple", "x86_64-unknown-linux-gnu", "-O2", "-vectorize-loops",
@@ -232,4 +265,4 @@ def _clang(program: Program, folder: str) -> Callable[[], object]:
         for kind in program.declared.partition("(")[2].split(",")
     ]  # fmt: skip
     arguments = [a if isinstance(a, (int, float)) else a.ctypes.data for a in given]
-    return lambda: (given, function(*arguments))
+    return lambda: (given, function(*arguments))[1]

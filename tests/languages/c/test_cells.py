@@ -292,3 +292,29 @@ def test_a_return_that_no_function_stands_around(s):
 def test_a_function_of_the_library_names_its_header(s):
     with pytest.raises(CompileError, match=r"hint: write `#include <stdlib.h>`"):
         s.run("abort()", "c")
+
+
+def _rounded_once() -> bool:
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        return " fma " in file.read()
+
+
+@pytest.mark.skipif(not _rounded_once(), reason="this processor has no fused multiply-add")
+def test_whether_a_product_is_rounded_before_it_is_added_is_the_programs_choice(s):
+    body = "double %s(double a, double c) {%s return a * a + c; }"
+    off = "\n#pragma STDC FP_CONTRACT OFF\n"
+    x = 1 + 2.0**-30
+    exact, rounded = 2.0**-29 + 2.0**-60, x * x - 1
+
+    run(s, body % ("one", ""), body % ("two", off), body % ("three", ""))
+    assert [s.call(f, x, -1.0) for f in ("one", "two", "three")] == [exact, rounded, exact]
+    run(s, off, body % ("four", ""))
+    run(s, body % ("five", ""))  # as in a file: what follows
+    assert [s.call(f, x, -1.0) for f in ("one", "four", "five")] == [exact, rounded, rounded]
+    s.undo(3)
+    run(s, body % ("six", ""))
+    assert s.call("six", x, -1.0) == exact
+    s.configure("clang_flags", "-ffp-contract=off")
+    run(s, body % ("seven", ""))
+    assert s.call("seven", x, -1.0) == rounded
+    s.configure("clang_flags", "")
