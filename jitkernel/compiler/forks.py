@@ -29,14 +29,16 @@ _PR_SET_PDEATHSIG = 1  # prctl(2), <linux/prctl.h>
 
 def fork_child(work: Callable[[], None]) -> int:
     """Do some work in a child, which ends with status 0 where it is done; the child's number."""
+    worker = os.getpid()
     child = os.fork()
     if child:
         return child
     try:
-        # The worker may be killed in the middle of a compile.
+        # The worker may be killed in the middle of a compile, or was before this is asked for.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        work()
-        os._exit(0)
+        if os.getppid() == worker:
+            work()
+            os._exit(0)
     finally:
         os._exit(70)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -261,12 +262,21 @@ def test_a_text_that_does_not_compile_is_refused(pool: CompilerPool) -> None:
         pool.trace(Request("define i32 @f() {\n  ret i32 %x\n}\n"))
 
 
-def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
-    big = "define i64 @f(i64 %x) {\n" + "".join(
-        f"  %v{k} = mul i64 {'%x' if k == 0 else f'%v{k - 1}'}, %x\n  %w{k} = call i64 @f(i64 %v{k})\n"
+def big() -> str:
+    """A module whose inspection takes many seconds."""
+    lines = "".join(
+        f"  %v{k} = mul i64 {f'%v{k - 1}' if k else '%x'}, %x\n  %w{k} = call i64 @f(i64 %v{k})\n"
         for k in range(20000)
     )
-    big += "  ret i64 %v19999\n}\n"
+    return f"define i64 @f(i64 %x) {{\n{lines}  ret i64 %v19999\n}}\n"
+
+
+def children(pid: int) -> list[str]:
+    """The processes that its first thread has started."""
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
     with CompilerPool() as pool:
 
         def stop() -> None:
@@ -276,7 +286,7 @@ def test_an_inspection_can_be_interrupted_and_the_next_one_works() -> None:
         thread = threading.Thread(target=stop)
         thread.start()
         with pytest.raises(Interrupted):
-            pool.trace(Request(big))
+            pool.trace(Request(big()))
         thread.join()
         assert pool.trace(Request(LOOP)).ir
 
@@ -291,13 +301,22 @@ def test_who_waits_is_called_back_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_inspection_whose_worker_dies_is_told_and_the_next_one_works() -> None:
-    with CompilerPool(spare=False) as pool:
-        pool.compile(Request(LOOP))
-        pid = pool.processes()[0][0]
-        os.kill(pid, signal.SIGSTOP)
-        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
-        with pytest.raises(WorkerDied, match="killed"):
-            pool.trace(Request(LOOP))
+    """Also where its children had only just been started: none of them goes on."""
+    with CompilerPool() as pool:
+
+        def kill() -> None:
+            while not children(pid):  # until it has begun
+                pass
+            os.kill(pid, signal.SIGKILL)
+
+        for _ in range(10):
+            pool.compile(Request(LOOP))
+            pid = next(m.pid for m in pool.memory() if m.role == "worker")
+            thread = threading.Thread(target=kill)
+            thread.start()
+            with pytest.raises(WorkerDied, match="killed"):
+                pool.trace(Request(big()))
+            thread.join()
         assert pool.trace(Request(LOOP)).ir
 
 
@@ -306,8 +325,7 @@ def test_options_of_llvm_stay_in_the_children(pool: CompilerPool) -> None:
     pool.trace(Request(LOOP))
     pool.trace(Request(CALLS, Options(passes="licm")))
     pid = pool.processes()[0][0]
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        assert file.read().split() == []
+    assert children(pid) == []
 
 
 @pytest.mark.parametrize("name", KNOWN)
