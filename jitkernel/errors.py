@@ -146,10 +146,14 @@ class CheckFailed(JitError):
 
 
 class WorkerDied(CompileError):
-    """The compiler worker ended while it compiled; `words` is what LLVM said last."""
+    """The compiler worker ended while it compiled; `words` is what LLVM said last.
 
-    def __init__(self, message: str, words: str = ""):
+    `begun`: whether it had read what it was asked, which then may be what ended it.
+    """
+
+    def __init__(self, message: str, words: str = "", begun: bool = True):
         self.words = words
+        self.begun = begun
         super().__init__(message)
 
 

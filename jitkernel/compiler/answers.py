@@ -81,10 +81,11 @@ def ask(
     Raises CompileError, WorkerDied or Interrupted.
     """
     try:
+        if tick:
+            worker.wait_started()
         end = monotonic() + timeout
         worker.send(data, timeout)
         if tick:
-            worker.wait_started()
             while monotonic() < end and not select.select([worker], [], [], _TICK)[0]:
                 tick()
         return worker.receive(end - monotonic(), _SPIN if len(data) < _SHORT else 0)
@@ -92,10 +93,12 @@ def ask(
         worker.condemned = "timeout"
         worker.kill()
         raise _timed_out(label, timeout) from None
-    except (EOFError, OSError):
+    except (EOFError, OSError) as seen:
         if worker.condemned == "interrupted":
             raise interrupted(label) from None
-        error = _died(*worker.post_mortem(), label, request)
+        # Linux resets a socket whose other end was closed with bytes unread: it does not just end.
+        begun = not isinstance(seen, ConnectionError)
+        error = _died(*worker.post_mortem(), label, request, begun)
         worker.condemned = "died"
         raise error from None
     except BaseException:
@@ -104,14 +107,16 @@ def ask(
         raise
 
 
-def _died(how: str, words: str, label: str, request: Request | None) -> WorkerDied:
+def _died(how: str, words: str, label: str, request: Request | None, begun: bool) -> WorkerDied:
     """What a compile raises whose worker ended, in LLVM's words and at their place if they tell."""
     from jitkernel.compiler.diagnose import fatal_error  # not needed to start
 
     after = (
-        f"this ended the compiler ({how}) while it compiled {label}; the session is as it was, "
-        "and the next cell has a new compiler"
+        f"this ended the compiler ({how}) {'while' if begun else 'before'} it compiled {label}; "
+        "the session is as it was, and the next cell has a new compiler"
     )
+    if not begun:
+        return WorkerDied(f"{words}\n{after}" if words else after, words, begun)
     place = request and fatal_error(words, request.source, request.first_line)
     if not place:
         return WorkerDied(f"{words}\n{after}" if words else after, words)

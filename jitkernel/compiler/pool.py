@@ -31,7 +31,7 @@ from jitkernel.compiler.records import (
 )
 from jitkernel.compiler.wire import frame
 from jitkernel.compiler.workers import Workers, memory_of
-from jitkernel.errors import CompileError, JitError, LinkError
+from jitkernel.errors import CompileError, JitError, LinkError, WorkerDied
 
 if TYPE_CHECKING:
     from jitkernel.compiler.cache import ObjectCache
@@ -40,6 +40,7 @@ __all__ = ["CompilerPool"]
 
 _NO_LIMIT = 1e6  # seconds
 _LAYOUTS_KEPT = 2000
+_TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
 
 
 class CompilerPool:
@@ -159,7 +160,27 @@ class CompilerPool:
         request: Request | None = None,
         tick: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame to a worker and wait for the answer; see `answers.ask`."""
+        """Send one frame to a worker and wait for the answer; see `answers.ask`.
+
+        A worker may be killed from outside at any time, as where memory is short.  One that ended
+        before it had read the frame was not ended by it: another one is asked.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                return self._ask_once(index, data, label, request, tick)
+            except WorkerDied as error:
+                if error.begun:
+                    raise
+        return self._ask_once(index, data, label, request, tick)
+
+    def _ask_once(
+        self,
+        index: int,
+        data: bytes,
+        label: str,
+        request: Request | None,
+        tick: Callable[[], None] | None,
+    ) -> tuple[dict[str, Any], bytes]:
         worker = self.lend(index)
         # The session's own code is small, and what it is for is stopped when it runs.
         if request is not None and not request.options.internal and self.stopping():

@@ -60,6 +60,7 @@ def test_what_ends_llvm_is_an_error_of_one_cell(capfd: pytest.CaptureFixture[str
             with pytest.raises(WorkerDied) as caught:
                 pool.compile(Request(source, label="cell 7"))
             assert words in caught.value.words and words in str(caught.value)
+            assert caught.value.begun
             assert "cell 7" in str(caught.value)
             (diagnostic,) = caught.value.diagnostics
             assert diagnostic.line == line
@@ -211,6 +212,56 @@ def test_a_worker_killed_while_idle_is_replaced_silently() -> None:
         wait_for(lambda: pool._workers.working[0].gone())
         assert pool.compile(Request(SQUARE)).object
         assert pids(pool) != [pid]
+
+
+def state(pid: int) -> str:
+    """How proc(5) calls what the process does: `T` is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("spare", [False, True])
+@pytest.mark.parametrize("size", [0, 8 << 20])  # bytes; the second is more than the socket holds
+def test_a_request_that_a_killed_worker_never_read_goes_to_another(spare: bool, size: int) -> None:
+    """A process that was killed holds its socket for a while: what is sent then is lost."""
+    request = Request(SQUARE + ";" * size)
+    with CompilerPool(spare=spare) as pool:
+        code = pool.compile(request).object
+        (worker,) = pids(pool)
+        os.kill(worker, signal.SIGSTOP)
+        wait_for(lambda: state(worker) == "T")
+        killer = threading.Timer(0.2, os.kill, (worker, signal.SIGKILL))
+        killer.start()
+        assert pool.compile(request).object == code
+        killer.join()
+        assert worker not in pids(pool) and pool.restarts == 1
+
+
+def test_workers_and_spares_killed_at_any_time_fail_no_request() -> None:
+    with CompilerPool() as pool:
+        code = pool.compile(Request(SQUARE)).object
+        for count in range(30):
+            running = pids(pool) + (pids(pool, "spare") if count % 3 else [])
+            for pid in filter(None, running):  # 0: it was being forked by one that was killed
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(count % 5 * 0.0002)
+            assert pool.compile(Request(SQUARE)).object == code
+
+
+def test_workers_that_end_before_they_begin_are_not_tried_for_ever(tmp_path: Path) -> None:
+    """What is wrong may be with every one."""
+    starts = tmp_path / "starts"
+    wrong = tmp_path / "worker.py"
+    wrong.write_text(
+        f"import os, select, sys\nopen({str(starts)!r}, 'a').write('x')\n"
+        "select.select([int(sys.argv[1])], [], [])\nos._exit(3)\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jitkernel.compiler.process._SCRIPT", str(wrong))
+        with CompilerPool(spare=False) as pool:
+            with pytest.raises(WorkerDied, match=r"\(exit status 3\) before it compiled") as caught:
+                pool.compile(Request(SQUARE))
+            assert not caught.value.begun
+    assert 2 <= len(starts.read_text()) <= 4  # the last is the next request's, started ahead
 
 
 def test_a_compile_that_takes_too_long() -> None:

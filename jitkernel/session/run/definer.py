@@ -164,7 +164,7 @@ class Definer:
             found.append(Diagnostic(f"{at.render()}\n{more}" if more else at.render()))
         made = CompileError(found)
         if isinstance(error, WorkerDied):
-            made = WorkerDied(str(made), error.words)
+            made = WorkerDied(str(made), error.words, error.begun)
             made.diagnostics = tuple(found)
         return made
 
