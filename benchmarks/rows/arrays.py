@@ -6,6 +6,7 @@ Start from `numeric`.
 from __future__ import annotations
 
 import importlib.util
+import mmap
 import os
 import random
 import shutil
@@ -83,8 +84,8 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     waits longer for the one operation than for an addition.
 
     clang alone shows what is its own doing: loops are unrolled as its model of the processor has
-    it.  Code begins at any multiple of 16 bytes: cells of one source at each place in a line of the
-    cache show what that does to it.
+    it.  Where code and arrays lie decides, too: cells of one source at several places in a line of
+    the cache, and one cell with several sets of small arrays, show what that does to it.
     """
     sides: dict[str, _Make] = {"C cell": _cell}
     for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
@@ -118,7 +119,9 @@ def numeric(scale: Scale) -> Iterator[Figure]:
             places = _places(s, program)
             native = {"clang": _clang(program, folder)} if shutil.which("gcc") else {}
             contracted = {"contracted": _contracted(s, program)}
-            found = _in_turn({**runs, **native, **contracted, **places}, scale.pick(7, 25, 60))
+            sets = _sets(s, program)
+            everything = {**runs, **native, **contracted, **places, **sets}
+            found = _in_turn(everything, scale.pick(7, 25, 60))
             best = min((n for n in runs if n != "C cell"), key=found.median, default="C cell")
             ratios.append(found.ratio("C cell", best))
             note = ", ".join(f"{n} {found.median(n):.2f} ms" for n in (*runs, *native))
@@ -138,6 +141,12 @@ def numeric(scale: Scale) -> Iterator[Figure]:
                 "  the slowest / the quickest place of the code", found.ratio(slow, quick), "x",
                 note=f"{slow}, {quick} bytes into a line: {found.median(quick):.2f} ms",
             )  # fmt: skip
+            if sets:
+                slow, quick = max(sets, key=found.median), min(sets, key=found.median)
+                yield Figure(
+                    f"  the slowest / the quickest of {len(sets)} sets of small arrays",
+                    found.ratio(slow, quick), "x", note=f"{found.median(quick):.2f} ms",
+                )  # fmt: skip
             if "numba" in began:
                 yield Figure(
                     f"{program.name}: first call, C cell / numba",
@@ -198,6 +207,21 @@ def _places(s: Session, program: Program) -> dict[str, Callable[[], object]]:
         place = str(s.symbols[name].address % 64)
         if place not in found:
             found[place] = partial(s[name], *_shared(s, program))
+    return found
+
+
+def _sets(s: Session, program: Program) -> dict[str, Callable[[], object]]:
+    """The cell with new arrays each time, of those that are smaller than a page; none where no
+    array is."""
+    first = _shared(s, program)
+    if all(isinstance(a, (int, float)) or a.nbytes >= mmap.PAGESIZE for a in first):
+        return {}
+    found: dict[str, Callable[[], object]] = {}
+    for number in range(16):
+        small = (a if isinstance(a, (int, float)) or a.nbytes < mmap.PAGESIZE else None
+                 for a in _shared(s, program))  # fmt: skip
+        given = [b if a is None else a for a, b in zip(small, first, strict=True)]
+        found[f"arrays {number}"] = partial(s[program.name], *given)
     return found
 
 

@@ -3,6 +3,11 @@
 
 Each is a memfd of its own, mapped readable and writable, between two pages that nobody has.
 Addresses are given out once in a process, so that any executor can map any of them.
+
+Memory of whole pages fills them; other memory begins somewhere in its first page, no two alike one
+after the other.  A processor compares a load with the stores before it by the lower 12 bits of
+their addresses, and waits where they are equal ("4K aliasing", Intel's Optimization Reference
+Manual, Memory Disambiguation): small arrays that all begin with a page would be taken for one.
 """
 
 from __future__ import annotations
@@ -28,6 +33,9 @@ _LOWEST, _HIGHEST = 0x2000_0000_0000, 0x4000_0000_0000
 _READ_WRITE, _SHARED, _FIXED_NOREPLACE, _FAILED = 3, 1, 0x100000, 2**64 - 1  # mmap(2)
 _NOEXEC_SEAL = 8  # memfd_create(2)
 _SKIPPED, _ATTEMPTS = 1 << 32, 64  # bytes to go on by where an address is taken
+_LINE = 64  # bytes of a line of the cache
+_LINES = PAGE // _LINE
+_STEP = 27  # lines: of seven in a row, each two are at least seven apart
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -38,12 +46,14 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 _lock = threading.Lock()
 _next = _LOWEST
+_count = 0
 _starts: list[int] = []  # of all that there are, ascending
 _known: dict[int, weakref.ref[SharedMemory]] = {}
 
 
 class SharedMemory:
-    """`size` bytes, at first zero, at the address `start`; gone when nobody refers to it.
+    """`size` bytes, at first zero, at the address `start`, a multiple of 64; gone when nobody
+    refers to it.  `base` and `room` are address and size of what is mapped, whole pages.
 
     numpy and others see it through `__array_interface__`, and what they make of it keeps it.
     Raises JitError where the system has no more memory, addresses or descriptors.
@@ -54,17 +64,20 @@ class SharedMemory:
         self.room = max(size + -size % PAGE, PAGE)
         self.fd = _file(self.room)
         try:
-            self.start = _map(self.fd, self.room)
+            self.base, number = _map(self.fd, self.room)
         except BaseException:
             os.close(self.fd)
             raise
-        #: Called with the address when it is gone, from wherever that is: may not wait for a lock.
+        places = (self.room - size) // _LINE + 1
+        self.start = self.base + number * _STEP % _LINES * places // _LINES * _LINE
+        #: Called with `base` and `room` when it is gone, from wherever that is: may not wait for a
+        #: lock.
         self.on_end: list[Callable[[int, int], object]] = []
         with _lock:
             insort(_starts, self.start)
             _known[self.start] = weakref.ref(self)
         weakref.finalize(
-            self, _release, self.start, self.room, self.fd, self.on_end, os.getpid()
+            self, _release, self.start, self.base, self.room, self.fd, self.on_end, os.getpid()
         ).atexit = False
 
     @property
@@ -123,8 +136,9 @@ def _file(room: int) -> int:
     return fd
 
 
-def _map(fd: int, room: int) -> int:
-    global _next
+def _map(fd: int, room: int) -> tuple[int, int]:
+    """Where it is mapped now, and how many there were before."""
+    global _next, _count
     with _lock:
         for _ in range(_ATTEMPTS):
             if _next + room + PAGE > _HIGHEST:
@@ -133,7 +147,8 @@ def _map(fd: int, room: int) -> int:
             number = ctypes.get_errno()
             if at == _next:
                 _next += room + PAGE
-                return int(at)
+                _count += 1
+                return int(at), _count - 1
             if at not in (None, _FAILED):
                 _libc.munmap(at, room)  # a system before 4.17 takes the address for a wish
             elif number != errno.EEXIST:
@@ -143,15 +158,15 @@ def _map(fd: int, room: int) -> int:
 
 
 def _release(
-    start: int, room: int, fd: int, on_end: list[Callable[[int, int], object]], pid: int
+    start: int, base: int, room: int, fd: int, on_end: list[Callable[[int, int], object]], pid: int
 ) -> None:
     """Nobody refers to it any more.  No lock: whoever was interrupted by this may hold it."""
     if os.getpid() == pid:  # not in a forked child, whose sessions are the parent's
         for call in on_end:
-            call(start, room)
+            call(base, room)
     _starts.remove(start)
     _known.pop(start, None)
-    _libc.munmap(start, room)
+    _libc.munmap(base, room)
     os.close(fd)
 
 

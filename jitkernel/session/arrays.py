@@ -220,15 +220,15 @@ class Arrays:
     def attach(self, shared: SharedMemory) -> None:
         """Let the program see memory, this session's or another's.  Raises JitError."""
         services = self._engine.executor.services
-        if shared.start in services.shared:
+        if shared.base in services.shared:
             return
         self.settle()
-        services.map(shared.start, shared.room, shared.fd)
+        services.map(shared.base, shared.room, shared.fd)
         mapped, gone = services.shared, self._gone
 
-        def end(start: int, room: int) -> None:
-            if mapped.pop(start, None) is not None:
-                gone.append((start, room))
+        def end(base: int, room: int) -> None:
+            if mapped.pop(base, None) is not None:
+                gone.append((base, room))
 
         shared.on_end.append(end)
 

@@ -436,6 +436,25 @@ def test_memory_is_found_by_its_addresses():
     assert find(two.start) is two
 
 
+def test_small_arrays_in_a_row_lie_at_different_places_of_their_pages(s):
+    arrays = [s.array(32) for _ in range(20)]
+    lines = [a.ctypes.data % 4096 // 64 for a in arrays]
+    assert all(a.ctypes.data % 64 == 0 for a in arrays)
+    for first in range(len(lines) - 6):
+        places = [line + i for line in lines[first : first + 7] for i in range(256 // 64)]
+        assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 4032, 4033, 4095, 4096, 4097, 8128, 12288, 100_000])
+def test_memory_takes_no_more_pages_than_it_needs(size):
+    for memory in [SharedMemory(size) for _ in range(70)]:
+        assert memory.base % 4096 == 0 == memory.start % 64
+        assert memory.room == max(-(-size // 4096), 1) * 4096
+        assert memory.base <= memory.start <= memory.start + size <= memory.base + memory.room
+        assert size % 4096 or not size or memory.start == memory.base
+        assert find(memory.start) is memory is find(memory.start + size)
+
+
 def test_numpy_is_not_imported_unless_it_is_asked_for(tmp_path):
     import subprocess
     import sys
