@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
+from jitkernel.languages.c.numbers import code_of
 from jitkernel.session.arrays import numpy
 
 if TYPE_CHECKING:
@@ -24,14 +25,8 @@ __all__ = ["ArraySignature", "PointerTypes", "pointees"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
-#: C's names for what numpy calls otherwise, on this machine (System V ABI, LP64).
-_C_NAMES = {
-    "double": "f8", "float": "f4", "long double": "f16", "char": "i1", "signed char": "i1",
-    "unsigned char": "u1", "short": "i2", "unsigned short": "u2", "int": "i4", "unsigned": "u4",
-    "unsigned int": "u4", "long": "i8", "unsigned long": "u8", "long long": "i8",
-    "unsigned long long": "u8", "_Bool": "?", "bool": "?", "half": "f2", "i8": "i1", "i16": "i2",
-    "i32": "i4", "i64": "i8", "size_t": "u8",
-}  # fmt: skip
+#: LLVM's names that mean something else to numpy.
+_OF_LLVM = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
 
 
 class _Parameter(NamedTuple):
@@ -117,7 +112,7 @@ def _read(part: str, text: str) -> _Parameter:
     if not all(_SIDE.fullmatch(side) for side in found):
         raise UsageError(f"{part.strip()!r}: sides are names, numbers or `:`")
     try:
-        kind = numpy().dtype(_C_NAMES.get(name, name))
+        kind = numpy().dtype(_OF_LLVM.get(name) or code_of(name.split()) or name)
     except TypeError:
         raise UsageError(f"{part.strip()!r}: {name} is no type of numbers") from None
     return _Parameter(part.strip(), "", kind, found)
@@ -155,16 +150,14 @@ class PointerTypes:
 
 def pointees(program: Program, name: str, cell: int) -> Sequence[Pointee | None]:
     """What the language of a cell says of a function that it defines."""
-    # Where the note of its name is another cell's, the definition is in another language.
-    notes = {
-        key: note.text for key, note in dict(program.notes.found).items()
-        if note.cell == cell or not key.endswith(f":{name}")
-    }  # fmt: skip
     from jitkernel.languages import find
 
-    for language in dict.fromkeys(key.partition(":")[0] for key in notes):
-        if found := find(language).pointees(name, notes):
-            return found
+    found = dict(program.notes.found)
+    # Where the note of its name is another cell's, the definition is in another language.
+    texts = {k: n.text for k, n in found.items() if n.cell == cell or not k.endswith(f":{name}")}
+    for language in dict.fromkeys(k.partition(":")[0] for k, n in found.items() if n.cell == cell):
+        if said := find(language).pointees(name, texts):
+            return said
     return ()
 
 

@@ -55,6 +55,26 @@ def test_sides(mix):
         fixed(np.zeros((2, 9)), 3, np.zeros(2, "i4"), 5, 1)
 
 
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ("double, f8, float64", "f8"), ("float, f4", "f4"), ("half, _Float16, f2", "f2"),
+        ("int, i32, int32_t, signed int, i4", "i4"), ("unsigned, unsigned int, uint32_t", "u4"),
+        ("long, long int, long long, i64, int64_t, ssize_t", "i8"),
+        ("unsigned long, long unsigned int, size_t, uint64", "u8"), ("i8, char, int8_t", "i1"),
+        ("unsigned char, uint8_t, u1", "u1"), ("short, i16, short int", "i2"), ("bool, _Bool", "?"),
+        ("long double", "f16"), ("double _Complex", "c16"),
+    ],
+)  # fmt: skip
+def test_types_have_names_of_c_llvm_and_numpy(names, code):
+    from jitkernel.session.declared_arrays import ArraySignature
+
+    for name in names.split(", "):
+        ArraySignature(f"{name}[:]").check("@f", [np.zeros(2, code)])
+        with pytest.raises(UsageError, match="an array of "):
+            ArraySignature(f"{name}[:]").check("@f", [np.zeros(2, "i4" if code != "i4" else "u4")])
+
+
 @pytest.mark.parametrize("bad", ["", "double[", "nonsense[n]", "double[n+1]", "3", "double[n] n"])
 def test_what_cannot_be_read(mix, bad):
     with pytest.raises(UsageError):

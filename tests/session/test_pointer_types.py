@@ -8,6 +8,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
+from jitkernel.languages import registry as languages
 from jitkernel.languages.c.pointees import pointees
 
 np = pytest.importorskip("numpy")
@@ -95,6 +96,18 @@ def test_restored(tmp_path):
         with pytest.raises(UsageError, match="float32"):
             s["sum"](np.zeros(2, "f4"), 2)
         assert s["sum"](np.ones(2), 2) == 2.0
+
+
+def test_only_the_language_of_a_functions_cell_is_asked(s, monkeypatch):
+    """Others are not even loaded."""
+    s.run(SUM, language="c")
+    s.run("define i64 @size(ptr %p, i64 %n) {\n  ret i64 %n\n}")
+    asked = []
+    monkeypatch.setattr(
+        "jitkernel.languages.find", lambda name: asked.append(name) or languages.find(name)
+    )
+    assert s["size"](np.arange(4, dtype="f4"), 4) == 4 and not asked
+    assert s["sum"](np.ones(2), 2) == 2.0 and asked == ["c"]
 
 
 @pytest.mark.parametrize(

@@ -10,27 +10,15 @@ from itertools import takewhile
 
 from jitkernel.languages.c.declarations import ATTRIBUTES, declarators, specifiers
 from jitkernel.languages.c.notes import Notes
+from jitkernel.languages.c.numbers import code_of
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import Pointee
 
 __all__ = ["pointees"]
 
-#: By words in order of the alphabet, "int" left out beside others: `array`'s letter of the kind,
-#: and bytes (System V ABI, LP64).  Nothing is said of characters: they may be any bytes.
-_NUMBERS = {
-    "double": "f8", "float": "f4", "double long": "f16", "_Complex double": "c16",
-    "_Complex float": "c8", "short": "i2", "short signed": "i2", "short unsigned": "u2",
-    "int": "i4", "signed": "i4", "unsigned": "u4", "long": "i8", "long signed": "i8",
-    "long unsigned": "u8", "long long": "i8", "long long signed": "i8", "long long unsigned": "u8",
-    "_Bool": "b1", "bool": "b1", "_Float16": "f2",
-}  # fmt: skip
-#: Those of headers, whose declarations are no notes.
-_NAMED = {
-    "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint16_t": "u2", "uint32_t": "u4",
-    "uint64_t": "u8", "size_t": "u8", "ssize_t": "i8", "ptrdiff_t": "i8", "intptr_t": "i8",
-    "uintptr_t": "u8",
-}  # fmt: skip
+#: Nothing is said of characters: they may be any bytes.
+_CHARACTERS = ("i1", "u1")
 _CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
 
@@ -96,15 +84,11 @@ def _number(words: list[str], known: Notes) -> str:
     """numpy's code of a type of numbers; "" for any other."""
     for _ in range(_DEEPEST):
         kept = [w for w in words if w not in QUALIFIERS and w not in ("register", "extern")]
-        if len(kept) == 1 and kept[0] not in BASIC_TYPES:
-            note = known.identifier(kept[0])
-            if note is None:
-                return _NAMED.get(kept[0], "")
-            words = _meaning(note.text, kept[0]) if note.kind == "typedef" else []
-            continue
-        if len(kept) > 1 and "int" in kept:
-            kept.remove("int")
-        return _NUMBERS.get(" ".join(sorted(kept)), "")
+        note = known.identifier(kept[0]) if len(kept) == 1 and kept[0] not in BASIC_TYPES else None
+        if note is None:
+            code = code_of(kept)
+            return "" if code in _CHARACTERS else code
+        words = _meaning(note.text, kept[0]) if note.kind == "typedef" else []
     return ""
 
 
