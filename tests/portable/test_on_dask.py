@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 
@@ -29,22 +31,47 @@ async def counted(self, message, *arguments, **named):
     return size
 tcp.TCP.write = counted
 """
-
-
-def test_a_thousand_tasks_while_a_worker_is_killed(script: Callable[[str], str]) -> None:
-    """All results are right; a task costs less than 1 KB, although the code has more than that."""
-    out = script(
-        f"""
-import json, os, pickle, signal, time
-from distributed import Client, LocalCluster
+PROGRAM = """
+from distributed import Client, LocalCluster, get_client
 from jitkernel import Session
-{COUNTING}
+{before}
 def main():
     with (
-        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers={workers}, threads_per_worker={threads}, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
         Session(capacity=64 << 20) as s,
     ):
+{body}
+if __name__ == "__main__":
+    main()
+"""
+
+
+class OnCluster(Protocol):
+    """Runs a program with a local `cluster`, its `client` and a session `s`; the lines that it
+    prints.  What is `before` stands above, for the workers too."""
+
+    def __call__(
+        self, body: str, before: str = "", workers: int = 2, threads: int = 1
+    ) -> list[str]: ...
+
+
+@pytest.fixture
+def on_cluster(script: Callable[[str], str]) -> OnCluster:
+    def run(body: str, before: str = "", workers: int = 2, threads: int = 1) -> list[str]:
+        inner = textwrap.indent(textwrap.dedent(body), " " * 8)
+        text = PROGRAM.format(body=inner, before=before, workers=workers, threads=threads)
+        return script(text).splitlines()
+
+    return run
+
+
+def test_a_thousand_tasks_while_a_worker_is_killed(on_cluster: OnCluster) -> None:
+    """All results are right; a task costs less than 1 KB, although the code has more than that."""
+    out = on_cluster(
+        f"""
         s.run({SQ!r})
         sq = s["sq"]
         client.gather(client.map(abs, range(8)))
@@ -56,11 +83,11 @@ def main():
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
         right = client.gather(futures) == [x * x for x in range(1000)]
         print(json.dumps([right, left, len(pickle.dumps(sq)), sent]))
-if __name__ == "__main__":
-    main()
-"""
+        """,
+        before="import json, os, pickle, signal, time" + COUNTING,
+        workers=4,
     )
-    right, left, size, sent = json.loads(out.splitlines()[-1])
+    right, left, size, sent = json.loads(out[-1])
     assert right and left > 0
     tasks, bytes_ = sent["compute-task"]
     assert tasks >= 1000 and size > 1024
@@ -69,31 +96,25 @@ if __name__ == "__main__":
     assert sent["update-graph"][1] <= 1024 * 1000
 
 
-def test_what_arrived_travels_on(script: Callable[[str], str]) -> None:
+def test_what_arrived_travels_on(on_cluster: OnCluster) -> None:
     """From a task to other tasks, and as a task's result back to the client; as an argument."""
-    out = script(
+    out = on_cluster(
         f"""
-from distributed import Client, LocalCluster, get_client
-from jitkernel import Session
-def again(f, x):
-    return f, sum(get_client().gather(get_client().map(f, range(x))))
-def main():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        with Session(capacity=64 << 20) as s:
-            s.run({SQ!r})
-            future = client.submit(again, s["sq"], 10)
+        s.run({SQ!r})
+        future = client.submit(again, s["sq"], 10)
+        s.close()
         f, total = future.result()
         print(f(9), total, f.name)
-        import pickle
         print(len(pickle.dumps(f)) > 1024)
-if __name__ == "__main__":
-    main()
-"""
+        """,
+        before=(
+            "import pickle\n"
+            "def again(f, x):\n"
+            "    return f, sum(get_client().gather(get_client().map(f, range(x))))\n"
+        ),
+        threads=2,
     )
-    assert out.splitlines()[-2:] == ["81 285 sq", "True"]
+    assert out[-2:] == ["81 285 sq", "True"]
 
 
 def test_a_function_without_its_code_says_so() -> None:
@@ -105,64 +126,44 @@ def test_a_function_without_its_code_says_so() -> None:
         arrive(VERSION, "sq", "0" * 32, None)(1)
 
 
-def test_functions_that_the_client_drops_at_once(script: Callable[[str], str]) -> None:
+def test_functions_that_the_client_drops_at_once(on_cluster: OnCluster) -> None:
     """The client is in the scheduler's process, and nobody has the function any more when its task
     comes to the scheduler; no worker is lost."""
-    out = script(
+    values, same = on_cluster(
         f"""
-from distributed import Client, LocalCluster
-from jitkernel import Session
-def main():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-        Session(capacity=64 << 20) as s,
-    ):
         s.run({GET!r})
         workers = {{w.pid for w in cluster.workers.values()}}
         futures = []
         for value in range(20):
             s["g"].value = value
             futures.append(client.submit(s.portable("get", globals=True)))
-            futures.append(client.submit(lambda f: f(), client.scatter(s.portable("get", globals=True))))
+            sent = client.scatter(s.portable("get", globals=True))
+            futures.append(client.submit(lambda f: f(), sent))
         futures.append(client.submit(s["get"]))
         s.run({AGAIN!r})
         print([f.result(timeout=60) for f in futures])
         print({{w.pid for w in cluster.workers.values()}} == workers)
-if __name__ == "__main__":
-    main()
-"""
-    )
-    values, same = out.splitlines()[-2:]
+        """
+    )[-2:]
     assert json.loads(values) == [v for value in range(20) for v in (value, value)] + [0]
     assert same == "True"
 
 
-def test_results_that_no_worker_has_called(script: Callable[[str], str]) -> None:
+def test_results_that_no_worker_has_called(on_cluster: OnCluster) -> None:
     """The worker has a name alone: it gets the code when it sends the function on."""
-    out = script(
+    out = on_cluster(
         f"""
-from distributed import Client, LocalCluster
-from jitkernel import Session
-def same(f):
-    return f
-def main():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        with Session(capacity=64 << 20) as s:
-            s.run({SQ!r})
-            first = client.submit(same, s["sq"])
-            second = client.submit(same, first)
-            second.result(timeout=60)
-            del first
+        s.run({SQ!r})
+        first = client.submit(same, s["sq"])
+        second = client.submit(same, first)
+        second.result(timeout=60)
+        del first
+        s.close()
         print(second.result(timeout=60)(9), client.submit(lambda f: f(8), second).result(timeout=60))
-if __name__ == "__main__":
-    main()
-"""
+        """,
+        before="def same(f):\n    return f\n",
     )
-    assert out.splitlines()[-1] == "81 64"
+    assert out[-1] == "81 64"
 
 
 def test_a_name_from_another_version_ends_no_worker() -> None:
