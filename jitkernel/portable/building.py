@@ -13,6 +13,7 @@ from jitkernel.compiler import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, UsageError
+from jitkernel.ir.module import functions
 from jitkernel.ir.names import ASK, written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
@@ -79,7 +80,7 @@ def build(
         own = [n for n in undefined if _is_own(home, n)]
         if not set(own) - more:
             if ASK in undefined:
-                _refuse_python(home, gathered)
+                _refuse_python(home, gathered, seen)
             return Built(gathered, made, _needs(home, undefined))
         more.update(own)
     raise LinkError(f"{cut_list([written(n) for n in own], 8)} could not be taken along")
@@ -148,17 +149,23 @@ def _is_own(home: Home, name: str) -> bool:
     return symbol is not None and symbol.state is SymbolState.DEFINED
 
 
-def _refuse_python(home: Home, gathered: Gathered) -> None:
-    """Say which functions of Python's would have to come along."""
-    names = []
+def _refuse_python(home: Home, gathered: Gathered, seen: Iterable[str]) -> None:
+    """Say which functions of Python's would have to come along, each once, and no other."""
+    (text,) = _compiled(home.engine.pool, gathered, seen, ("text",))
+    needed = {f.name for f in functions(text.decode("utf-8", "surrogateescape"), "define")}
+    names: list[str] = []
     for number in gathered.cells:
         cell = home.program.cells[number]
         if cell.image is not None and any(symbol.name == ASK for symbol in cell.image.refs):
-            names += cell.names
+            names += [name for name in cell.names if name in needed]
     asking = cut_list([written(n) for n in names], 8)
     leaving = cut_list([written(n) for n in gathered.exports], 8)
     what = "a function of Python's" if len(names) == 1 else "functions of Python's"
-    needs = "it is" if asking == leaving else f"it needs {asking},"
+    alone = len(gathered.exports) == 1
+    if set(names) == gathered.exports.keys():
+        needs = "it is" if alone else "they are"
+    else:
+        needs = f"{'it needs' if alone else 'they need'} {asking},"
     raise UsageError(
         f"{leaving} cannot leave: {needs} {what}, which this process alone has; define "
         f"{asking} in a cell instead, in IR or C"

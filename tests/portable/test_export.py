@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -359,6 +360,46 @@ def test_what_is_missing(s: Session, tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=words):
             s.export(names, str(tmp_path / path))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("f", "it needs @one, @two, @three, functions of Python's"),
+        ("one_only", "it needs @one, a function of Python's"),
+        (["one_only", "inner"], "they need @one, @two, @three, functions of Python's"),
+        (["one", "plain"], "they need @one, a function of Python's"),
+        (["two", "one"], "they are functions of Python's"),
+        ("at", "it needs @two, a function of Python's"),
+    ],
+)
+def test_every_function_of_python_that_is_in_the_way_is_named(
+    s: Session, tmp_path: Path, names: str | list[str], said: str
+) -> None:
+    """Each once, and none that only the cell beside needs."""
+    for name in ("one", "two", "three", "unused"):
+        s.export_python(name, lambda x: x + 1, "i32 (i32)")
+    call = "  %{0} = call i32 @{2}(i32 %{1})\n"
+    body = (
+        call.format("a", "x", "two") + call.format("b", "a", "three") + call.format("r", "b", "two")
+    )
+    s.run(f"define i32 @inner(i32 %x) {{\n{body}  ret i32 %r\n}}")
+    body = (
+        call.format("a", "x", "one") + call.format("b", "a", "inner") + call.format("r", "b", "one")
+    )
+    s.run(
+        f"define i32 @f(i32 %x) {{\n{body}  ret i32 %r\n}}\n"
+        f"define i32 @one_only(i32 %x) {{\n{call.format('r', 'x', 'one')}  ret i32 %r\n}}\n"
+        "define i32 @plain() {\n  ret i32 1\n}\n@at = global ptr @two"
+    )
+    with pytest.raises(UsageError) as refused:
+        s.export(names, str(tmp_path / "f.so"))
+    leaving, _, why = str(refused.value).partition(" cannot leave: ")
+    named = re.findall(r"@\w+", said) or sorted(leaving.split(", "))
+    assert why == (
+        f"{said}, which this process alone has; define {', '.join(named)} in a cell instead, "
+        "in IR or C"
+    )
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
