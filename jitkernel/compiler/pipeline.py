@@ -31,6 +31,13 @@ _MODELS = {
     "reloc": ("default", "static", "pic", "dynamicnopic"),
     "code_model": ("default", "jitdefault", "small", "kernel", "medium", "large"),
 }
+# An innermost loop begins with a line of the cache where that takes at most 31 bytes; code that has
+# one begins with a line too, so that it is as quick wherever it is placed.  Seen without: a
+# convolution that took 1.2 to 1.5 times as long by its place.  Code does not grow by it: loops that
+# would take more are not moved at all.
+binding.set_option(
+    "-x86-experimental-pref-innermost-loop-alignment=6", "-max-bytes-for-alignment=31"
+)
 contexts = ContextPool()
 _cleanups: list[Callable[[], object]] = []
 
