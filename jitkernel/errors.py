@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from jitkernel.printable import printable
 
@@ -59,8 +58,7 @@ class UnknownName(UsageError, KeyError):
     __str__ = Exception.__str__  # KeyError's is for keys: it quotes
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One complaint about a cell's source.
 
     `line` and `column` count from 1 in the cell as the user typed it; 0 where unknown.
@@ -128,7 +126,7 @@ class CompileError(JitError):
     def in_file(self, path: str) -> CompileError:
         """The same of a cell that is the text of a file, which its words name."""
         before = "\n".join(d.render() for d in self.diagnostics)
-        self.diagnostics = tuple([replace(d, file=path) for d in self.diagnostics])
+        self.diagnostics = tuple([d._replace(file=path) for d in self.diagnostics])
         after = "\n".join(d.render() for d in self.diagnostics)
         self.args = (str(self).replace(before, after, 1),)
         return self
@@ -187,8 +185,7 @@ class EvictError(JitError):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame of a backtrace: `where` reads `@get+4, cell 7` or `strlen+0x2d, libc.so.6`."""
 
     address: int

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jitkernel.compiler.layout import Layout
     from jitkernel.compiler.pool import CompilerPool
     from jitkernel.compiler.records import (
         CallInfo,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Flow,
         FunctionInfo,
         Identity,
-        Layout,
         LineTable,
         Options,
         Part,
@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: who starts a worker before all else waits for none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = "pool" if name == "CompilerPool" else "records"
+    place = {"CompilerPool": "pool", "Layout": "layout"}.get(name, "records")
     return getattr(import_module(f"{__name__}.{place}"), name)

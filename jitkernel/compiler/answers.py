@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable
-from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -121,7 +120,7 @@ def _died(how: str, words: str, label: str, request: Request | None, begun: bool
     if not place:
         return WorkerDied(f"{words}\n{after}" if words else after, words)
     error = WorkerDied(f"{place.render()}\n{after}", words)
-    error.diagnostics = (replace(place, message=f"{place.message}\n{after}"),)
+    error.diagnostics = (place._replace(message=f"{place.message}\n{after}"),)
     return error
 
 

@@ -20,7 +20,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -235,8 +234,7 @@ def _digest(*parts: str) -> str:
 
 def _encode(compiled: Compiled) -> bytes:
     """A frame as the worker sends it: summary, warnings and times, then the object."""
-    warnings = [astuple(warning) for warning in compiled.warnings]
-    return frame([compiled.summary, warnings, compiled.times], compiled.object)
+    return frame([compiled.summary, compiled.warnings, compiled.times], compiled.object)
 
 
 def _decode(content: bytes) -> Compiled:

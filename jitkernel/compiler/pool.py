@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler.answers import ask, compiled, interrupted, question, refuse, request_frame
+from jitkernel.compiler.layout import Layout
 from jitkernel.compiler.pass_trace import PassTrace
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import (
@@ -22,7 +23,6 @@ from jitkernel.compiler.records import (
     ContextCost,
     Flow,
     Identity,
-    Layout,
     LineTable,
     Options,
     Part,

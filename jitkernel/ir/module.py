@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -145,7 +144,6 @@ def type_definitions(text: str) -> Iterator[tuple[str, int]]:
             yield decode_name(match["name"]), match.end()
 
 
-@dataclass(slots=True)
 class Names:
     """The symbols that texts define and declare; `local` are those of private and internal linkage.
     A copy for the optimiser alone (`available_externally`) defines nothing.
@@ -153,9 +151,12 @@ class Names:
     Globals without a name (`@0`) are their module's own and no symbols.
     """
 
-    defines: set[str] = field(default_factory=set)
-    declares: set[str] = field(default_factory=set)
-    local: set[str] = field(default_factory=set)
+    __slots__ = ("declares", "defines", "local")
+
+    def __init__(self) -> None:
+        self.defines: set[str] = set()
+        self.declares: set[str] = set()
+        self.local: set[str] = set()
 
     def add(self, statement: str) -> None:
         """Add those of one statement: a function, or variables."""

@@ -540,6 +540,26 @@ def test_who_starts_a_worker_first_of_all_waits_for_little() -> None:
     assert not loaded & {"jitkernel.compiler.pool", "jitkernel.compiler.records"}
 
 
+def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each is there twice, for every kernel; `dataclasses` brings `inspect`, which brings more."""
+    script, told = Path(process._SCRIPT), tmp_path / "modules"
+    changed = tmp_path / "worker.py"
+    code = script.read_text().replace("realpath(__file__)", f"realpath({str(script)!r})")
+    tell = f"        open({str(told)!r}, 'w').write(' '.join(sys.modules))\n        try:\n"
+    before, mark, after = code.partition("        try:\n            reply, data = _serve(")
+    assert mark
+    changed.write_text(before + tell + mark.partition("\n")[2] + after)
+    monkeypatch.setattr("jitkernel.compiler.process._SCRIPT", str(changed))
+    with CompilerPool() as pool:
+        pool.compile(Request(SQUARE))
+        pool.compile(Request(SQUARE))
+    loaded = set(told.read_text().split())
+    assert "jitkernel.compiler.pipeline" in loaded
+    assert not loaded & {"dataclasses", "inspect", "ast", "difflib", "subprocess", "logging"}
+
+
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jitkernel.compiler.process.packages", lambda: ("/nowhere",))
     with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):

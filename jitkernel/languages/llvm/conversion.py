@@ -27,7 +27,7 @@ from jitkernel.languages.llvm.values import (
 )
 
 if TYPE_CHECKING:
-    from jitkernel.compiler.records import Layout
+    from jitkernel.compiler.layout import Layout
     from jitkernel.languages.language import Host
     from jitkernel.languages.llvm.values import Layouts
 

@@ -7,7 +7,7 @@ run.  Start from `evaluate`.
 
 from __future__ import annotations
 
-from jitkernel.compiler.records import Layout
+from jitkernel.compiler.layout import Layout
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from jitkernel.errors import Diagnostic
 from jitkernel.ir.module import functions, global_values
@@ -48,10 +48,10 @@ def explain(diagnostic: Diagnostic, source: str, context: Context | None = None)
         found = diagnostic
     else:
         text = lines[line - 1]
-        found = replace(diagnostic, line=line, column=min(column, len(text) + 1), source=text)
+        found = diagnostic._replace(line=line, column=min(column, len(text) + 1), source=text)
     if found.hint:
         return found
-    return replace(found, hint=_hint(found, source, context or Context()))
+    return found._replace(hint=_hint(found, source, context or Context()))
 
 
 def _hint(diagnostic: Diagnostic, source: str, context: Context) -> str:

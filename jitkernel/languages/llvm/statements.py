@@ -8,7 +8,7 @@ Start from `split`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from jitkernel.errors import CompileError, Diagnostic
@@ -61,7 +61,7 @@ class Statement:
         """A complaint about what stands at an offset of the text."""
         source = " " * (self.column - 1) + self.text
         found = diagnostic(source, self.column - 1 + at, message, hint, severity)
-        return replace(found, line=self.line + found.line - 1)
+        return found._replace(line=self.line + found.line - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.compiler.records import Layout
+from jitkernel.compiler.layout import Layout
 from jitkernel.ir.names import escaped
 from jitkernel.ir.types import (
     FloatType,
