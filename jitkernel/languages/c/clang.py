@@ -11,6 +11,7 @@ Source: clang.llvm.org/docs/ClangCommandLineReference.html, clang.llvm.org/docs/
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import resource
@@ -204,6 +205,8 @@ def _child(command: Sequence[str], source: str, timeout: float) -> tuple[int, st
             with contextlib.suppress(OSError):
                 resource.prlimit(child.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
                 resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+                seconds = math.ceil(timeout) + 1  # so that it ends where this process was killed
+                resource.prlimit(child.pid, resource.RLIMIT_CPU, (seconds, seconds))
             given: bytes | None = data
             while True:
                 try:
