@@ -40,7 +40,7 @@ PRIVATE = "DW.ref."
 _SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
 _SECTION_BOUNDS = ("__start_", "__stop_")
 
-_UNSIZED = (c.STT_FUNC, c.STT_NOTYPE)
+_UNSIZED = (c.STT_FUNC, c.STT_NOTYPE, c.STT_OBJECT)
 _SECTION_ALLOC, _SECTION_WRITE, _SECTION_CODE = c.SHF_ALLOC, c.SHF_WRITE, c.SHF_EXECINSTR
 
 
@@ -169,8 +169,8 @@ def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:
             raise LinkError(
                 f"section {obj.section_name(index)}: alignment {align} is not a power of 2"
             )
-        if zone == "text" and (index, size) in ends:
-            size += 1  # a function without code: a trap is what its callers reach
+        if (zone == "text" or not size) and (index, size) in ends:
+            size += 1  # a function without code: a trap is what its callers reach; an empty struct
         if size == 0:
             places.append((zone, 0))
             continue

@@ -29,6 +29,15 @@ def _call(linker, name: str, *arguments: int) -> int:
     return ctypes.CFUNCTYPE(*types)(linker.symbols[name].address)(*arguments)
 
 
+@needs("as")
+@pytest.mark.parametrize("section", [".data", ".bss", ".section .rodata"])
+def test_a_variable_without_bytes_has_an_address(linker, section):
+    text = f"{section}\n.globl nothing\n.type nothing, @object\nnothing:\n.size nothing, 0\n"
+    image = linker.place(assemble(text), 1)
+    assert linker.symbols["nothing"].address
+    linker.unlink(image)
+
+
 # -- where code goes -------------------------------------------------------------------------------
 
 NOPS = """.text
