@@ -114,6 +114,8 @@ class Clang:
             "-debug-info-kind=limited", "-dwarf-version=4", "-fdebug-compilation-dir=.",
             "-ferror-limit", "20", "-fno-caret-diagnostics", "-fdiagnostics-parseable-fixits",
             "-Wno-deprecated-non-prototype", *self.more, *checks,
+            # Later cells may use it; and it is no file.
+            "-Wno-unused-const-variable", "-Wno-gnu-line-marker", "-Wno-newline-eof",
         ]  # fmt: skip
 
     def compile(self, source: str, header: str = "") -> Output:
@@ -300,7 +302,7 @@ def clang_of(setting: Callable[[str], str]) -> Clang:
         flags = tuple(shlex.split(setting("clang_flags")))
     except ValueError as error:
         raise UsageError(f"Compiler.clang_flags: {error}") from None
-    return replace(find_clang(setting("clang")), more=("-Wno-unused-value", *flags))
+    return replace(find_clang(setting("clang")), more=tuple(flags))
 
 
 def _stamp(path: str) -> str:

@@ -31,7 +31,9 @@ __all__ = ["complete", "inspect"]
 
 _SECONDS = 2.0  # for clang, and for man
 _HERE = f"{OWN}here"
-_KINDS = {"typedef": "type", "variable": "variable", "function": "function"}
+_KINDS = {
+    "typedef": "type", "constant": "variable", "variable": "variable", "function": "function",
+}  # fmt: skip
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _WORD = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
 _TYPED = re.compile(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")

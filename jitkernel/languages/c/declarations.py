@@ -53,7 +53,8 @@ class Specifiers:
     """What stands before the declarators: `end` is the index behind it.
 
     `local` are indices of `static` and `inline`, `deduced` that of the `auto` (or `__auto_type`)
-    that stands for a type, -1 without.
+    that stands for a type, -1 without.  A `constant` (`constexpr`) is none of the program's
+    variables: each cell that names it has its own.  C23 6.7.2.
     """
 
     end: int = 0
@@ -61,6 +62,7 @@ class Specifiers:
     extern: bool = False
     thread: bool = False
     inline: bool = False
+    constant: bool = False
     tag: Tag | None = None
     local: tuple[int, ...] = ()
     deduced: int = -1
@@ -104,6 +106,7 @@ def specifiers(tokens: list[Token]) -> Specifiers:
             found.typedef |= word == "typedef"
             found.extern |= word == "extern"
             found.thread |= word in THREAD_LOCAL
+            found.constant |= word == "constexpr"
             found.inline |= "inline" in word or word == "static"
             if word in _LOCAL:
                 local.append(at)

@@ -144,7 +144,7 @@ class Declared:
         for at, token in enumerate(piece.tokens[:behind]):
             if token.text in ("struct", "union", "enum"):
                 break
-            if token.text in ("extern", "const", "volatile"):
+            if token.text in ("extern", "const", "volatile", "constexpr"):
                 skipped.add(at)
         end = behind
         while end < len(piece.tokens) and piece.tokens[end].text in (
@@ -168,6 +168,9 @@ class Declared:
             return
         if found.extern and declared.init < 0 and not self.makes_storage(piece, declared):
             self._note("variable", key, text, index, inner)
+            return
+        if found.constant and declared.init >= 0:
+            self._note("constant", key, self._definition(index, piece, declared), index, inner)
             return
         definition = self._definition(index, piece, declared)
         self._note("variable", key, text, index, inner, definition, found.inline)
@@ -201,7 +204,8 @@ class Declared:
         skipped |= {at for at, t in enumerate(piece.tokens[: found.end]) if t.text == "extern"}
         if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
             skipped |= set(range(found.tag.brace, found.tag.behind))
-        if found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared)):
+        computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
+        if computed and not found.constant:
             return self.declaration(piece, declared).removeprefix("extern ")
         head = self.text_of(piece, 0, found.end, skipped)
         return f"{head} {self.text_of(piece, declared.first, declared.end, set())};".strip()
@@ -235,10 +239,11 @@ class Declared:
 
     def is_computed(self, index: int, declared: Declarator) -> bool:
         """Whether an initialiser is no constant."""
-        if index in self._computed:
-            return True
         piece = self._pieces[index]
-        if specifiers(piece.tokens).deduced >= 0:
+        found = specifiers(piece.tokens)
+        if found.constant:
+            return False
+        if index in self._computed or found.deduced >= 0:
             return True
         tokens = piece.tokens[declared.init + 1 : declared.end]
         for at, token in enumerate(tokens[:-1]):

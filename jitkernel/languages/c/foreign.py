@@ -40,6 +40,8 @@ def type_in_ir(type: CType) -> Type:
     if type.kind == "base":
         if type.encoding == "float" and type.size in (4, 8):
             return FloatType("float" if type.size == 4 else "double")
+        if type.encoding == "null":
+            return PointerType()
         if "float" not in type.encoding and type.size in (1, 2, 4, 8, 16):
             return IntType(8 * type.size)
     if type.kind == "enum":

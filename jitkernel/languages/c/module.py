@@ -156,6 +156,13 @@ class Module:
             if name in used and name not in names and not self.entities[name].is_declaration
         ]  # fmt: skip
 
+    def make_writable(self, name: str) -> None:
+        """Let a constant be a variable: it gets its value when the cell runs."""
+        entity = self.entities.get(name)
+        match = _VARIABLE.match(entity.text) if entity is not None else None
+        if entity is not None and match is not None and match[3] == "constant":
+            entity.text = f"{entity.text[: match.start(3)]}global{entity.text[match.end(3) :]}"
+
     # -- what a session needs otherwise ----------------------------------------------------------
 
     def keep_lines(self, prefix: str, file_name: str) -> None:

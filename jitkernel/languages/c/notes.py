@@ -34,7 +34,16 @@ __all__ = [
 ]
 
 NoteKind: TypeAlias = Literal[
-    "include", "header", "define", "undef", "pragma", "tag", "typedef", "variable", "function"
+    "include",
+    "header",
+    "define",
+    "undef",
+    "pragma",
+    "tag",
+    "typedef",
+    "constant",
+    "variable",
+    "function",
 ]
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.errors import CompileError, Diagnostic
-from jitkernel.ir.names import CONTROL, decode_name
+from jitkernel.ir.names import CONTROL, decode_name, quote_name
 from jitkernel.ir.types import PointerType, Type
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.foreign import function_in_c, type_in_c, type_in_ir
@@ -20,8 +20,9 @@ from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, 
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.types import CType, Types
-from jitkernel.languages.c.unit import OWN, TYPE, VALUE, Guesses, Unit, file_name
+from jitkernel.languages.c.unit import LENGTH, OWN, TYPE, VALUE, Guesses, Unit, file_name
 from jitkernel.languages.c.values import Memory, show
+from jitkernel.languages.c.words import C23
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan, PlanNote
 from jitkernel.languages.llvm.values import TypedValue
@@ -29,16 +30,17 @@ from jitkernel.languages.llvm.values import TypedValue
 __all__ = ["CValue", "read"]
 
 _ERRORS = 3  # complaints that are shown
-_ATTEMPTS = 8
 _SPELLED = 80  # characters of a declaration in a status line
 _CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
 _HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
+_FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
+_LENGTH = re.compile(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
 _MARK = f"#pragma {OWN}at"
 _MARKED = re.compile(rf"#pragma {OWN}at (\d+)")
 _EXTERNAL = re.compile(
@@ -97,17 +99,16 @@ class _Reader:
             token = error.token
             raise self._refuse(f"unexpected '{token.text}'", token.line, token.column) from None
         self._check_ends(pieces)
-        for _ in range(_ATTEMPTS):
+        while True:
             unit = Unit(
                 self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
-                self._is_defined, self._known.replaces,
+                self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
             )  # fmt: skip
-            unit.build()
             try:
+                unit.build()
                 return self._planned(unit)
-            except _Again:
+            except _Again:  # it knows more now
                 continue
-        raise CompileError("clang does not agree with how this cell was read")
 
     def _compiler(self) -> Clang:
         return replace(
@@ -210,10 +211,22 @@ class _Reader:
             column = len(before.decode("utf-8", "replace")) + 1
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
+            hint = hint or self._hint_of_words(complaint, text)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
         own = complaint.file in ("", "session", "-", "<stdin>")
         where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
         return Diagnostic(where + complaint.message, severity=severity)
+
+    def _hint_of_words(self, complaint: Complaint, line: str) -> str:
+        """What to do about a word that only a newer C has."""
+        named = _UNDECLARED.search(complaint.message)
+        if named is None and complaint.message.startswith("expected "):
+            named = _FIRST_WORD.match(line)
+        header = C23.get(named[1]) if named and complaint.is_error else None
+        if header is None or self._is_macro(named[1], ()):  # type: ignore[index]
+            return ""
+        newer = "C23 has it: Compiler.clang_flags=-std=gnu23"
+        return f"write `#include <{header}>`; {newer}" if header else newer
 
     def _refused(self, complaints: Iterable[Complaint], unit: Unit | None) -> CompileError:
         seen: dict[tuple[str, int, str], Complaint] = {}
@@ -242,6 +255,7 @@ class _Reader:
     def _mend(self, complaints: list[Complaint], pieces: list[Piece]) -> None:
         """Another attempt where the text was a guess that clang does not follow."""
         guesses = self._guesses
+        computed: set[int] = set()
         for complaint in complaints:
             if not complaint.is_error:
                 continue
@@ -257,11 +271,21 @@ class _Reader:
                 for index, piece in enumerate(pieces):
                     if (
                         piece.kind is PieceKind.DECLARATION
-                        and index not in guesses.computed
                         and piece.line <= complaint.line <= piece.last_line
                     ):
-                        guesses.computed.add(index)
-                        raise _Again
+                        computed.add(index)
+        if not computed <= guesses.computed:
+            guesses.computed |= computed
+            raise _Again
+
+    def _length(self, text: str, pieces: list[Piece]) -> int:
+        """What a function gives that has a constant for clang."""
+        output = self._clang.compile(text, self._notes.header)
+        found = _LENGTH.search(output.text)
+        if found is None:
+            self._mend(output.complaints, pieces)
+            raise self._refused(output.complaints, None)
+        return int(found[1])
 
     # -- the plan --------------------------------------------------------------------------------
 
@@ -276,6 +300,9 @@ class _Reader:
         module.keep_lines(OWN, self._file)
         module.name_anonymous(self._known.number)
         self._agree(module)
+        for note in (*unit.own, *(n for notes in unit.remade.values() for n in notes)):
+            if note.kind == "variable" and note.definition and "=" not in note.definition:
+                module.make_writable(quote_name(note.symbol))
         owners = self._owners(unit, module)
         own = [name for name, cell in owners.items() if not cell]
         entries = [n for n in module.entities if n.startswith(OWN)]

@@ -233,7 +233,8 @@ class Types:
             made.size = 8 if made.kind == "pointer" else made.of.size
 
     def _basic(self, made: CType, fields: dict[str, str]) -> None:
-        if fields.get("tag") == "DW_TAG_unspecified_type":
+        if fields.get("tag") == "DW_TAG_unspecified_type":  # C23 7.21.2
+            made.kind, made.name, made.size, made.encoding = "base", "nullptr_t", 8, "null"
             return
         made.kind, made.encoding = "base", fields.get("encoding", "").removeprefix("DW_ATE_")
         if made.encoding == "complex_float":

@@ -20,16 +20,19 @@ from jitkernel.languages.c.declared import Declared, is_unbounded
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, mentioned
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import all_words, closing, words
+from jitkernel.languages.c.words import STORAGE
 
-__all__ = ["OWN", "VALUE", "Guesses", "Run", "Unit", "file_name"]
+__all__ = ["LENGTH", "OWN", "VALUE", "Guesses", "Run", "Unit", "file_name"]
 
 #: What names begin with that are no program's.
 OWN = "__jk_"
-VALUE, TYPE = "__jk_value", "__jk_type"
+VALUE, TYPE, LENGTH = "__jk_value", "__jk_type", "__jk_length"
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _ALIAS = re.compile(
     r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref)(?:__)?\s*\([^)]*\)\s*\)\)"
 )
+#: A value is written several times, in what does nothing with it.
+_QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
 _WIDE = 1000  # columns that are filled with blanks so that clang counts as the cell does
 _NEAR = 8  # lines that are
 
@@ -42,12 +45,14 @@ def file_name(cell: int) -> str:
 @dataclass(slots=True)
 class Guesses:
     """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
-    or an array that is no variable's, pieces whose initialisers are computed when they run, and
-    names of earlier cells that macros put together."""
+    or an array that is no variable's, pieces whose initialisers are computed when they run, how
+    many elements such initialisers have, by piece and name, and names of earlier cells that macros
+    put together."""
 
     bit_field: bool = False
     temporary: bool = False
     computed: set[int] = field(default_factory=set)
+    lengths: dict[tuple[int, str], int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
 
@@ -86,10 +91,11 @@ class Unit:
     def __init__(
         self, number: int, source: str, pieces: list[Piece], notes: Notes, guesses: Guesses,
         foreign: Callable[[str], str], defines: Callable[[str], bool], replaces: int = 0,
+        length: Callable[[str], int] = lambda text: 1,
     ):  # fmt: skip
         self._number, self._source, self._lines = number, source, source.split("\n")
         self.pieces, self._notes, self._guesses = pieces, notes, guesses
-        self._foreign, self._replaces = foreign, replaces
+        self._foreign, self._replaces, self._length = foreign, replaces, length
         self._declared = Declared(number, source, pieces, notes, guesses.computed, defines)
         self.own = list(self._declared.notes.values())
         self.owned = self._declared.keys.keys()
@@ -288,7 +294,7 @@ class Unit:
                 if declared.init < 0 and not declared.function and self._same(piece, declared):
                     self.kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
-                    edits += self._compute(piece, declared, base)
+                    edits += self._compute(index, piece, declared, base)
         for start, stop, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[stop:]
         self._put_own(piece.line, piece.column, text)
@@ -318,7 +324,9 @@ class Unit:
         self._out.append(text)
         self._at = (0, 0)
 
-    def _compute(self, piece: Piece, declared: Declarator, base: int) -> list[tuple[int, int, str]]:
+    def _compute(
+        self, index: int, piece: Piece, declared: Declarator, base: int
+    ) -> list[tuple[int, int, str]]:
         """Give a variable its value when the cell runs; what changes in its declaration."""
         tokens, found = piece.tokens, specifiers(piece.tokens)
         name = tokens[declared.name_at]
@@ -339,12 +347,8 @@ class Unit:
             word = tokens[found.deduced]
             edits.append((word.start - base, word.stop - base, f"__typeof__({value})"))
         elif first.text == "{" and is_unbounded(piece, declared):
-            head = self._declared.text_of(piece, 0, found.end, {*found.local})
-            inner = (
-                self._source[tokens[declared.first].start : name.start]
-                + self._source[name.stop : equals.start]
-            )
-            edits = [(0, len(piece.text), f"__typeof__(({head} {inner}){value}) {declared.name};")]
+            bracket = next(t for t in tokens[declared.name_at :] if t.text == "]").start - base
+            edits.append((bracket, bracket, str(self._elements(index, piece, declared, value))))
         name_ = declared.name
         label = self._source[tokens[declared.first].start : last.stop]
         self._pending += [
@@ -354,6 +358,28 @@ class Unit:
             _Part(f"; __builtin_memcpy((void *)&{name_}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
         ]
         return edits
+
+    def _elements(self, index: int, piece: Piece, declared: Declarator, value: str) -> int:
+        """How many elements an initialiser has: only in a function may it stand as it is."""
+        known = self._guesses.lengths.get((index, declared.name))
+        if known is not None:
+            return known
+        tokens = piece.tokens
+        head = self._declared.text_of(piece, 0, specifiers(tokens).end, {*self._not_types(piece)})
+        place = self._marker(tokens[declared.init].line, tokens[declared.init].column)
+        declarator = self._declared.text_of(piece, declared.first, declared.last, set())
+        self._guesses.lengths[index, declared.name] = count = self._length(
+            f'{"".join(self._out)}\n# 1 "session"\nunsigned long {LENGTH}(void) {{\n'
+            f"{head} {declarator}{place}= {value};\n"
+            f"return sizeof {declared.name} / sizeof *{declared.name};\n}}\n"
+        )
+        return count
+
+    @staticmethod
+    def _not_types(piece: Piece) -> list[int]:
+        """The indices of its storage classes."""
+        end = specifiers(piece.tokens).end
+        return [at for at, token in enumerate(piece.tokens[:end]) if token.text in STORAGE]
 
     def _flush(self) -> None:
         """Write the statements so far as a function."""
@@ -381,6 +407,7 @@ class Unit:
         operand or, where that is an array or a function, an address.
         """
         value = f"({self._marker(piece.line, piece.column)}{self._as_typed(piece)}\n)"
+        self._put_other(_QUIET)
         type = f"__typeof_unqual__(({{ {value}; }}))" if self._guesses.bit_field else (
             f"__typeof_unqual__({value})"
         )  # fmt: skip

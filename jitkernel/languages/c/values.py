@@ -169,6 +169,8 @@ def _scalar(type: CType, data: bytes) -> str:
     match type.encoding:
         case "boolean":
             return "true" if data[0] else "false"
+        case "null":
+            return "nullptr"
         case "float":
             return _floating(type.name, data)
         case "complex_float":

@@ -6,6 +6,7 @@ __all__ = [
     "ASSEMBLY",
     "ASSERTIONS",
     "BASIC_TYPES",
+    "C23",
     "CONTROL",
     "QUALIFIERS",
     "STORAGE",
@@ -44,3 +45,10 @@ WITH_ARGUMENTS = (
     | frozenset(("__attribute__", "__attribute", "__declspec", "_Alignas", "alignas"))
 )
 ASSERTIONS = frozenset(("_Static_assert", "static_assert"))
+#: Words of C23, and the header that gives them before it ("" for none).  C23 6.4.1.
+C23 = {
+    "bool": "stdbool.h", "true": "stdbool.h", "false": "stdbool.h",
+    "alignas": "stdalign.h", "alignof": "stdalign.h",
+    "static_assert": "assert.h", "thread_local": "threads.h",
+    "constexpr": "", "nullptr": "", "typeof_unqual": "", "char8_t": "",
+}  # fmt: skip

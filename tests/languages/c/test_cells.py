@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from jitkernel import Session
 from jitkernel.errors import CompileError, Exited, Fault, Interrupted, JitError
 from jitkernel.session import CellOptions
 
@@ -30,6 +31,22 @@ def run(s, *cells, **named):
         (["#include <math.h>", "double h = hypot(3, 4);", "h"], "(double) 5.0"),
         (["int a[] = {1, 2, 3};", "sizeof a / sizeof *a"], "(unsigned long) 3"),
         (["auto n = 2.5; n"], "(double) 2.5"),
+        # What is computed when the cell runs: constants, arrays whose initialisers say their length.
+        (["int x = 3; int f(int n) { return n + x; }", "const int k = f(1); k", "k"], "(int) 4"),
+        (["int x = 3;", "const double part = 1.0 / x;", "int third(void) { return part * 3 == 1; }", "third()"],
+         "(int) 1"),
+        (["int f(int n) { return n; } static const int k = f(4); int g(void) { return k; } g()"], "(int) 4"),
+        (["int f(int n) { return n; }", "const struct { int a, b; } k = {f(7), 1}; k.a"], "(int) 7"),
+        (["int x = 3; int a[] = {x, 2}; a"], "(int[2]) {3, 2}"),
+        (["int x = 3; int a[] = {x}, b[] = {1, x}, c = x; a[0] + b[1] + c"], "(int) 9"),
+        (["int f(int n) { return n; }", "int a[] = {[3] = f(1), f(2)};", "a"], "(int[5]) {0, 0, 0, 1, 2}"),
+        (["int f(int n) { return n; }", "int a[][2] = {f(1), f(2), f(3)}; a"], "(int[2][2]) {{1, 2}, {3, 0}}"),
+        (["struct p { int x, y; }; struct p mk(int n) { return (struct p){n, -n}; }",
+          "const struct p a[] = {mk(1),\n  mk(2)};", "a[1].y + sizeof a"], "(unsigned long) 14"),
+        (["int x = 3;", "\n".join(f"int v{i} = x + {i};" for i in range(50)), "v0 + v49"], "(int) 55"),
+        (["int x = 3;", "\n".join(f"int v{i}[] = {{x, {i}}};" for i in range(10)), "v0[0] + v9[1]"], "(int) 12"),
+        # Nothing has an address, too.
+        (["struct none {} e; int q[0];", "sizeof e + sizeof q + (&e != 0)"], "(unsigned long) 1"),
         (["__auto_type n = 2L; n"], "(long) 2"),
         (["static int f(void) { return 4; }", "f()"], "(int) 4"),
         (["inline int f(void) { return 4; }", "f()"], "(int) 4"),
@@ -318,3 +335,19 @@ def test_whether_a_product_is_rounded_before_it_is_added_is_the_programs_choice(
     run(s, body % ("seven", ""))
     assert s.call("seven", x, -1.0) == rounded
     s.configure("clang_flags", "")
+
+
+def test_compilers_that_warn_of_much_warn_of_nothing_here():
+    cells = [
+        "int b = 3; int g(void) { return b; }", "b", "b == 3", "struct p { int x; } q = {1}; q",
+        "static const int k = 3;", "static int h(void) { return 1; }", '"abc"', "b = 4", "(void)0",
+        "double d = g(); d", "int a[] = {g(), 2}; a", "enum e { A, B } v = B; v",
+    ]  # fmt: skip
+    with Session(capacity=64 << 20, clang_flags="-Wall -Wextra -Wpedantic") as s:
+        notes = [str(note) for cell in cells for note in s.run(cell, "c").notes]
+    assert not [note for note in notes if "warning" in note]
+
+
+def test_values_that_nobody_uses_are_warned_of(s):
+    found = s.run("int b = 3; b == 3; b", "c").notes
+    assert "equality comparison result unused" in "".join(map(str, found))
