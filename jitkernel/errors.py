@@ -29,6 +29,7 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "WorkerDied",
+    "WrongArgument",
     "present",
 ]
 
@@ -56,6 +57,10 @@ class UnknownName(UsageError, KeyError):
     """A name that the session does not know, where one was looked up as in a mapping."""
 
     __str__ = Exception.__str__  # KeyError's is for keys: it quotes
+
+
+class WrongArgument(UsageError, TypeError):
+    """An argument that is plainly of the wrong type: None for a path, a number for a name."""
 
 
 class Diagnostic(NamedTuple):

@@ -198,7 +198,9 @@ class Arrays:
         if kind.hasobject:
             raise UsageError(f"{kind} holds Python objects, which mean nothing to the program")
         try:
-            sides = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+            several = isinstance(shape, Iterable) and not isinstance(shape, (bytes, dict))
+            given: Any = shape if several else (shape,)
+            sides = tuple(map(operator.index, given))
         except TypeError:
             sides = (-1,)
         if any(side < 0 for side in sides):

@@ -73,7 +73,14 @@ class ArraySignature:
             if parameter.dtype is not None:
                 self._array(parameter, thing, known, f"{function}, argument {number}")
             elif parameter in told:
-                self._agree(known, parameter.name, int(thing), f"{function}, argument {number}")
+                what = f"{function}, argument {number}"
+                try:
+                    value = int(thing)
+                except (TypeError, ValueError):
+                    raise UsageError(
+                        f"{what} is {parameter.name}, a number, not {thing!r}"
+                    ) from None
+                self._agree(known, parameter.name, value, what)
         return [
             known[p.name] if left_out and p in told else a
             for p, a in zip(self._parameters, arguments, strict=True)

@@ -20,6 +20,7 @@ from jitkernel.languages.llvm.pythonic import signature as python_signature
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
+from jitkernel.session.operation import checked
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.host import SessionHost
 from jitkernel.wording import did_you_mean
@@ -117,6 +118,7 @@ class FunctionHandle:
             return direct.call(self.name, arguments)
         return self._session.call(self.name, *arguments)
 
+    @checked
     def arrays(self, parameters: str) -> FunctionHandle:
         """The function with a declaration of its arrays, such as `double[n], double[n], n`.
 
@@ -359,10 +361,14 @@ class SymbolTable(Mapping[str, Symbol]):
 
     def __getitem__(self, name: str) -> Symbol:
         if (found := self._find(name)) is None:
+            if not isinstance(name, str):
+                raise UnknownName(f"a symbol's name is text, such as 'f': {name!r} is none")
             raise _unknown(name.removeprefix("@"), self)
         return found
 
-    def _find(self, name: str) -> Symbol | None:
+    def _find(self, name: object) -> Symbol | None:
+        if not isinstance(name, str):
+            return None
         symbols, bare = self._linker.symbols, name.removeprefix("@")
         for symbol in (symbols.get(bare), symbols.get(CONTROL + bare)):
             if symbol is not None and _known(symbol):
@@ -383,7 +389,7 @@ class SymbolTable(Mapping[str, Symbol]):
         return default if found is None else found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._find(name) is not None
+        return self._find(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         symbols = self._linker.symbols

@@ -27,7 +27,9 @@ from jitkernel.tracebacks import shortened
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
 
-__all__ = ["FORKED", "Cleanups", "Foreign", "Signals", "operation", "without_collections"]
+__all__ = [
+    "FORKED", "Cleanups", "Foreign", "Signals", "checked", "operation", "without_collections",
+]  # fmt: skip
 
 FORKED = (
     "this process is a fork of the one that the session belongs to: make a Session here, or hand "
@@ -207,7 +209,8 @@ def operation(
 
     `atomic`: where it raises, the program is as it was.  Otherwise it is made of atomic steps, and
     those that were done stand.  `observed`: it runs code, and observers are called at its end.
-    Within another operation it is a part of that.
+    Within another operation it is a part of that.  Where it fails and an argument is plainly wrong,
+    it raises WrongArgument.
     """
 
     def decorate(
@@ -241,13 +244,14 @@ def operation(
                         raise
                     finally:
                         core.end_operation(observed)
-                except BaseException:
+                except BaseException as error:
                     core.sink = sink
                     try:
                         core.restore_order()
                     finally:  # else the next one would be taken for a part of this
                         core.operating = False
                         core.engine.running = core.engine.stopping = False
+                    _blame(error, function, (session, *arguments), named)
                     raise
                 finally:
                     core.operating = False
@@ -256,6 +260,32 @@ def operation(
         return run
 
     return decorate
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function that is no operation raise WrongArgument where it fails and an argument is
+    plainly wrong."""
+
+    @wraps(function)
+    def run(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            _blame(error, function, arguments, named)
+            raise
+
+    return run
+
+
+def _blame(
+    error: BaseException, function: Callable[..., object], arguments: Any, named: Any
+) -> None:
+    if isinstance(error, JitError) or not isinstance(error, Exception):
+        return
+    from jitkernel.arguments import blamed
+
+    if wrong := blamed(function, arguments, named):
+        raise wrong from None
 
 
 @contextlib.contextmanager

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, over
 
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError
-from jitkernel.session.operation import operation, without_collections
+from jitkernel.session.operation import checked, operation, without_collections
 from jitkernel.session.settings import (
     check_context,
     check_executor,
     check_inline,
-    check_name,
+    check_value,
     settings_with,
 )
 from jitkernel.wording import counted
@@ -122,6 +122,7 @@ class Session:
 
     @sink.setter
     def sink(self, sink: Sink) -> None:
+        _check("Session", "sink", "Sink", sink)
         with self._core.lock:
             self._core.sink = sink
 
@@ -172,6 +173,13 @@ class Session:
         """
         from jitkernel.session.run.runner import Runner
 
+        # These are kept, or are not needed at once.
+        if cell_id is not None and cell_id.__class__ is not str:
+            _check("run", "cell_id", "str | None", cell_id)
+        if number is not None and number.__class__ is not int:
+            _check("run", "number", "int | None", number)
+        if sink is not None and not hasattr(sink, "output"):
+            _check("run", "sink", "Sink | None", sink)
         core = self._core
         if not core.engine.executor.serving:
             core.garbage.collect_data()
@@ -215,7 +223,11 @@ class Session:
         >>> s.call("sqrt", 2.25)
         1.5
         """
-        name, direct = name.removeprefix("@"), self._core.direct
+        try:
+            name, direct = name.removeprefix("@"), self._core.direct
+        except (AttributeError, TypeError):
+            _check("call", "name", "str", name)
+            raise
         return self._call(name, arguments) if direct is None else direct.call(name, arguments)
 
     @operation(observed=True)
@@ -256,6 +268,7 @@ class Session:
     @operation()
     def place(self, compiled: CompiledCell, cell_id: str | None = None) -> Result:
         """Place what `compile` gave."""
+        _check("place", "cell_id", "str | None", cell_id)
         definer = self._core.definer(compiled.options, cell_id)
         return definer.place_only(compiled.source, compiled.request, compiled.compiled)
 
@@ -430,6 +443,7 @@ class Session:
         symbol = self.symbols.get(str(name))
         return symbol is not None and symbol.defined
 
+    @checked
     def source(self, number: int) -> str:
         """A cell's source.  Raises UsageError where it is gone."""
         record = self._core.store.get(number)
@@ -461,6 +475,7 @@ class Session:
         """Prove the books of arena, unwind region and linker; raises AssertionError."""
         self._core.program.linker.check()
 
+    @checked
     def describe(self, address: int) -> str:
         """How a pointer is printed: `@g+4`, `0x7f12 (heap)`."""
         return self._core.places.describe(address)
@@ -484,6 +499,8 @@ class Session:
             >>> [(watched.name, watched.typed.python) for watched in s.watch("steps")]
             [('steps', 0)]
         """
+        _check("watch", "call", "Callable | None", call)
+        _check("watch", "every", "float | None", every)
         return self._core.observers.watch(names, call, every)
 
     @operation(atomic=True)
@@ -503,7 +520,7 @@ class Session:
         In another `context` cells are compiled from now on; what the other two left is freed.
         Raises UsageError for a setting or a context that there is not, and a budget below 0.
         """
-        check_name(name)
+        check_value("configure", name, value)
         core, before = self._core, getattr(self.settings, name)
         if name == "context":
             check_context(value)
@@ -672,6 +689,7 @@ class Session:
         return self._core.keeper.save(os.fspath(path))
 
     @classmethod
+    @checked
     def restore(
         cls,
         path: Path,
@@ -772,6 +790,7 @@ class Session:
         from jitkernel.portable.export import export
         from jitkernel.portable.gathering import Home
 
+        _check("export", "cpu", "str", cpu)  # the worker would fail
         chosen = [names] if isinstance(names, str) else names
         home = Home(self._core.program, self._core.engine)
         return export(home, chosen, os.fspath(path), globals, cpu)
@@ -832,6 +851,12 @@ class Session:
             counted(len(own) - functions, "variable"),
         ]
         return f"<Session of {', '.join(parts)}>"
+
+
+def _check(function: str, parameter: str, annotation: str, value: object) -> None:
+    from jitkernel.arguments import check
+
+    check(function, parameter, annotation, value)
 
 
 def _quiet() -> Sink:

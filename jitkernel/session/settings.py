@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from jitkernel.compiler import Options, Request
-from jitkernel.errors import UsageError
+from jitkernel.errors import UsageError, WrongArgument
 
 if TYPE_CHECKING:
     from jitkernel.arena import Arena
@@ -29,6 +29,7 @@ __all__ = [
     "check_context",
     "check_executor",
     "check_inline",
+    "check_value",
     "options_for",
     "row",
     "settings_with",
@@ -133,18 +134,26 @@ class Given(Again, total=False):
 def settings_with(
     settings: SessionSettings | None, overrides: Mapping[str, Any]
 ) -> SessionSettings:
-    """Settings, or the defaults, with some of them replaced.  Raises UsageError for other names."""
-    for name in overrides:
-        check_name(name)
-    if path := overrides.get("store_path"):
-        overrides = {**overrides, "store_path": os.fspath(path)}
+    """Settings, or the defaults, with some of them replaced.  Raises UsageError for other names,
+    and for values of other types."""
+    if settings is not None and not isinstance(settings, SessionSettings):
+        raise WrongArgument(f"Session: settings are SessionSettings or None, not {settings!r}")
+    for name, value in overrides.items():
+        if name == "store_path" and isinstance(value, os.PathLike):
+            overrides = {**overrides, name: os.fspath(value)}
+        else:
+            check_value("Session", name, value)
     return replace(settings or SessionSettings(), **overrides)
 
 
-def check_name(name: str) -> None:
-    """Raise UsageError for what is no setting of a session."""
-    known = {f.name for f in fields(SessionSettings)}
-    if name not in known:
+def check_value(function: str, name: str, value: Any) -> None:
+    """Raise UsageError for what is no setting of a session, or a value of another type."""
+    known = {f.name: str(f.type) for f in fields(SessionSettings)}
+    if isinstance(name, str) and name in known:
+        from jitkernel.arguments import check
+
+        check(function, name, known[name], value)
+    else:
         raise UsageError(f"Session has no setting {name!r}; there are {', '.join(sorted(known))}")
 
 
