@@ -274,12 +274,16 @@ def guarded_stack(size: int) -> int:
 
 
 def serve_rare(message: bytes) -> None:
-    """What the native loop leaves to Python: one request, one answer."""
+    """What the native loop leaves to Python: one request, one answer.  The program's `errno` stays
+    as it is."""
     op, seq, *_ = HEAD.unpack_from(message)
+    kept = ctypes.get_errno()
     try:
         answer(op, seq, 0, loader.serve(op, message[HEAD.size :]))
     except (OSError, ValueError) as error:
         answer(op, seq, 1, str(error).encode("utf-8", "replace"))
+    finally:
+        ctypes.set_errno(kept)
 
 
 def declare() -> None:
@@ -398,6 +402,6 @@ def main() -> NoReturn:
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
     answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())
-    serve = native("jk_serve")
+    serve = ctypes.CFUNCTYPE(long, use_errno=True)(entry["jk_serve"])
     while True:
         serve_rare(ctypes.string_at(setup["frame"], serve()))

@@ -322,3 +322,18 @@ define i32 @f(i32 %x) {
 }""")
     s.time("@f(@f(3))", number=2, repeat=1)
     assert s["seen"].value == 4
+
+
+def test_errno_is_what_the_program_left(s):
+    s.run(
+        "declare ptr @__errno_location()\n"
+        "define void @set(i32 %n) {\n"
+        "  %p = call ptr @__errno_location()\n  store i32 %n, ptr %p\n  ret void\n}\n"
+        "define i32 @get() {\n"
+        "  %p = call ptr @__errno_location()\n  %n = load i32, ptr %p\n  ret i32 %n\n}"
+    )
+    s.call("set", 77)
+    s.run("declare i32 @getppid()\ndefine i32 @new() {\n  %n = call i32 @getppid()\n  ret i32 %n\n}")
+    with pytest.raises(JitError):
+        s.load("/no/such/library.so")
+    assert s.call("get") == 77
