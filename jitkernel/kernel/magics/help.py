@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -136,6 +135,8 @@ def explained(word: str) -> str:
     for form in (plain, plain.removesuffix("s"), plain.removesuffix("es")):
         if form in known:
             return f"{known[form]}: {WORDS[known[form]]}"
+    import difflib  # not needed to start
+
     near = difflib.get_close_matches(plain, known, 1, 0.85)
     return f"{known[near[0]]}: {WORDS[known[near[0]]]}" if near else ""
 
