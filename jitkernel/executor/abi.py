@@ -101,7 +101,7 @@ _LIBC = (
     "clearerr_unlocked "
     "stdin stdout stderr _IO_list_all malloc free fopencookie fdopen setvbuf fclose "
     "pthread_attr_init pthread_attr_setstacksize pthread_create pthread_join "
-    "__register_frame __deregister_frame ftrylockfile funlockfile"
+    "__register_frame __deregister_frame ftrylockfile funlockfile __errno_location"
 ).split()
 
 #: What `jk_up` uses of Python, in words called `python_NAME`.
@@ -185,6 +185,7 @@ _CONTROL = (
     "fork_pages",
     # where the kernel process runs code itself: an object of Python's that `jk_fetch` calls
     "upcall",
+    "errno",  # of the program, between its calls
     *(f"python_{name}" for name in _PYTHON),
 )
 

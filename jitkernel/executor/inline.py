@@ -133,8 +133,7 @@ class InlineExecutor(Executor):
         _alive.add(self)
 
     def _native(self, name: str) -> Callable[[], int]:
-        # `errno` is the program's: what Python does meanwhile leaves it alone.
-        return ctypes.CFUNCTYPE(ctypes.c_long, use_errno=True)(self._entry[name])
+        return ctypes.CFUNCTYPE(ctypes.c_long)(self._entry[name])
 
     def respawn(self) -> None:
         raise UsageError(f"code runs in this process, which nobody can replace; {_REMEDY}")
@@ -362,13 +361,10 @@ class InlineExecutor(Executor):
         self.start()
         if op in (abi.MAP, abi.UNMAP):
             return b""  # an array of this process is where the program sees it
-        kept = ctypes.get_errno()
         try:
             return self._loader.serve(op, payload)
         except ValueError as error:
             raise OSError(str(error)) from None
-        finally:
-            ctypes.set_errno(kept)
 
     # -- streams and memory --------------------------------------------------------------------
 

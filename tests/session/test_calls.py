@@ -333,7 +333,9 @@ def test_errno_is_what_the_program_left(s):
         "  %p = call ptr @__errno_location()\n  %n = load i32, ptr %p\n  ret i32 %n\n}"
     )
     s.call("set", 77)
-    s.run("declare i32 @getppid()\ndefine i32 @new() {\n  %n = call i32 @getppid()\n  ret i32 %n\n}")
+    s.run(
+        "declare i32 @getppid()\ndefine i32 @new() {\n  %n = call i32 @getppid()\n  ret i32 %n\n}"
+    )
     with pytest.raises(JitError):
         s.load("/no/such/library.so")
     assert s.call("get") == 77

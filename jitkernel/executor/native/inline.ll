@@ -2,6 +2,7 @@
 ; `frame` has the request, as serve.ll gets one: its number, thunk, fn, args, ret.  What ends a cell
 ; without a signal (entry.s: exit, a symbol that nobody defines) comes back here as from `jk_enter`.
 ; A callback in Python may call again: what belongs to the call below is kept meanwhile.
+; So is `errno` between two calls: what Python does with the library changes it.
 
 declare dso_local i32 @jk_plain(i64, i64, i64, i64)
 
@@ -33,7 +34,13 @@ run:
   %fn = call i64 @word(ptr $frame, i64 24)
   %args = call i64 @word(ptr $frame, i64 32)
   %ret = call i64 @word(ptr $frame, i64 40)
+  %errno_of = load volatile ptr, ptr $libc___errno_location
+  %errno = call ptr %errno_of()
+  %was_errno = load volatile i32, ptr $errno
+  store i32 %was_errno, ptr %errno
   %stopped = call i32 @jk_plain(i64 %thunk, i64 %fn, i64 %args, i64 %ret)
+  %is_errno = load i32, ptr %errno
+  store volatile i32 %is_errno, ptr $errno
   %pid = call i64 @sys(i64 $SYS_getpid, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   %ours = load volatile i64, ptr $pid
   %same = icmp eq i64 %pid, %ours
