@@ -3,7 +3,11 @@
 A client sends its tasks' function to the scheduler once, with its code.  The scheduler sends it on
 with every task; there the name of the content is enough, for the scheduler has it, and a worker
 asks for it when it first needs it.  All else has the code with it: nobody waits for a client's own
-function, which may be gone by then.  Start from `is_sent_by_scheduler` and `fetch`.
+function, which may be gone by then.
+
+Which functions are a scheduler's tasks' a plugin tells it (`SchedulerPlugin.update_graph`, called
+with each graph before any of it is sent): it looks for those that have just arrived.  One that it
+does not find goes with its code, as everywhere.  Start from `arrived` and `fetch`.
 """
 
 from __future__ import annotations
@@ -11,22 +15,29 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
-from typing import Any
-from weakref import WeakKeyDictionary
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
 
 from jitkernel.errors import JitError
 from jitkernel.ir.names import written
 from jitkernel.portable.content import Content, contents
 
-__all__ = ["fetch", "is_message", "is_sent_by_scheduler", "keep"]
+if TYPE_CHECKING:
+    from jitkernel.portable.travelling import PortableFunction
 
-_PICKLE, _MESSAGE = "distributed.protocol.pickle", "distributed.protocol.core"
+__all__ = ["arrived", "fetch", "may_be_message"]
+
+_PLUGIN = "jitkernel"
+_GRAPHS = 4  # in which a function that has arrived is looked for
 _KEPT = 64 << 20  # bytes of contents that a scheduler keeps, whoever else still has them
 _lock = threading.Lock()
 _kept: WeakKeyDictionary[Any, OrderedDict[str, Content]] = WeakKeyDictionary()
+_new: deque[tuple[ref[PortableFunction], int]] = deque(maxlen=4096)  # and the graphs to look in
+_new_lock = threading.Lock()
 
 
 def _schedulers() -> list[Any]:
@@ -35,30 +46,105 @@ def _schedulers() -> list[Any]:
     return list(getattr(getattr(scheduler, "Scheduler", None), "_instances", ()))
 
 
-def _pickler(caller: FrameType | None) -> FrameType | None:
-    """Dask's function that pickles, where that is who asks for a pickle."""
-    while caller is not None and caller.f_globals.get("__name__", "").startswith("cloudpickle"):
-        caller = caller.f_back
-    return caller if caller is not None and caller.f_globals.get("__name__") == _PICKLE else None
+def arrived(function: PortableFunction, content: Content) -> None:
+    """A function has come with its code to this process, where schedulers may be: perhaps it is
+    their tasks', perhaps a client's that is here too."""
+    schedulers = _schedulers()
+    if not schedulers:
+        return
+    keep(content)
+    with _new_lock:
+        _new.append((ref(function), _GRAPHS))
+    for scheduler in schedulers:
+        scheduler.add_plugin(_plugin(), idempotent=True, name=_PLUGIN)
 
 
-def is_message(caller: FrameType | None) -> bool:
-    """Whether a pickle is part of a message of Dask's.  One that cannot be written ends the
-    connection, and so the workers, one after the other."""
-    return _pickler(caller) is not None
+@cache
+def _plugin() -> Any:
+    from distributed import SchedulerPlugin
+
+    class Marking(SchedulerPlugin):
+        """Says to the functions in tasks that they are."""
+
+        def update_graph(self, scheduler: Any, *, tasks: Iterable[Any] = (), **more: Any) -> None:
+            # Workers in the scheduler's own process get the very functions of the tasks.
+            if _new and not str(scheduler.address).startswith("inproc"):
+                mark(scheduler.tasks[key].run_spec for key in tasks if key in scheduler.tasks)
+
+    return Marking()
 
 
-def is_sent_by_scheduler(caller: FrameType | None, digest: str) -> bool:
-    """Whether a pickle is a task that a scheduler of this process sends to a worker.
+def mark(tasks: Iterable[object]) -> None:
+    """Let functions that have just arrived and that are parts of tasks pickle as their names."""
+    with _new_lock:
+        new = list(_new)
+        _new.clear()
+    waiting = {id(f): f for f in (found() for found, _ in new) if f is not None}
+    for task in tasks if waiting else ():
+        for function in _functions_in(task):
+            if waiting.pop(id(function), None) is not None:
+                function.is_named = True
+        if not waiting:
+            break
+    with _new_lock:
+        _new.extend((f, left - 1) for f, left in new if id(f()) in waiting and left > 1)
 
-    The task is the scheduler's while the worker has it, and with it the content.  What a client in
-    the same process sends is not: the graph, data and results are pickled before they are messages.
-    """
-    if digest not in contents or not _schedulers():
-        return False
-    pickler = _pickler(caller)
-    sender = pickler.f_back if pickler is not None else None
-    return sender is not None and sender.f_globals.get("__name__") == _MESSAGE
+
+def _functions_in(thing: object) -> list[PortableFunction]:
+    """Those that a pickle of a thing would have."""
+    finder = _finder()
+    try:
+        finder.dump(thing)
+    except Exception:  # what cannot be pickled is not sent
+        return []
+    found: list[PortableFunction] = finder.found
+    return found
+
+
+def _finder() -> Any:
+    return _finder_class()(_Nowhere(), protocol=5, buffer_callback=lambda buffer: None)
+
+
+@cache
+def _finder_class() -> Any:
+    import cloudpickle
+
+    from jitkernel.portable.travelling import PortableFunction
+
+    class Finder(cloudpickle.Pickler):  # type: ignore[misc]
+        """Pickles to nowhere, and knows then which functions there were."""
+
+        def __init__(self, *arguments: Any, **named: Any):
+            super().__init__(*arguments, **named)
+            self.found: list[PortableFunction] = []
+
+        def persistent_id(self, part: object) -> object:
+            if isinstance(part, PortableFunction):
+                self.found.append(part)
+                return len(self.found)
+            return None
+
+    return Finder
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, data: bytes) -> int:
+        return len(data)
+
+
+def may_be_message() -> bool:
+    """Whether what this thread pickles may be a message of a worker's or a scheduler's: one that
+    cannot be written ends the connection, and so the workers, one after the other.  A task's own
+    pickles are none."""
+    import distributed
+
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return bool(_schedulers() or distributed.Worker._instances)
+    return False
 
 
 def keep(content: Content) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from jitkernel.errors import JitError
@@ -32,10 +31,11 @@ class PortableFunction:
     process has its own.  A pickle has its code; see the module on whom to trust.
     """
 
-    __slots__ = ("__weakref__", "_content", "_digest", "name")
+    __slots__ = ("__weakref__", "_content", "_digest", "is_named", "name")
 
     def __init__(self, name: str, digest: str, content: Content | None):
         self.name, self._digest, self._content = name, digest, content
+        self.is_named = False  # whether it pickles as its name, for whoever gets that can ask
 
     @property
     def content(self) -> Content:
@@ -81,18 +81,18 @@ class PortableFunction:
         return self._digest
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        whole = True
-        if "distributed" in sys.modules:
-            from jitkernel.portable.on_dask import is_message, is_sent_by_scheduler
+        encoded = None
+        if not self.is_named:
+            try:
+                encoded = self.content.encoded
+            except JitError:
+                if "distributed" not in sys.modules:
+                    raise
+                from jitkernel.portable.on_dask import may_be_message
 
-            asker = sys._getframe(1)
-            whole = not is_sent_by_scheduler(asker, self._digest)
-            if whole and self._content is None and is_message(asker):
-                with suppress(JitError):  # the receiver is told when he calls it
-                    self.content  # noqa: B018
-                whole = self._content is not None
-        content = self.content.encoded if whole else None
-        return arrive, (VERSION, self.name, self._digest, content)
+                if not may_be_message():
+                    raise  # else the receiver is told when he calls it
+        return arrive, (VERSION, self.name, self._digest, encoded)
 
 
 def portable(content: Content) -> PortableFunction:
@@ -116,11 +116,12 @@ def arrive(version: Any, name: Any, digest: Any, content: Any) -> PortableFuncti
         found = known(content, digest)
     if found.name != name:
         raise JitError(f"this is no function that a session has packed: {name!r} is another one")
+    function = PortableFunction(name, digest, found)
     if "distributed" in sys.modules:
-        from jitkernel.portable.on_dask import keep
+        from jitkernel.portable.on_dask import arrived
 
-        keep(found)
-    return PortableFunction(name, digest, found)
+        arrived(function, found)
+    return function
 
 
 def known(data: bytes, digest: str) -> Content:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import threading
 from collections.abc import Callable
 from typing import Protocol
 
@@ -115,6 +116,95 @@ def test_what_arrived_travels_on(on_cluster: OnCluster) -> None:
         threads=2,
     )
     assert out[-2:] == ["81 285 sq", "True"]
+
+
+def test_wherever_in_a_task_it_is_the_code_goes_once(on_cluster: OnCluster) -> None:
+    """In what calls it, in a container, in a graph that Dask has put together: 3 KB would show."""
+    out = on_cluster(
+        f"""
+        s.run({SQ!r})
+        s["sq"].__reduce__()  # so that it is packed
+        ways = {{
+            "partial": lambda: [client.submit(partial(s["sq"], x)) for x in range(50)],
+            "argument": lambda: client.map(apply, [s["sq"]] * 50, range(50)),
+            "container": lambda: client.map(apply, [{{"f": [s["sq"]]}}] * 50, range(50)),
+            "delayed": lambda: client.compute(
+                [dask.delayed(apply)(s["sq"], dask.delayed(int)(x)) for x in range(50)]
+            ),
+            "closure": lambda: client.map(lambda x, f=s["sq"]: f(x), range(50)),
+        }}
+        for name, start in ways.items():
+            sent.clear()
+            right = client.gather(start()) == [x * x for x in range(50)]
+            tasks, bytes_ = sent["compute-task"]
+            print(json.dumps([name, right, tasks, bytes_]))
+        """,
+        before=(
+            "import dask, json\nfrom functools import partial\n"
+            "def apply(f, x):\n    return (f['f'][0] if isinstance(f, dict) else f)(x)\n"
+        )
+        + COUNTING,
+    )
+    for line in out[-5:]:
+        name, right, tasks, bytes_ = json.loads(line)
+        print(f"{name}: {bytes_ / tasks:.0f} bytes a task")
+        assert right and tasks >= 50 and bytes_ / tasks < 2048, line
+
+
+def test_workers_in_the_clients_process_give_functions_with_their_code(
+    script: Callable[[str], str],
+) -> None:
+    out = script(
+        f"""
+import pickle
+from distributed import Client
+from jitkernel import Session
+def same(f):
+    return f
+def main():
+    for protocol in ("inproc", "tcp"):
+        with (
+            Client(processes=False, dashboard_address=None, protocol=protocol + "://") as client,
+            Session(capacity=64 << 20) as s,
+        ):
+            s.run({SQ!r})
+            print(client.submit(s["sq"], 3).result(), end=" ")
+            f = client.submit(same, s["sq"]).result()
+            print(f(9), len(pickle.dumps(f)) > 1024, end=" ")
+            print(client.submit(lambda g: g(8), f).result(), len(pickle.dumps(f)) > 1024)
+main()
+"""
+    )
+    assert out.splitlines() == ["9 81 True 64 True"] * 2
+
+
+def test_what_is_marked_is_what_has_just_arrived_and_is_in_a_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from collections import deque
+    from weakref import ref
+
+    from jitkernel.portable import on_dask
+    from jitkernel.portable.travelling import PortableFunction
+
+    def new() -> PortableFunction:
+        function = PortableFunction("f", "0" * 32, None)
+        on_dask._new.append((ref(function), on_dask._GRAPHS))
+        return function
+
+    monkeypatch.setattr(on_dask, "_new", deque())
+    first, second, elsewhere, old = new(), new(), new(), PortableFunction("f", "0" * 32, None)
+    tasks = [(1, {"f": [first]}), lambda: second, [old, open], threading.Lock(), first]
+    on_dask.mark(tasks)
+    assert [f.is_named for f in (first, second, elsewhere, old)] == [True, True, False, False]
+    for _ in range(on_dask._GRAPHS - 1):  # it may be of a graph that is still being read
+        assert len(on_dask._new) == 1
+        on_dask.mark([3])
+    assert not on_dask._new and not elsewhere.is_named
+    third = new()
+    rest = iter([4, third, 5, 6])
+    on_dask.mark(rest)
+    assert third.is_named and list(rest) == [5, 6], "no more tasks are looked at than needed"
 
 
 def test_a_function_without_its_code_says_so() -> None:
