@@ -48,7 +48,6 @@ _ENVIRONMENT = {
     # One heap for everything: no compile maps and unmaps the block that emitting takes, and the
     # mappings do not grow with the number of cells compiled.
     "MALLOC_MMAP_MAX_": "0",
-    "PYTHONMALLOC": "malloc",
 }
 
 
