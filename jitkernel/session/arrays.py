@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel.arena.shared import SharedMemory, find
 from jitkernel.errors import UsageError
 from jitkernel.ir.types import Type, parse_type
-from jitkernel.languages.llvm.conversion import has_buffer, is_buffer
+from jitkernel.languages.llvm.conversion import has_buffer, is_memory
 from jitkernel.procfs import memory, write_memory
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrays", "Buffer", "Copies", "buffer_of", "dtype_of", "numpy", "view_of"]
 
+_Pointer: Any = ctypes._Pointer
 _KEPT = 16 << 20  # bytes for copies that are kept from call to call
 _TOLD = 1 << 20  # bytes of copies from which on the user is told, once
 _ALIGN = 64
@@ -59,7 +60,8 @@ def numpy() -> Any:
 
 
 def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
-    """The bytes of an object with numpy's array interface, Python's buffers, or DLPack.
+    """The bytes of an object with numpy's array interface, Python's buffers, or DLPack; what a
+    pointer of ctypes leads to, one element.
 
     Raises UsageError for one whose elements do not lie one behind the other, or are Python objects,
     or that is not in main memory.
@@ -85,7 +87,7 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
             )
         address, constant = interface["data"]
         return Buffer(address, size, not constant, None, thing)
-    view = memoryview(thing)
+    view = memoryview(thing.contents if isinstance(thing, _Pointer) else thing)
     if not view.contiguous:
         raise UsageError(
             f"{what}: the elements of the memoryview do not lie one behind the other: pass bytes"
@@ -309,7 +311,7 @@ class Copies:
         self._keep: list[object] = []
         buffers: list[tuple[int, Buffer]] = []
         for number, thing in enumerate(arguments, 1):
-            if not isinstance(thing, (str, bytes)) and is_buffer(thing):
+            if not isinstance(thing, (str, bytes)) and is_memory(thing):
                 found = buffer_of(thing, f"argument {number}")
                 if number <= len(constant) and constant[number - 1]:
                     found = found._replace(writable=False)

@@ -497,3 +497,73 @@ def test_more_arrays_than_descriptors(hard):
     else:
         assert "Too many open files" in lines[0] and "`ulimit -n`" in lines[0], done.stderr
         assert lines[1] == "True False 1"
+
+
+OUT = """
+declare i64 @strlen(ptr)
+define i64 @length(ptr %p) {
+  %n = call i64 @strlen(ptr %p)
+  ret i64 %n
+}
+define void @out(ptr %i, ptr %d) {
+  store i32 7, ptr %i
+  store double 2.5, ptr %d
+  ret void
+}
+define i64 @same(ptr %p) {
+  %n = ptrtoint ptr %p to i64
+  ret i64 %n
+}
+define i32 @one_more(i32 %x) {
+  %r = add i32 %x, 1
+  ret i32 %r
+}
+"""
+
+
+def test_text_and_bytes_end_with_a_nul(s):
+    s.run(OUT)
+    for text in ("abc", b"abc", ctypes.c_char_p(b"abc"), ctypes.create_string_buffer(b"abc")):
+        assert s["length"](text) == 3
+    assert s["length"]("") == s["length"](b"") == 0
+    assert s["length"]("x" * 4096) == s["length"](b"x" * 4096) == 4096
+
+
+@pytest.mark.parametrize("given", [lambda thing: thing, ctypes.pointer])
+def test_numbers_of_ctypes_are_where_a_function_puts_its_results(s, given):
+    s.run(OUT)
+    i, d = ctypes.c_int(), ctypes.c_double()
+    s["out"](given(i), given(d))
+    assert (i.value, d.value) == (7, 2.5)
+
+
+def test_addresses_of_ctypes_are_what_they_hold(s):
+    s.run(OUT)
+    assert s["same"](ctypes.c_void_p()) == s["same"](ctypes.POINTER(ctypes.c_int)()) == 0
+    assert s["same"](ctypes.c_void_p(5)) == 5
+    assert s["one_more"](ctypes.c_int(3)) == 4
+
+
+@pytest.mark.parametrize(
+    ("thing", "remedy"),
+    [
+        ([1.0], "numpy.array"), (range(3), "numpy.array"), (len, "export_python"),
+        (ctypes.byref(ctypes.c_int()), "without byref"),
+    ],
+)  # fmt: skip
+def test_what_is_no_pointer_is_refused_with_what_to_give(s, thing, remedy):
+    s.run(OUT)
+    with pytest.raises(UsageError, match=remedy):
+        s["same"](thing)
+
+
+def test_arrays_of_characters_take_text(s):
+    s.run("@buffer = global [8 x i8] zeroinitializer")
+    buffer = s["buffer"]
+    for text in ("abc", b"abc", "grüß", b"12345678", b"a\0b", ""):
+        buffer.value = text
+        data = text.encode() if isinstance(text, str) else text
+        assert s.read(buffer.address, 8) == data.ljust(8, b"\0")
+    with pytest.raises(UsageError, match="has 8 bytes, and 9 are given"):
+        buffer.value = "123456789"
+    assert s.read(buffer.address, 8) == bytes(8)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.language import Host
     from jitkernel.languages.llvm.values import Layouts
 
-__all__ = ["PLAIN", "from_python", "has_buffer", "is_buffer"]
+__all__ = ["PLAIN", "from_python", "has_buffer", "is_buffer", "is_memory"]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
@@ -46,9 +46,10 @@ def from_python(
     """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
 
     bool, int, float and complex, and what numpy and ctypes have of these, for numbers; None, int,
-    str, bytes, handles and objects with a buffer for pointers (text is copied with a NUL, bytes as
-    they are; for buffers see `Host.buffer`); sequences and arrays for aggregates; a TypedValue as
-    it is.
+    str, bytes, handles and objects with a buffer for pointers (text and bytes are copied, a NUL
+    behind them; a number or pointer of ctypes stands for what it holds or leads to; for buffers see
+    `Host.buffer`); sequences and arrays for aggregates, text and bytes for arrays of i8, which are
+    filled up with NULs; a TypedValue as it is.
     """
     if isinstance(thing, TypedValue):
         if type is not None and thing.type != type:
@@ -57,7 +58,8 @@ def from_python(
     if thing.__class__ not in PLAIN:
         if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
             return TypedValue(type, address.to_bytes(8, "little"), host.layout)
-        thing = _plain(thing)
+        if not (isinstance(type, PointerType) and is_memory(thing)):
+            thing = _plain(thing)
     if type is None:
         type = _natural(thing, what)
     layout = host.layout(type)
@@ -88,11 +90,28 @@ def is_buffer(thing: Any) -> bool:
         return True
     if not hasattr(kind, "__setitem__") and not hasattr(kind, "_fields_"):
         return False  # numpy's scalars have buffers, too
+    if is_null(thing):
+        return False
     return any(hasattr(kind, name) for name in _INTERFACES) or has_buffer(thing)
+
+
+def is_memory(thing: Any) -> bool:
+    """The same, and where a pointer is asked for: a number of ctypes, which a function may set."""
+    ctypes = sys.modules.get("_ctypes")
+    number = ctypes is not None and isinstance(thing, ctypes._SimpleCData)
+    return thing._type_ not in _ADDRESSES if number else is_buffer(thing)
+
+
+def is_null(thing: Any) -> bool:
+    """Whether it is a pointer of ctypes that leads nowhere."""
+    ctypes = sys.modules.get("_ctypes")
+    return ctypes is not None and isinstance(thing, ctypes._Pointer) and not thing
 
 
 #: Classes of values that have no buffer and are what they are.
 PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
+#: `_type_` of ctypes' numbers that are addresses: `c_char_p`, `c_wchar_p`, `c_void_p`, `py_object`.
+_ADDRESSES = "zZPO"
 _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
 
 
@@ -123,7 +142,7 @@ def _plain(thing: Any) -> Any:
     ctypes = sys.modules.get("_ctypes")
     if ctypes is not None and isinstance(thing, ctypes._SimpleCData):
         return thing.value
-    return thing
+    return None if is_null(thing) else thing
 
 
 def _natural(thing: Any, what: str) -> Type:
@@ -143,16 +162,27 @@ def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
     if thing is None:
         return TypedValue(type, bytes(8), host.layout)
     if isinstance(thing, str):
-        thing = thing.encode("utf-8", "surrogateescape") + b"\0"
+        thing = thing.encode("utf-8", "surrogateescape")
     if isinstance(thing, bytes):
-        thing = host.allocate(thing, 16)
-    elif not isinstance(thing, int) and is_buffer(thing):
+        thing = host.allocate(thing + b"\0", 16)
+    elif not isinstance(thing, int) and is_memory(thing):
         thing = host.buffer(thing, what)
     elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
         thing = thing.__index__()
     if isinstance(thing, int) and 0 <= thing < 1 << 64:
         return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
-    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}{_remedy(thing)}")
+
+
+def _remedy(thing: Any) -> str:
+    """What to give for a pointer instead."""
+    if isinstance(thing, (list, tuple, range)):
+        return "; numpy.array or array.array makes of it what a pointer can lead to"
+    if callable(thing):
+        return "; session.export_python makes of it a function that the program can call"
+    if _name(thing) == "CArgObject":
+        return "; give the object itself, without byref"
+    return ""
 
 
 # -- aggregates ------------------------------------------------------------------------------------
@@ -161,6 +191,15 @@ def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
 def _aggregate(type: Type, layout: Layout, thing: Any, host: Host, what: str) -> TypedValue:
     if isinstance(thing, complex) and len(set(layout.elements)) == 1 == element_count(layout) - 1:
         thing = (thing.real, thing.imag)  # as C has it: two numbers
+    if (
+        isinstance(thing, (str, bytes))
+        and layout.kind == "array"
+        and layout.elements[:1] == ("i8",)
+    ):
+        raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
+        if len(raw) > layout.count:
+            raise UsageError(f"{what}: {type} has {layout.count} bytes, and {len(raw)} are given")
+        return TypedValue(type, raw.ljust(layout.count, b"\0"), host.layout)
     data = _at_once(type, layout, thing, host.layout, what)
     if data is not None:
         return TypedValue(type, data, host.layout)
