@@ -155,11 +155,11 @@ def _cells(before: str, times: int) -> dict[str, tuple[float, float]]:
     """Milliseconds of a cell of each kind behind the cell `before`: the whole, and our share."""
     spent = 0.0
 
-    def run(self: Clang, *arguments: Any) -> Any:
+    def run(self: Clang, *arguments: Any, **named: Any) -> Any:
         nonlocal spent
         start = time.perf_counter()
         try:
-            return original(self, *arguments)
+            return original(self, *arguments, **named)
         finally:
             spent += time.perf_counter() - start
 

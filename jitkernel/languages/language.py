@@ -37,9 +37,13 @@ __all__ = [
     "Once",
     "Remake",
     "Suggestion",
+    "at_close",
     "plan",
     "split_commands",
 ]
+
+#: Called when a session ends: what a language has started for cells to come.
+at_close: list[Callable[[], object]] = []
 
 
 class Names(Protocol):

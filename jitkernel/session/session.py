@@ -142,6 +142,10 @@ class Session:
         self._core.keeper.close()
         self._core.engine.close()
         self._core.store.close()
+        from jitkernel.languages.language import at_close  # as late as cells need it
+
+        for end in at_close:
+            end()
 
     # -- running ---------------------------------------------------------------------------------
 

@@ -28,13 +28,13 @@ from typing import NamedTuple
 from jitkernel.compiler.cache_files import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import private_folder
+from jitkernel.languages.c import ahead
 from jitkernel.printable import printable
 
 __all__ = ["Clang", "Complaint", "Output", "clang_of", "find_clang"]
 
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
-_MEMORY = 2 << 30  # bytes of address space
 _SLICE = 0.05  # seconds between looks for an interrupt
 _HEADERS = 256 << 20  # bytes of precompiled headers that are kept
 #: The group `undefined`, as `-cc1` wants it.
@@ -120,7 +120,7 @@ class Clang:
 
     def compile(self, source: str, header: str = "") -> Output:
         """The text of the module that `header` and `source` are."""
-        return self._run(["-emit-llvm", "-x", "c", "-o", "-", "-"], source, header)
+        return self._run(["-emit-llvm", "-x", "c", "-o", "-", "-"], source, header, again=True)
 
     def preprocess(self, source: str, header: str = "") -> Output:
         """What `#if` leaves of a text, macros expanded."""
@@ -141,17 +141,22 @@ class Clang:
         """The `#define` directives that a header leaves."""
         return self._run(["-E", "-dM", "-x", "c", "-o", "-", "-"], "", header).text
 
-    def _run(self, arguments: Sequence[str], source: str, header: str) -> Output:
+    def _run(
+        self, arguments: Sequence[str], source: str, header: str, again: bool = False
+    ) -> Output:
         for precompiled in dict.fromkeys((self.precompiled(header), "")):
             whole, more = source, ["-include-pch", precompiled]
             if not precompiled:
                 whole, more = header + source, []
-            status, out, err = _child([*self.flags, *more, *arguments], whole, self.timeout)
+            command = [*self.flags, *more, *arguments]
+            status, out, err = _child(command, whole, self.timeout)
             if precompiled and status and _CHANGED in err:
                 with contextlib.suppress(OSError):
                     os.unlink(precompiled)
                 continue
             break
+        if again:
+            ahead.prepare(command)
         complaints = complaints_of(err)
         if status and not any(c.is_error for c in complaints):
             if status < 0:
@@ -199,14 +204,9 @@ def _child(command: Sequence[str], source: str, timeout: float) -> tuple[int, st
     here, and is ended when it takes too long or too much memory."""
     end = time.monotonic() + timeout
     data = source.encode("utf-8", "surrogateescape")
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True, env={**os.environ, "LC_ALL": "C.UTF-8"},
-    ) as child:  # fmt: skip
+    with ahead.take(command) or ahead.start(command) as child:
         try:
             with contextlib.suppress(OSError):
-                resource.prlimit(child.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-                resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
                 seconds = math.ceil(timeout) + 1  # so that it ends where this process was killed
                 resource.prlimit(child.pid, resource.RLIMIT_CPU, (seconds, seconds))
             given: bytes | None = data

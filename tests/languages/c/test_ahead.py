@@ -1,0 +1,138 @@
+"""The clang that is started before its text is known: used where it fits, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.languages.c import ahead
+
+pytest.importorskip("ziglang")
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Whether each run of clang found a process that waited."""
+    found = []
+    take = ahead.take
+
+    def noted(command):
+        child = take(command)
+        found.append(child is not None)
+        return child
+
+    monkeypatch.setattr(ahead, "take", noted)
+    yield found
+    ahead.end()
+
+
+def waits():
+    """The process that waits, as soon as it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        waiting = ahead._waiting
+        child = waiting._child if waiting is not None else None
+        if child is not None:
+            return child
+        time.sleep(0.002)
+    raise AssertionError("nothing was started")
+
+
+def is_there(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+def gone(pid):
+    deadline = time.monotonic() + 60
+    while is_there(pid) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return not is_there(pid)
+
+
+def test_the_next_cell_finds_a_process_that_waits(taken):
+    with Session() as s:
+        for number in range(4):
+            s.run(f"int f{number}(int x) {{ return x + {number}; }}", "c")
+            waits()
+            assert s.call(f"f{number}", 1) == 1 + number
+        assert taken == [False, True, True, True]
+
+
+def test_mistakes_are_told_as_ever(taken):
+    with Session() as s:
+        s.run("int x = 1;", "c")
+        waits()
+        with pytest.raises(Exception, match="undeclared identifier 'nope'"):
+            s.run("int y(void) { return nope; }", "c")
+        waits()
+        assert s.run("x + 1", "c").text == "(int) 2"
+        assert any(taken)
+
+
+def test_another_command_starts_another_process(taken, tmp_path, monkeypatch):
+    text = "#ifdef A\nA\n#else\n0\n#endif"
+    with Session() as s:
+        s.run("int x;", "c")
+        child = waits()
+        s.configure("clang_flags", "-D A=5")
+        assert s.run(text, "c").text == "(int) 5"
+        assert gone(child.pid)
+        child = waits()
+        monkeypatch.setenv("CPATH", str(tmp_path))
+        taken.clear()
+        s.run("int y;", "c")
+        assert True not in taken
+        assert gone(child.pid)
+
+
+def test_a_folder_of_headers_that_has_come_since_is_seen(taken, tmp_path):
+    folder = tmp_path / "mine"
+    with Session() as s:
+        s.configure("clang_flags", f"-I {folder}")
+        s.run("int x;", "c")
+        child = waits()
+        folder.mkdir()
+        (folder / "mine.h").write_text("enum { ANSWER = 42 };\n")
+        assert s.run('#include "mine.h"\nANSWER', "c").text == "(int) 42"
+        assert gone(child.pid)
+
+
+def test_it_ends_where_nobody_asks(taken, monkeypatch):
+    monkeypatch.setattr(ahead, "_IDLE", 0.2)
+    with Session() as s:
+        s.run("int x;", "c")
+        assert gone(waits().pid)
+        assert ahead._waiting is None
+        assert s.run("x", "c").text == "(int) 0"
+
+
+def test_a_session_that_ends_leaves_none(taken):
+    with Session() as s:
+        s.run("int x;", "c")
+        child = waits()
+    assert not is_there(child.pid)
+
+
+def test_one_that_was_killed_is_not_used(taken):
+    with Session() as s:
+        s.run("int x;", "c")
+        child = waits()
+        child.kill()
+        child.wait()
+        assert s.run("x", "c").text == "(int) 0"
+        assert True not in taken
+
+
+def test_a_forked_child_leaves_it_to_its_parent(taken):
+    with Session() as s:
+        s.run("int x;", "c")
+        child = waits()
+        pid = os.fork()
+        if not pid:
+            os._exit(ahead.take(child.args) is not None)
+        assert os.waitpid(pid, 0)[1] == 0
+        s.run("int y;", "c")
+        assert taken[-1]
