@@ -25,6 +25,8 @@ from jitkernel.executor import (
     runtime_ir,
 )
 from jitkernel.ir.names import written
+from jitkernel.ir.types import parse_type
+from jitkernel.languages.llvm.values import plain_layout
 from jitkernel.linker import Linker
 from jitkernel.rollback import recording
 from jitkernel.session.run.thunks import ThreadCopies, Thunks
@@ -347,10 +349,11 @@ class Engine:
         )
 
     def layout(self, type: str) -> Layout:
-        """Sizes and offsets of a type without names, from LLVM's data layout."""
+        """Sizes and offsets of a type without names, from LLVM's data layout; what numbers and
+        pointers have, and structs of them, is the same everywhere and not asked for."""
         found = self.known_layouts.get(type)
         if found is None:
-            found = self.pool.layouts([type], "")[0]
+            found = plain_layout(parse_type(type)) or self.pool.layouts([type], "")[0]
             if len(self.known_layouts) > 4096:
                 self.known_layouts.clear()
             self.known_layouts[type] = found

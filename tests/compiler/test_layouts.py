@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 from jitkernel.compiler import CompilerPool
 from jitkernel.compiler.records import SCALARS_LIMIT
 from jitkernel.errors import CompileError
+from jitkernel.ir.types import parse_type
+from jitkernel.languages.llvm.values import plain_layout
 
 #: The newest first: older ones do not know, or do not survive, every type.
 CLANGS = [*(f"clang-{version}" for version in range(25, 13, -1)), "clang"]
@@ -127,3 +130,22 @@ def test_structs_as_clang_lays_them_out(pool: CompilerPool, type_: str) -> None:
     assert match, done.stdout
     found = [int(word.split()[1]) for word in match[1].split(", ")]
     assert found == [layout.size, layout.align, *layout.offsets]
+
+
+SCALARS = ("i1", "i8", "i16", "i32", "i64", "float", "double", "ptr", "i24", "half", "x86_fp80")
+
+
+def test_what_is_laid_out_without_asking_is_laid_out_as_llvm_has_it(pool: CompilerPool) -> None:
+    order = random.Random(5)
+    types = [*SCALARS, "ptr addrspace(1)", "{}", "<{ i8, i64 }>", "{ { i8 }, i8 }", "[2 x i32]"]
+    for length in [*range(1, 9), 64, 65]:
+        for _ in range(25):
+            members = order.choices(SCALARS[:8], k=length)
+            if order.random() < 0.1:
+                members[-1] = order.choice(SCALARS[8:])
+            types.append(f"{{ {', '.join(members)} }}")
+    own = [plain_layout(parse_type(text)) for text in types]
+    asked = pool.layouts(types)
+    assert [a for a in own if a] == [b for a, b in zip(own, asked, strict=True) if a]
+    plain = {text for text, found in zip(types, own, strict=True) if found}
+    assert set(SCALARS[:8]) < plain and len(plain) > 150

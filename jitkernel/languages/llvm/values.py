@@ -39,6 +39,7 @@ __all__ = [
     "element_type",
     "encode_int",
     "pack",
+    "plain_layout",
     "preformatted",
     "scalar_layout",
     "void",
@@ -51,6 +52,7 @@ Describe = Callable[[int], str]
 # More elements than this are elided: the first FIRST, the last LAST, and how many lie between.
 MANY, FIRST, LAST = 64, 6, 2
 MANY_CHARACTERS = 1024
+_PLAIN = 64  # members of a struct that is laid out here
 FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
 
 
@@ -81,6 +83,25 @@ def scalar_layout(type: Type) -> Layout | None:
             return None
     text = str(type)
     return Layout(text, size, size, kind, width, scalars=(((), text, 0),))
+
+
+def plain_layout(type: Type) -> Layout | None:
+    """The same, and of a struct of these (System V psABI 3.1.2, Aggregates and Unions)."""
+    if not isinstance(type, StructType) or type.packed or not 0 < len(type.members) <= _PLAIN:
+        return scalar_layout(type)
+    end, align = 0, 1
+    offsets: list[int] = []
+    for member in type.members:
+        layout = scalar_layout(member)
+        if layout is None:
+            return None
+        offsets.append(end + -end % layout.align)
+        end, align = offsets[-1] + layout.size, max(align, layout.align)
+    texts = tuple(map(str, type.members))
+    scalars = tuple(((i,), text, offsets[i]) for i, text in enumerate(texts))
+    return Layout(
+        str(type), end + -end % align, align, "struct", 0, texts, tuple(offsets), scalars=scalars
+    )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
