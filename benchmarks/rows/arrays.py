@@ -84,8 +84,8 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     waits longer for the one operation than for an addition.
 
     clang alone shows what is its own doing: loops are unrolled as its model of the processor has
-    it.  Where code and arrays lie decides, too: cells of one source at several places in a line of
-    the cache, and one cell with several sets of small arrays, show what that does to it.
+    it.  Where code and arrays lie decides, too: cells of one source at several places, and one cell
+    with several sets of small arrays, show what that does to it.
     """
     sides: dict[str, _Make] = {"C cell": _cell}
     for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
@@ -138,8 +138,9 @@ def numeric(scale: Scale) -> Iterator[Figure]:
             )  # fmt: skip
             slow, quick = max(places, key=found.median), min(places, key=found.median)
             yield Figure(
-                "  the slowest / the quickest place of the code", found.ratio(slow, quick), "x",
-                note=f"{slow}, {quick} bytes into a line: {found.median(quick):.2f} ms",
+                f"  the slowest / the quickest of {len(places)} places of the code",
+                found.ratio(slow, quick), "x",
+                note=f"at {slow}, {quick}: {found.median(quick):.2f} ms",
             )  # fmt: skip
             if sets:
                 slow, quick = max(sets, key=found.median), min(sets, key=found.median)
@@ -197,16 +198,15 @@ def _contracted(s: Session, program: Program) -> Callable[[], object]:
 
 
 def _places(s: Session, program: Program) -> dict[str, Callable[[], object]]:
-    """Cells of the same source, by how far into a line of the cache their code begins."""
+    """Cells of the same source behind code of several lengths, by where in memory they begin."""
     found: dict[str, Callable[[], object]] = {}
-    for number in range(16):
+    given = _shared(s, program)
+    for number in range(12):
         name = f"{program.name}_{number}"
-        for before in range(number % 3 + 1):  # 16 bytes each
+        for before in range((5 * number + 3) % 4 + 1):  # 16 bytes each
             s.run(f"int before_{name}_{before}(void) {{ return {number}; }}", "c")
         s.run(program.c(name=name), "c")
-        place = str(s.symbols[name].address % 64)
-        if place not in found:
-            found[place] = partial(s[name], *_shared(s, program))
+        found[f"{s.symbols[name].address:#x}"] = partial(s[name], *given)
     return found
 
 
