@@ -81,7 +81,7 @@ def mark(tasks: Iterable[object]) -> None:
         _new.clear()
     waiting = {id(f): f for f in (found() for found, _ in new) if f is not None}
     for task in tasks if waiting else ():
-        for function in _functions_in(task):
+        for function in _functions_in(task, set(map(type, waiting.values()))):
             if waiting.pop(id(function), None) is not None:
                 function.is_named = True
         if not waiting:
@@ -90,9 +90,10 @@ def mark(tasks: Iterable[object]) -> None:
         _new.extend((f, left - 1) for f, left in new if id(f()) in waiting and left > 1)
 
 
-def _functions_in(thing: object) -> list[PortableFunction]:
-    """Those that a pickle of a thing would have."""
-    finder = _finder()
+def _functions_in(thing: object, kinds: set[type]) -> list[PortableFunction]:
+    """Those that a pickle of a thing would have: objects of these classes."""
+    finder = _finder_class()(_Nowhere(), protocol=5, buffer_callback=lambda buffer: None)
+    finder.kinds = kinds
     try:
         finder.dump(thing)
     except Exception:  # what cannot be pickled is not sent
@@ -101,25 +102,20 @@ def _functions_in(thing: object) -> list[PortableFunction]:
     return found
 
 
-def _finder() -> Any:
-    return _finder_class()(_Nowhere(), protocol=5, buffer_callback=lambda buffer: None)
-
-
 @cache
 def _finder_class() -> Any:
     import cloudpickle
-
-    from jitkernel.portable.travelling import PortableFunction
 
     class Finder(cloudpickle.Pickler):  # type: ignore[misc]
         """Pickles to nowhere, and knows then which functions there were."""
 
         def __init__(self, *arguments: Any, **named: Any):
             super().__init__(*arguments, **named)
-            self.found: list[PortableFunction] = []
+            self.kinds: set[type] = set()
+            self.found: list[Any] = []
 
         def persistent_id(self, part: object) -> object:
-            if isinstance(part, PortableFunction):
+            if type(part) in self.kinds:
                 self.found.append(part)
                 return len(self.found)
             return None
