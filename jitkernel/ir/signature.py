@@ -59,9 +59,10 @@ _NUMBERED = {
 }
 
 _CONVENTION = re.compile(r"(?<![%\w.$-])(?:cc\s*(\d+)|([a-z]\w*cc))(?![\w.$-])")
+# No part of a name: `%nest`, `%struct.nest`, `%"inreg"`.
 _PASSING = re.compile(
-    r"\b(signext|zeroext|noext|inreg|nest|swiftself|swifterror|swiftasync)\b"
-    r"|\b(byval|byref|sret|preallocated|inalloca)\s*(?=\()"
+    r'(?<![%\w.$"-])(?:(signext|zeroext|noext|inreg|nest|swiftself|swifterror|swiftasync)'
+    r'(?![\w.$"-])|(byval|byref|sret|preallocated|inalloca)\s*(?=\())'
 )
 _ALIGN = re.compile(r"\balign\s+(\d+)")
 _WIDE = re.compile(r"<(\d+) x ([^>]+)>")
