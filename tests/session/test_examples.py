@@ -5,6 +5,7 @@ In them `s` is a session, empty before each docstring, and files go to a folder 
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import inspect
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ def test_an_example_does_what_it_says(
     s: Session, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(builtins, "_", None, raising=False)  # doctest leaves the last value there
     s.chdir(tmp_path)
     text = inspect.getdoc(EXAMPLES[name]) or ""
     example = doctest.DocTestParser().get_doctest(text, {"s": s, "Session": Session}, name, "", 0)
