@@ -84,13 +84,14 @@ def direct_call(
     offsets: Sequence[int],
     pointer: type[int],
     check: Callable[[Sequence[Any]], object] | None = None,
+    unsigned: bool = False,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
     they lie at `offsets`; None where it takes or gives more than scalars.
 
     `pointer` is the class of addresses; `check` refuses arrays of other elements than the function
-    wants.  It raises Unfit before anything happened, also where there
-    was an operation since this was called, and NotReturned.
+    wants; `unsigned` is the result where it is an integer without a sign.  It raises Unfit before
+    anything happened, also where there was an operation since this was called, and NotReturned.
     """
     codes = [_code(type) for type in function.parameters]
     result = "" if isinstance(function.result, VoidType) else _code(function.result)
@@ -108,7 +109,8 @@ def direct_call(
     kinds = set(islice(product(*choices), _MOST_KINDS))
     pointers = [i for i, code in enumerate(codes) if code == "Q"]
     pack, view, frame = struct.Struct(layout).pack_into, executor.view, executor.frame
-    unpack, result_memory = struct.Struct("<" + result).unpack_from, executor.result
+    read = result.upper() if unsigned else result
+    unpack, result_memory = struct.Struct("<" + read).unpack_from, executor.result
     args, ret = executor.arguments, executor.result_address
     lock, operations = program.lock, program.operations
     turn, ends = executor.turn, executor.turn.lock

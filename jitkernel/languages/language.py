@@ -18,12 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, RunAction, parse_cell
 from jitkernel.languages.llvm.values import Layouts, TypedValue
+
+if TYPE_CHECKING:
+    from jitkernel.languages.shapes import Shapes
 
 __all__ = [
     "Commands",
@@ -234,9 +237,11 @@ class Language:
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
     language where that is another name, "" else.  `pointees(name, notes)` says of a function of
     this language what arrays its pointers want, None for those that take any; nothing for a
-    function that it does not know.  The rest describes files and editors, see
-    Jupyter's `language_info`; `lexer` is the name that Pygments has for it, `cell_lexer` the one
-    for notebooks in it, which follows a cell's `%%` line (the same where there is none);
+    function that it does not know.  `shapes(name, known)` says what a variable or a function of
+    this language is to Python where IR does not tell, else None.  The rest describes files and
+    editors, see Jupyter's `language_info`; `lexer` is the name that Pygments has for it,
+    `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same where there
+    is none);
     `editor_mode` is JupyterLab's mode for it, where that is not called as the language is.
     """
 
@@ -259,6 +264,7 @@ class Language:
     show: Callable[[TypedValue], str] = lambda value: ""
     symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
     pointees: Callable[[str, Mapping[str, str]], Sequence[Pointee | None]] = lambda name, notes: ()
+    shapes: Callable[[str, Glance], Shapes | None] = lambda name, known: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def _header(home: Home, built: Built, path: str) -> bytes:
 
 def _python(home: Home, built: Built, path: str) -> bytes:
     library = _shared(home, built, os.path.basename(path).removesuffix(".py") + ".so")
-    return python_module(home.program, built.gathered.exports, library).encode()
+    return python_module(home, built.gathered.exports, library).encode()
 
 
 def _text(home: Home, built: Built, path: str) -> bytes:

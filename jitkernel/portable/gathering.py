@@ -5,7 +5,7 @@ Start from `gather`.  What cells define and others define by now gives way, as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.settings import CellOptions, options_for, stored_options
 
 if TYPE_CHECKING:
+    from jitkernel.languages.shapes import Shapes
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
@@ -34,10 +35,14 @@ _LINKED = "; %link "  # what the source of a cell begins with that is another co
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where functions leave from: a session's program, and what compiles it."""
+    """Where functions leave from: a session's program, and what compiles it.
+
+    `shapes` says what their language sees in them, where that is more than IR tells.
+    """
 
     program: Program
     engine: Engine
+    shapes: Callable[[str], Shapes | None] = lambda name: None
 
 
 @dataclass(frozen=True, slots=True)

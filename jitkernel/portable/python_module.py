@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
+from jitkernel.languages.shapes import Shapes
 from jitkernel.portable.c_types import NoEquivalent, check_callable
 from jitkernel.session.declared_arrays import pointees
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
+    from jitkernel.portable.gathering import Home
     from jitkernel.session.program.program import Program
 
 __all__ = ["python_module"]
@@ -26,9 +28,7 @@ __all__ = ["python_module"]
 _WIDTH = 96
 
 
-def python_module(
-    program: Program, exports: Mapping[str, Signature | Variable], library: bytes
-) -> str:
+def python_module(home: Home, exports: Mapping[str, Signature | Variable], library: bytes) -> str:
     """The text of a module with a function for each of `exports`.  Raises UsageError for what
     ctypes cannot call."""
     rows = []
@@ -38,7 +38,11 @@ def python_module(
         if not name.isidentifier():
             raise UsageError(f"{written(name)} is no name in Python")
         try:
-            rows.append(_row(name, info, _pointees(program, name)))
+            said = home.shapes(name) or Shapes()
+            if said.parameters is not None:
+                raise NoEquivalent(f"{said.text} passes more than numbers and pointers")
+            unsigned = said.result is not None and said.result.code[:1] == "u"
+            rows.append(_row(name, info, _pointees(home.program, name), unsigned))
         except NoEquivalent as why:
             raise UsageError(f"{written(name)}, {info}: ctypes cannot call it: {why}") from None
     packed = base64.b85encode(zlib.compress(library, 9)).decode()
@@ -58,13 +62,14 @@ def _pointees(program: Program, name: str) -> list[tuple[str, str, bool] | None]
     return [p and (p.text, p.code, p.constant) for p in pointees(program, name, cell)]
 
 
-def _row(name: str, signature: Signature, wanted: Sequence[object]) -> str:
+def _row(name: str, signature: Signature, wanted: Sequence[object], unsigned: bool = False) -> str:
     check_callable(signature)
     function = signature.function
     if function.variadic:
         raise NoEquivalent("it takes any number of arguments")
     types = [_code(p) for p in function.parameters]
     returned = "void" if isinstance(function.result, VoidType) else _code(function.result)
+    returned = returned.replace("i", "u") if unsigned else returned
     said = f", {wanted!r}" if any(wanted) else ""
     return f'{name} = _function("{name}", "{returned}", {types!r}, "{function}"{said})'
 

@@ -28,6 +28,7 @@ from jitkernel.procfs import memory, write_memory
 
 if TYPE_CHECKING:
     from jitkernel.languages.llvm.values import Layouts
+    from jitkernel.languages.shapes import Shape
     from jitkernel.session.engine import Engine
 
 __all__ = ["Arrays", "Buffer", "Copies", "buffer_of", "dtype_of", "numpy", "view_of"]
@@ -158,9 +159,37 @@ def dtype_of(type: Type, layouts: Layouts) -> Any:
     return np.dtype((inner.base, (layout.count, *inner.shape)))
 
 
-def view_of(type: Type, data: memoryview, layouts: Layouts, constant: bool) -> Any:
-    """Memory of the program as a numpy array of a type; what it makes of `data` keeps that."""
-    dtype, np = dtype_of(type, layouts), numpy()
+def dtype_of_shape(shape: Shape) -> Any:
+    """The numpy dtype of what a language says; members of a struct have its names."""
+    np = numpy()
+    match shape.kind:
+        case "number":
+            return np.dtype("?" if shape.code == "b1" else f"<{shape.code}")
+        case "pointer":
+            return np.dtype("<u8")
+        case "text":
+            return np.dtype(("<i1", (shape.size,)))
+        case "array" if shape.inner is not None:
+            inner = dtype_of_shape(shape.inner)
+            return np.dtype((inner.base, (shape.count, *inner.shape)))
+        case "struct" if shape.parts:
+            return np.dtype(
+                {
+                    "names": [part.name for part in shape.parts],
+                    "formats": [dtype_of_shape(part.shape) for part in shape.parts],
+                    "offsets": [part.offset for part in shape.parts],
+                    "itemsize": shape.size,
+                }
+            )
+    return np.dtype(f"V{shape.size}")
+
+
+def view_of(
+    type: Type, data: memoryview, layouts: Layouts, constant: bool, shape: Shape | None = None
+) -> Any:
+    """Memory of the program as a numpy array of a type; what it makes of `data` keeps that.
+    `shape` is what the variable's language says of it."""
+    dtype, np = dtype_of(type, layouts) if shape is None else dtype_of_shape(shape), numpy()
     # Not numpy.ndarray(buffer=...), which lets go of the buffer.
     found = np.frombuffer(data, "u1") if data.nbytes else np.empty(0, "u1")
     found.flags.writeable = not constant

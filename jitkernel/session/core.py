@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from jitkernel.arena import Arena
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.linker import Image
-    from jitkernel.session.declared_arrays import PointerTypes
     from jitkernel.session.run.calls import DirectCalls
+    from jitkernel.session.run.prototypes import Prototypes
     from jitkernel.session.run.python_functions import PythonFunctions
     from jitkernel.session.run.results import Sink
     from jitkernel.session.saved.restoring import Restored
@@ -116,11 +116,11 @@ class Core:
             return self.__dict__[name]
 
     @cached_property
-    def pointer_types(self) -> PointerTypes:
-        """What arrays its functions take."""
-        from jitkernel.session.declared_arrays import PointerTypes  # few sessions ask
+    def prototypes(self) -> Prototypes:
+        """What languages say of its names."""
+        from jitkernel.session.run.prototypes import Prototypes  # few sessions ask
 
-        return PointerTypes(self.program)
+        return Prototypes(self)
 
     def begin(self) -> None:
         """Wait for the engine, once; what a session's file has is there from now on."""

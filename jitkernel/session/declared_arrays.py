@@ -2,7 +2,7 @@
 
 IR has one pointer type, so a signature cannot say what a pointer leads to.  Python may: start from
 `ArraySignature`; `FunctionHandle.arrays` gives a function that checks its arguments against one.
-What the function's own language says is in `PointerTypes`.
+What the function's own language says is told by `pointees`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.languages.c.numbers import code_of
 from jitkernel.session.arrays import numpy
 
 if TYPE_CHECKING:
-    from jitkernel.languages.language import Pointee
-    from jitkernel.linker import Image
+    from jitkernel.languages.language import Language, Pointee
     from jitkernel.session.program.program import Program
 
-__all__ = ["ArraySignature", "PointerTypes", "pointees"]
+__all__ = ["ArraySignature", "language_of", "pointees", "pointees_in"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
@@ -125,59 +123,27 @@ def _read(part: str, text: str) -> _Parameter:
     return _Parameter(part.strip(), "", kind, found)
 
 
-class PointerTypes:
-    """What the languages of a program's functions say that pointers lead to.
-
-    It holds as long as the function's definition, which changes with the types that it mentions.
-    """
-
-    def __init__(self, program: Program):
-        self._program = program
-        self._known: dict[str, tuple[Image, Sequence[Pointee | None]]] = {}
-
-    def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
-        """What is said, by parameter: None, or nothing, where nothing is.
-
-        Raises UsageError for an array whose elements are others than a pointer's.  Only arrays that
-        say what they hold are looked at, by `dtype`; plain bytes may be anything.
-        """
-        symbol = self._program.symbol(name)
-        image = symbol.image if symbol is not None else None
-        if image is None:
-            return ()
-        known, found = self._known.get(name, (None, ()))
-        if known is not image:
-            found = pointees(self._program, name, image.cell)
-            self._known[name] = image, found
-        for number, (thing, wanted) in enumerate(zip(arguments, found, strict=False), 1):
-            if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
-                _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
-        return found
-
-
 def pointees(program: Program, name: str, cell: int) -> Sequence[Pointee | None]:
     """What the language of a cell says of a function that it defines."""
-    from jitkernel.languages import find
+    language = language_of(program, name, cell)
+    return pointees_in(language, program, name, cell) if language is not None else ()
 
-    found = dict(program.notes.found)
+
+def pointees_in(
+    language: Language, program: Program, name: str, cell: int
+) -> Sequence[Pointee | None]:
+    """The same, of a language that is known."""
+    found = program.notes.found
     # Where the note of its name is another cell's, the definition is in another language.
     texts = {k: n.text for k, n in found.items() if n.cell == cell or not k.endswith(f":{name}")}
-    for language in dict.fromkeys(k.partition(":")[0] for k, n in found.items() if n.cell == cell):
-        if said := find(language).pointees(name, texts):
-            return said
-    return ()
+    return language.pointees(name, texts)
 
 
-def _refuse_other(dtype: Any, wanted: Pointee, what: str) -> None:
-    """Raises UsageError where numbers of a type are not what a pointer leads to; whether integers
-    have a sign is the function's business."""
-    kind, size = wanted.code[0], int(wanted.code[1:])
-    given = getattr(dtype, "kind", kind)
-    fits = given == kind or {given, kind} == {"i", "u"}
-    if fits and getattr(dtype, "itemsize", size) == size and getattr(dtype, "isnative", True):
-        return
-    name = numpy().dtype(wanted.code).name
-    raise UsageError(
-        f"{what} is {wanted.text}, and an array of {dtype} is given: array.astype({name!r}) "
-        "gives one that fits"
-    )
+def language_of(program: Program, name: str, cell: int) -> Language | None:
+    """The language of a cell, where that has left a note of a name."""
+    from jitkernel.languages import find
+
+    for key, note in program.notes.found.items():
+        if note.cell == cell and key.endswith(f":{name}"):
+            return find(key.partition(":")[0])
+    return None

@@ -15,9 +15,10 @@ from jitkernel.compiler import Compiled, Request
 from jitkernel.errors import JitError, UnknownName, UsageError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.languages.llvm.conversion import from_python
-from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names
+from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
 from jitkernel.languages.llvm.pythonic import signature as python_signature
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.shapes import Shape, to_bytes, to_python
 from jitkernel.linker import Linker, SymbolState
 from jitkernel.linker import Symbol as LinkedSymbol
 from jitkernel.session.operation import checked
@@ -60,7 +61,13 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     signature, cell, _ = _facts(handle)
     if signature is None:
         raise AttributeError(f"{written(handle.name)} is not defined any more")
-    record = handle._session._core.store.get(cell) if cell else None
+    core = handle._session._core
+    said = core.prototypes.of(handle.name).shapes if core.program.notes.found else None
+    if said is not None and said.parameters is not None:
+        *parameters, result = said.kinds
+        kinds = [inspect.Parameter.empty if kind is None else kind for kind in parameters]
+        return signature_of([*kinds, result], said.names, signature.function.variadic)
+    record = core.store.get(cell) if cell else None
     names = parameter_names(record.module, handle.name) if record is not None else []
     return python_signature(signature.function, names)
 
@@ -196,6 +203,10 @@ class VariableHandle:
             raise UsageError(f"{written(self.name)} is not defined any more")
         return *found, host
 
+    def _shape(self) -> Shape | None:
+        core = self._session._core
+        return core.prototypes.of(self.name).shapes.result if core.program.notes.found else None
+
     @property
     def typed(self) -> TypedValue:
         """The value with its type."""
@@ -204,15 +215,21 @@ class VariableHandle:
 
     @property
     def value(self) -> Any:
-        """The value as a Python value."""
-        return self.typed.python
+        """The value as a Python value: with the signs, texts and structs of its language."""
+        typed = self.typed
+        shape = self._shape()
+        return typed.python if shape is None else to_python(shape, typed.data)
 
     @value.setter
     def value(self, new: Any) -> None:
         type, address, constant, host = self._place()
         if constant:
             raise UsageError(f"{written(self.name)} is a constant")
-        host.store(address, from_python(type, new, host).data)
+        shape = self._shape()
+        if shape is not None and shape.kind != "number":
+            host.store(address, to_bytes(shape, new, host, "the argument"))
+        else:
+            host.store(address, from_python(type, new, host).data)
 
     @property
     def array(self) -> NDArray[Any]:
@@ -234,7 +251,7 @@ class VariableHandle:
         if address not in self._session._core.arena:
             raise UsageError(f"{written(self.name)} is a library's: session.read({address:#x}, n)")
         part = self._session._core.arena.part(address, host.layout(type).size)
-        view: NDArray[Any] = view_of(type, part, host.layout, constant)
+        view: NDArray[Any] = view_of(type, part, host.layout, constant, self._shape())
         return view
 
     @property

@@ -796,7 +796,8 @@ class Session:
 
         _check("export", "cpu", "str", cpu)  # the worker would fail
         chosen = [names] if isinstance(names, str) else names
-        home = Home(self._core.program, self._core.engine)
+        core = self._core
+        home = Home(core.program, core.engine, lambda name: core.prototypes.of(name).shapes)
         return export(home, chosen, os.fspath(path), globals, cpu)
 
     @operation()

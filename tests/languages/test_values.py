@@ -256,7 +256,7 @@ def test_from_python_strings_are_copied(host):
     value = from_python(parse_type("ptr"), "héy", host)
     assert host.memory[value.python] == "héy".encode() + b"\0"
     value = from_python(None, b"raw", host)
-    assert host.memory[value.python] == b"raw"
+    assert host.memory[value.python] == b"raw\0"
     same = host.value("i32", bytes(4))
     assert from_python(IntType(32), same, host) is same
 

@@ -11,6 +11,7 @@ from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.pointees import pointees
 from jitkernel.languages.c.reader import CValue, read
+from jitkernel.languages.c.shapes import shapes
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, split_commands
@@ -84,4 +85,5 @@ LANGUAGE = Language(
     show=show,
     symbol_of=symbol_of,
     pointees=pointees,
+    shapes=shapes,
 )

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import takewhile
 
-from jitkernel.languages.c.declarations import ATTRIBUTES, declarators, specifiers
+from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, declarators, specifiers
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.numbers import code_of
 from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
 from jitkernel.languages.language import Pointee
 
-__all__ = ["pointees"]
+__all__ = ["number_of", "parameters_of", "pointees"]
 
 #: Nothing is said of characters: they may be any bytes.
 _CHARACTERS = ("i1", "u1")
@@ -37,9 +37,14 @@ def pointees(name: str, notes: Mapping[str, str]) -> list[Pointee | None]:
         return []
     if len(declared) != 1 or not declared[0].function:
         return []
-    open_ = next(at for at in range(declared[0].name_at, len(found)) if found[at].text == "(")
-    inside = found[open_ + 1 : closing([*found, found[-1]], open_) - 1]
-    return [_pointee(part, known) for part in _parts(inside)]
+    return [_pointee(part, known) for part in parameters_of(found, declared[0])]
+
+
+def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]:
+    """The tokens of each parameter of a function's declaration; none of `(void)`."""
+    open_ = next(at for at in range(declared.name_at, len(found)) if found[at].text == "(")
+    parts = _parts(found[open_ + 1 : closing([*found, found[-1]], open_) - 1])
+    return [] if [t.text for part in parts for t in part] == ["void"] else parts
 
 
 def _parts(inside: list[Token]) -> list[list[Token]]:
@@ -72,22 +77,21 @@ def _pointee(part: list[Token], known: Notes) -> Pointee | None:
         behind = behind[1:]  # the name
     if stars + (behind[:1] == ["["]) != 1 or "(" in behind:
         return None
-    code = _number([t.text for t in part[:end]], known)
-    if not code:
+    code = number_of([t.text for t in part[:end]], known)
+    if not code or code in _CHARACTERS:
         return None
     words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
     constant = any(t.text in _CONST for t in part[:end])
     return Pointee(f"{'const ' * constant}{' '.join(words)} *", code, constant)
 
 
-def _number(words: list[str], known: Notes) -> str:
+def number_of(words: list[str], known: Notes) -> str:
     """numpy's code of a type of numbers; "" for any other."""
     for _ in range(_DEEPEST):
         kept = [w for w in words if w not in QUALIFIERS and w not in ("register", "extern")]
         note = known.identifier(kept[0]) if len(kept) == 1 and kept[0] not in BASIC_TYPES else None
         if note is None:
-            code = code_of(kept)
-            return "" if code in _CHARACTERS else code
+            return code_of(kept)
         words = _meaning(note.text, kept[0]) if note.kind == "typedef" else []
     return ""
 

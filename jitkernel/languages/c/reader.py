@@ -18,6 +18,7 @@ from jitkernel.languages.c.foreign import function_in_c, type_in_c, type_in_ir
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
+from jitkernel.languages.c.shapes import shape_of
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.types import CType, Types
 from jitkernel.languages.c.unit import LENGTH, OWN, TYPE, VALUE, Guesses, Unit, file_name
@@ -26,6 +27,7 @@ from jitkernel.languages.c.words import C23
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan, PlanNote
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.languages.shapes import Shape, Shaped
 
 __all__ = ["CValue", "read"]
 
@@ -49,14 +51,16 @@ _EXTERNAL = re.compile(
 )
 
 
-class CValue(TypedValue):
+class CValue(Shaped):
     """A value with the text that C has for it."""
 
     __slots__ = ("shown",)
     shown: str
 
-    def __init__(self, value: TypedValue, type: Type, data: bytes, shown: str):
-        super().__init__(type, data, value.layouts)
+    def __init__(
+        self, value: TypedValue, type: Type, data: bytes, shown: str, shape: Shape | None = None
+    ):
+        super().__init__(TypedValue(type, data, value.layouts), shape)
         object.__setattr__(self, "shown", shown)
 
 
@@ -424,7 +428,7 @@ class _Reader:
             name = self._name_in_c(address).removeprefix("&")
             return CValue(value, PointerType(), value.data, type.declare(name or "(*)"))
         data = self._known.read_memory(address, bare.size).ljust(bare.size, b"\0")
-        return CValue(value, type_in_ir(bare), data, show(type, data, memory))
+        return CValue(value, type_in_ir(bare), data, show(type, data, memory), shape_of(bare))
 
     def _name_in_c(self, address: int) -> str:
         """An expression for an address; "" where it has no name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitkernel.ir.module import functions
@@ -26,7 +26,7 @@ from jitkernel.ir.types import (
     VoidType,
 )
 
-__all__ = ["PerInstance", "parameter_names", "signature"]
+__all__ = ["PerInstance", "parameter_names", "signature", "signature_of"]
 
 _LAST = re.compile(rf"%({NAME})\s*\Z")
 
@@ -47,18 +47,24 @@ class PerInstance:
 
 def signature(type: FunctionType, names: list[str]) -> inspect.Signature:
     """How Python calls a function of that type: positional arguments, by their names in the IR."""
+    kinds = [*map(_annotation, type.parameters), _annotation(type.result)]
+    return signature_of(kinds, names, type.variadic)
+
+
+def signature_of(kinds: Sequence[Any], names: Sequence[str], variadic: bool) -> inspect.Signature:
+    """The same, from the classes of the arguments and of the result."""
     taken: set[str] = set()
     parameters = []
-    for number, each in enumerate(type.parameters):
+    for number, each in enumerate(kinds[:-1]):
         name = names[number] if number < len(names) else ""
         if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
             name = f"x{number + 1}"
         taken.add(name)
         kind = inspect.Parameter.POSITIONAL_ONLY
-        parameters.append(inspect.Parameter(name, kind, annotation=_annotation(each)))
-    if type.variadic:
+        parameters.append(inspect.Parameter(name, kind, annotation=each))
+    if variadic:
         parameters.append(inspect.Parameter("more", inspect.Parameter.VAR_POSITIONAL))
-    return inspect.Signature(parameters, return_annotation=_annotation(type.result))
+    return inspect.Signature(parameters, return_annotation=kinds[-1])
 
 
 def _annotation(type: Type) -> Any:

@@ -38,6 +38,7 @@ from jitkernel.wording import counted
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
     from jitkernel.languages.language import Pointee
+    from jitkernel.languages.shapes import Shapes
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
@@ -74,13 +75,32 @@ class Caller:
     def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
         self._core.residency.clock += 1
+        notes = self._core.program.notes
+        said = self._core.prototypes.of(name).shapes if notes.found else None
         with self._calling() as (host, _):
             host.arguments = arguments
             try:
+                if said is not None and (said.result or said.parameters):
+                    return self._by_value(host, name, arguments, said)
                 return host.call(name, self._converted(host, name, arguments))
             finally:
                 if host.copies is not None:
                     host.copies.end()
+
+    def _by_value(
+        self, host: _CallHost, name: str, arguments: Sequence[Any], said: Shapes
+    ) -> TypedValue:
+        """The same, of a function whose language sees more in what it takes and gives."""
+        from jitkernel.session.run.prototypes import ByValue
+
+        signature = host.full_signature(name)
+        if signature is None:
+            raise UsageError(f"no function {written(name)}")
+        call = ByValue(name, signature, said, host)
+        if said.parameters is None:
+            return call.result(host.call(name, self._converted(host, name, arguments)))
+        host.pointees = self._core.prototypes.check(name, arguments)
+        return call.result(host.call(name, call.arguments(arguments)))
 
     def _converted(self, host: _CallHost, name: str, arguments: Sequence[Any]) -> list[TypedValue]:
         signature, symbol = host.full_signature(name), host.known(name)
@@ -100,7 +120,7 @@ class Caller:
             )
         core = self._core
         if core.program.notes.found and not PLAIN.issuperset(map(type, arguments)):
-            host.pointees = core.pointer_types.check(name, arguments)
+            host.pointees = core.prototypes.check(name, arguments)
         return [
             from_python(
                 function.parameters[i] if i < wanted else None, a, host, f"argument {i + 1}"
@@ -223,10 +243,16 @@ class DirectCalls:
         if thunk is None:
             return
         offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
-        check = partial(core.pointer_types.check, name) if core.program.notes.found else None
+        check, code = None, ""
+        if core.program.notes.found:
+            check, said = partial(core.prototypes.check, name), core.prototypes.of(name).shapes
+            if said.parameters is not None:
+                return
+            code = said.result.code if said.result is not None else ""
         found = direct_call(
-            self._executor, core, symbol, thunk.address, function, offsets, Pointer, check
-        )
+            self._executor, core, symbol, thunk.address, function, offsets, Pointer, check,
+            unsigned=code[:1] == "u",
+        )  # fmt: skip
         if found is not None:
             self.known[name] = found
 

@@ -204,6 +204,10 @@ class SessionHost:
         size = target.result.size if target.result is not None else 0
         return self._engine.call(target.address, entry, packed, size)
 
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the arena."""
+        return self._engine.arena.read(address, size)
+
     def load(self, type: Type, address: int) -> TypedValue:
         """The value at an address of the arena."""
         size = self.layout(type).size

@@ -1,0 +1,196 @@
+"""What a value's bytes are to Python, where its language says more than IR does.
+
+IR's integers have no sign, its structs no names, and what C passes by value may be two numbers
+there.  Start from `Shape`; `to_python` reads bytes, `to_bytes` writes them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from jitkernel.errors import UsageError
+from jitkernel.ir.types import PTR, FloatType, IntType
+from jitkernel.languages.llvm.conversion import from_python
+from jitkernel.languages.llvm.values import Pointer, TypedValue
+
+if TYPE_CHECKING:
+    from jitkernel.languages.language import Host
+
+__all__ = ["Shape", "Shaped", "Shapes", "to_bytes", "to_python"]
+
+ShapeKind: TypeAlias = Literal["number", "pointer", "array", "text", "struct", "bytes"]
+_LETTERS = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
+    "f2": "e", "f4": "f", "f8": "d", "b1": "?",
+}  # fmt: skip
+_FLOATS = {"f2": "half", "f4": "float", "f8": "double", "f16": "x86_fp80"}
+
+
+class Part(NamedTuple):
+    """A member of a struct: `offset` in bytes."""
+
+    name: str
+    offset: int
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`size` bytes: a number whose `code` is numpy's (`u4`, `c16`), a pointer, `count` elements of
+    one shape, text of so many characters, a struct's parts, or bytes of which no more is known."""
+
+    kind: ShapeKind
+    size: int
+    code: str = ""
+    count: int = 0
+    inner: Shape | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class Shapes(NamedTuple):
+    """Of a variable, or a function's result, `result`: None where IR's view of it is right.
+
+    `parameters` are a function's where some of them are none of IR's: None for those that are.
+    `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
+    nothing.  `text` is how the language declares it.
+    """
+
+    result: Shape | None = None
+    parameters: tuple[Shape | None, ...] | None = None
+    names: tuple[str, ...] = ()
+    kinds: tuple[type | None, ...] = ()
+    text: str = ""
+
+
+class Shaped(TypedValue):
+    """A value that Python sees by its shape."""
+
+    __slots__ = ("shape",)
+    shape: Shape | None
+
+    def __init__(self, value: TypedValue, shape: Shape | None, data: bytes | None = None):
+        super().__init__(value.type, value.data if data is None else data, value.layouts)
+        object.__setattr__(self, "shape", shape)
+
+    @property
+    def python(self) -> Any:
+        """As `to_python` has it; as IR does where there is no shape."""
+        return super().python if self.shape is None else to_python(self.shape, self.data)
+
+
+def to_python(shape: Shape, data: bytes | memoryview) -> Any:
+    """bool, int, float, complex, Pointer; bytes for text and what is not known; tuples."""
+    data = memoryview(data)[: shape.size]
+    match shape.kind:
+        case "number":
+            return _number(shape, data)
+        case "pointer":
+            return Pointer(int.from_bytes(data, "little"))
+        case "struct":
+            return tuple(to_python(part.shape, data[part.offset :]) for part in shape.parts)
+        case "array" if shape.inner is not None:
+            letter = _LETTERS.get(shape.inner.code, "")
+            if letter:
+                return struct.unpack(f"<{shape.count}{letter}", data)
+            size, inner = shape.inner.size, shape.inner
+            return tuple(to_python(inner, data[i * size :]) for i in range(shape.count))
+    return bytes(data)
+
+
+def _number(shape: Shape, data: memoryview) -> Any:
+    code = shape.code
+    if letter := _LETTERS.get(code, ""):
+        return struct.unpack(f"<{letter}", data)[0]
+    if code[0] in "iu":
+        return int.from_bytes(data, "little", signed=code[0] == "i")
+    if code in ("c8", "c16"):
+        return complex(*struct.unpack("<2f" if code == "c8" else "<2d", data))
+    # f16: Intel 64 and IA-32 Architectures Software Developer's Manual, 1, 4.2.2
+    mantissa, rest = struct.unpack("<QH", data[:10])
+    sign, exponent = -1.0 if rest >> 15 else 1.0, rest & 0x7FFF
+    if exponent == 0x7FFF:
+        return math.nan if mantissa << 1 & (1 << 64) - 1 else sign * math.inf
+    try:
+        return sign * math.ldexp(mantissa, max(exponent, 1) - 16383 - 63)
+    except OverflowError:
+        return sign * math.inf
+
+
+def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
+    """A Python value as so many bytes.  A struct is a sequence of its parts in order, a mapping by
+    their names, or one of numpy's records.  Raises UsageError."""
+    match shape.kind:
+        case "number" if shape.code[0] in "iub":
+            value = from_python(IntType(8 * shape.size), thing, host, what).data
+            return b"\1" if shape.code == "b1" and any(value) else value
+        case "number" if shape.code in _FLOATS:
+            return from_python(FloatType(_FLOATS[shape.code]), thing, host, what).data
+        case "number" if shape.code in ("c8", "c16"):
+            try:
+                number = complex(thing)
+            except (TypeError, ValueError):
+                raise _refusal(shape, thing, what) from None
+            return struct.pack("<2f" if shape.code == "c8" else "<2d", number.real, number.imag)
+        case "pointer":
+            return from_python(PTR, thing, host, what).data
+        case "text" if isinstance(thing, (str, bytes)):
+            raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
+            if len(raw) <= shape.size:
+                return raw.ljust(shape.size, b"\0")
+        case "array" if shape.inner is not None:
+            every = _sequence(thing)
+            if every is not None and len(every) == shape.count:
+                return b"".join(
+                    to_bytes(shape.inner, element, host, f"{what}, element {i}")
+                    for i, element in enumerate(every)
+                )
+        case "struct":
+            return _struct(shape, thing, host, what)
+        case "bytes" if isinstance(thing, bytes) and len(thing) == shape.size:
+            return thing
+    raise _refusal(shape, thing, what)
+
+
+def _struct(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
+    names = [part.name for part in shape.parts]
+    if isinstance(thing, Mapping):
+        if unknown := [name for name in thing if name not in names]:
+            raise UsageError(f"{what} has no member {unknown[0]!r}: it has {', '.join(names)}")
+        values = {name: thing[name] for name in names if name in thing}  # the others are zero
+    else:
+        every = _sequence(thing)
+        if every is None or len(every) != len(names):
+            raise _refusal(shape, thing, what)
+        values = dict(zip(names, every, strict=True))
+    data = bytearray(shape.size)
+    for part in shape.parts:
+        if part.name in values:
+            value = to_bytes(part.shape, values[part.name], host, f"{what}, {part.name}")
+            data[part.offset : part.offset + len(value)] = value
+    return bytes(data)
+
+
+def _sequence(thing: Any) -> Sequence[Any] | None:
+    if hasattr(thing, "tolist"):  # numpy's arrays and records
+        thing = thing.tolist()
+    plain = isinstance(thing, Sequence) and not isinstance(thing, (str, bytes))
+    return thing if plain else None
+
+
+def _refusal(shape: Shape, thing: Any, what: str) -> UsageError:
+    given = f"a Python {type(thing).__name__} is given"
+    match shape.kind:
+        case "struct":
+            names = ", ".join(part.name for part in shape.parts)
+            return UsageError(f"{what} is a struct ({names}), a tuple or a dict: {given}")
+        case "array":
+            return UsageError(f"{what} is an array of {shape.count} elements: {given}")
+        case "text":
+            return UsageError(f"{what} is text of at most {shape.size} bytes: {given}")
+        case "number":
+            return UsageError(f"{what} is a complex number: {given}")
+    return UsageError(f"{what} is {shape.size} bytes: {given}")

@@ -1,0 +1,198 @@
+"""What C says of a value, and IR does not: signs, members, what is passed by value."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+
+import pytest
+
+from jitkernel.errors import UsageError
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("ziglang")
+
+CELL = r"""
+#include <stdlib.h>
+typedef struct { double x, y; } pt;
+struct ii { int x, y; };
+struct f3 { float x, y, z; };
+struct odd { char a; double b; };
+struct text { char t[3]; short n; };
+struct six { long v[6]; };
+struct nest { pt p, q; };
+struct wide { long double l; int k; };
+struct none {};
+typedef float v4 __attribute__((vector_size(16)));
+enum color { RED, GREEN };
+
+unsigned char uc(unsigned char x) { return x; }
+unsigned short us(unsigned short x) { return x; }
+unsigned ui(unsigned x) { return x; }
+unsigned long ul(unsigned long x) { return x; }
+size_t sz(void) { return (size_t)-1; }
+_Bool yes(int x) { return x > 1; }
+enum color next(enum color c) { return c + 1; }
+
+double norm2(pt p) { return p.x * p.x + p.y * p.y; }
+pt mk(double x, double y) { return (pt){x, y}; }
+struct ii mki(int x, int y) { return (struct ii){x, y}; }
+float sum3(struct f3 v) { return v.x + v.y + v.z; }
+double mixed(struct odd a, int k, struct text b) { return a.a + a.b + k + b.t[0] + b.n; }
+struct six flip(struct six s) { struct six r; for (int i = 0; i < 6; i++) r.v[i] = s.v[5 - i]; return r; }
+double inner(struct nest nest) { return nest.p.x + nest.q.y; }
+struct wide twice(struct wide w) { w.l *= 2; w.k++; return w; }
+struct none nothing(struct none a, int x) { return a; }
+double _Complex square(double _Complex z) { return z * z; }
+float _Complex squaref(float _Complex z) { return z * z; }
+v4 both(v4 a) { return a + a; }
+double many(pt a, pt b, pt c, pt d, pt e) { return a.x + b.x + c.x + d.x + e.y; }
+double dot(const pt *a, pt b) { return a->x * b.x + a->y * b.y; }
+
+unsigned long u = -1;
+unsigned us3[3] = {1, 4000000000u, 3};
+pt origin = {1, 2};
+pt path[2] = {{1, 2}, {3, 4}};
+char name[8] = "abc";
+double _Complex z = 1 + 2i;
+_Bool flag = 1;
+struct { unsigned low : 4, high : 4; } bits = {1, 2};
+union { int i; float f; } either = {7};
+"""
+
+
+@pytest.fixture(scope="module")
+def defined(shared):
+    shared.reset()
+    shared.run(CELL, "c")
+    return shared
+
+
+@pytest.fixture
+def s(defined):
+    yield defined
+    defined.check()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        ("uc", (200,), 200), ("us", (65535,), 65535), ("ui", (2**32 - 1,), 2**32 - 1),
+        ("ul", (2**64 - 1,), 2**64 - 1), ("ul", (-1,), 2**64 - 1), ("sz", (), 2**64 - 1),
+        ("yes", (2,), True), ("next", (0,), 1),
+        ("norm2", ((3, 4),), 25.0), ("norm2", ([3, 4],), 25.0), ("norm2", ({"x": 3, "y": 4},), 25.0),
+        ("norm2", ({"y": 4},), 16.0), ("norm2", (np.array([3.0, 4.0]),), 25.0),
+        ("norm2", (np.array([(3, 4)], dtype="f8,f8")[0],), 25.0),
+        ("mk", (1, 2), (1.0, 2.0)), ("mki", (-1, 2), (-1, 2)), ("sum3", ((1, 2, 3),), 6.0),
+        ("mixed", ((1, 2.5), 7, (b"ab", 3)), 1 + 2.5 + 7 + 97 + 3),
+        ("mixed", ({"a": 1}, 7, {"t": "b"}), 1 + 7 + 98.0),
+        ("flip", ((range(6),),), ((5, 4, 3, 2, 1, 0),)),
+        ("inner", ({"p": (1, 2), "q": {"y": 4}},), 5.0),
+        ("twice", ((1.5, 2),), (3.0, 3)), ("nothing", ((), 3), ()),
+        ("square", (1 + 2j,), -3 + 4j), ("squaref", (2j,), -4 + 0j), ("square", (3,), 9 + 0j),
+        ("both", ((1, 2, 3, 4),), (2.0, 4.0, 6.0, 8.0)),
+        ("many", ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10)), 26.0),
+        ("dot", (np.array([1.0, 2.0]), (3, 4)), 11.0),
+    ],
+)  # fmt: skip
+def test_values_go_and_come_as_c_has_them(s, name, arguments, result):
+    for _ in range(3):  # the first call of a function teaches the way to go
+        assert s[name](*arguments) == s.call(name, *arguments) == result
+        assert type(s[name](*arguments)) is type(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("norm2", (), r"takes 1 argument \(double norm2\(pt p\)\), 0 given"),
+        ("norm2", (1, 2), "1 argument .*, 2 given"),
+        ("norm2", (3,), r"is a struct \(x, y\), a tuple or a dict: a Python int"),
+        ("norm2", ((3,),), r"is a struct \(x, y\)"),
+        ("norm2", ((3, "4"),), "argument 1, y: a Python str cannot be double"),
+        ("norm2", ({"x": 3, "z": 4},), "argument 1 has no member 'z': it has x, y"),
+        ("mixed", ((1, 2), 3, ("abcd", 1)), "argument 3, t is text of at most 3 bytes"),
+        ("flip", ((range(5),),), "v is an array of 6 elements"),
+        ("square", ("1j+",), "is a complex number: a Python str"),
+        ("ul", (2**64,), "does not fit"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(s, name, arguments, why):
+    with pytest.raises(UsageError, match=why):
+        s[name](*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "again"),
+    [
+        ("u", 2**64 - 1, 2**63), ("us3", (1, 4000000000, 3), (2**32 - 1, 0, 7)),
+        ("origin", (1.0, 2.0), {"x": 5.0, "y": 6.0}), ("path", ((1.0, 2.0), (3.0, 4.0)), ((1, 2), (3, 5))),
+        ("name", b"abc\0\0\0\0\0", "xyz"), ("z", 1 + 2j, 3j), ("flag", True, False),
+    ],
+)  # fmt: skip
+def test_variables_are_read_and_written_as_c_has_them(s, name, value, again):
+    variable = s[name]
+    assert variable.value == value and type(variable.value) is type(value)
+    variable.value = again
+    wanted = tuple(again.values()) if isinstance(again, dict) else again
+    assert variable.value == (wanted.encode().ljust(8, b"\0") if name == "name" else wanted)
+    variable.value = value
+    assert variable.value == value
+
+
+def test_arrays_have_members_and_signs(s):
+    assert s["origin"].array.dtype.names == ("x", "y")
+    assert s["path"].array["y"].tolist() == [2.0, 4.0]
+    assert s["us3"].array.tolist() == [1, 4000000000, 3]
+    assert s["z"].array == 1 + 2j
+    assert s["bits"].value == bytes((0x21, 0, 0, 0)) and len(s["either"].value) == 4
+
+
+def test_the_value_of_a_cell_is_the_same(s):
+    for cell, value in {
+        "u": 2**64 - 1, "us3": (1, 4000000000, 3), "origin": (1.0, 2.0), "path[1]": (3.0, 4.0),
+        "name": b"abc\0\0\0\0\0", "z * 2": 2 + 4j, "flag": True, "(unsigned char)200": 200,
+        "sizeof u": 8, "2 > 1": 1, "1.5L": 1.5, "(char)65": 65,
+    }.items():  # fmt: skip
+        assert s.run(cell, "c").value == value, cell
+
+
+def test_signatures_are_cs(s):
+    assert str(inspect.signature(s["norm2"])) == "(p: tuple, /) -> float"
+    assert str(inspect.signature(s["flip"])) == "(s: tuple, /) -> tuple"
+    assert str(inspect.signature(s["square"])) == "(z: complex, /) -> complex"
+    assert str(inspect.signature(s["ul"])) == "(x: int, /) -> int"
+
+
+def test_the_present_definition_counts(fresh):
+    with fresh() as s:
+        s.run("struct p { int x, y; }; int f(struct p a) { return a.x; } struct p g = {1, 2};", "c")
+        assert s["f"]((5, 6)) == 5 and s["g"].value == (1, 2)
+        s.run("struct p { double z; int x; };", "c")
+        assert s["f"]((0.5, 6)) == 6 and s["g"].array.dtype.names == ("z", "x")
+        s.run("unsigned f(void) { return -1; }", "c")
+        assert s["f"]() == 2**32 - 1
+        s.run("define i32 @f() {\n  ret i32 -1\n}")
+        assert s["f"]() == -1
+        s.undo(3)
+        assert s["f"]((5, 6)) == 5 and s["g"].value == (1, 2)
+
+
+@pytest.mark.parametrize("word", ["nest", "inreg", "signext", "swiftself"])
+def test_names_are_no_attributes(fresh, word):
+    """Whatever a parameter, or the type that it leads to, is called."""
+    with fresh() as s:
+        s.run(f"define i64 @f(i64 %a, i64 %{word}) {{\n  ret i64 %{word}\n}}")
+        assert s["f"](1, 2) == 2
+        s.run(f"%{word} = type {{ i64, i64, i64 }}\ndefine i64 @g(ptr byval(%{word}) %p) {{\n"
+              "  %v = load i64, ptr %p\n  ret i64 %v\n}")  # fmt: skip
+        three = (ctypes.c_int64 * 3)(7, 8, 9)
+        assert s["g"](three) == 7
+
+
+def test_a_module_for_python_has_the_signs(s, tmp_path):
+    s.export(["ui", "uc"], tmp_path / "signs.py")
+    space = {}
+    exec((tmp_path / "signs.py").read_text(), space)
+    assert space["ui"](-1) == 2**32 - 1 and space["uc"](-1) == 255
+    with pytest.raises(UsageError, match="more than numbers and pointers"):
+        s.export(["mki"], tmp_path / "points.py")
