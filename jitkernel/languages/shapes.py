@@ -20,7 +20,9 @@ from jitkernel.languages.llvm.values import Pointer, TypedValue
 if TYPE_CHECKING:
     from jitkernel.languages.language import Host
 
-__all__ = ["Shape", "Shaped", "Shapes", "to_bytes", "to_python"]
+__all__ = [
+    "Part", "Shape", "Shaped", "Shapes", "read_shapes", "row_of", "to_bytes", "to_python",
+]  # fmt: skip
 
 ShapeKind: TypeAlias = Literal["number", "pointer", "array", "text", "struct", "bytes"]
 _LETTERS = {
@@ -194,3 +196,58 @@ def _refusal(shape: Shape, thing: Any, what: str) -> UsageError:
         case "number":
             return UsageError(f"{what} is a complex number: {given}")
     return UsageError(f"{what} is {shape.size} bytes: {given}")
+
+
+# -- as they travel --------------------------------------------------------------------------------
+
+_KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": complex,
+          "tuple": tuple, "bytes": bytes}  # fmt: skip
+_CODES = frozenset((*_LETTERS, "i16", "u16", "f16", "c8", "c16"))
+_DEEPEST, _LARGEST = 32, 1 << 30
+
+
+def row_of(shapes: Shapes) -> list[Any]:
+    """What JSON can have, and `read_shapes` takes."""
+    parameters = shapes.parameters
+    return [
+        shapes.result and _row(shapes.result),
+        None if parameters is None else [shape and _row(shape) for shape in parameters],
+        list(shapes.names), [kind and kind.__name__ for kind in shapes.kinds], shapes.text,
+    ]  # fmt: skip
+
+
+def _row(shape: Shape) -> list[Any]:
+    parts = [[part.name, part.offset, _row(part.shape)] for part in shape.parts]
+    inner = shape.inner and _row(shape.inner)
+    return [shape.kind, shape.size, shape.code, shape.count, inner, parts]
+
+
+def read_shapes(row: Any) -> Shapes:
+    """The inverse.  Raises ValueError or TypeError for what is no such row."""
+    result, parameters, names, kinds, text = row
+    shapes = None if parameters is None else tuple(p and _shape(p, 0) for p in parameters)
+    if not all(isinstance(word, str) for word in (*names, text)):
+        raise TypeError("names of parameters are text")
+    if shapes is not None and len(kinds) != len(shapes) + 1:
+        raise ValueError("not as many classes as parameters")
+    found = tuple(_KINDS[kind] for kind in kinds)
+    return Shapes(result and _shape(result, 0), shapes, tuple(names), found, text)
+
+
+def _shape(row: Any, depth: int) -> Shape:
+    kind, size, code, count, inner, parts = row
+    if not all(type(n) is int and 0 <= n <= _LARGEST for n in (size, count)) or depth > _DEEPEST:
+        raise ValueError(f"{size!r} and {count!r} are no sizes")
+    of = inner and _shape(inner, depth + 1)
+    made = tuple(Part(str(name), offset, _shape(r, depth + 1)) for name, offset, r in parts)
+    good = {
+        "number": code in _CODES and size == int(code[1:]),
+        "pointer": size == 8,
+        "array": of is not None and count * of.size == size,
+        "text": count == 0,
+        "struct": all(type(p.offset) is int and 0 <= p.offset <= size - p.shape.size for p in made),
+        "bytes": True,
+    }
+    if not good.get(kind):
+        raise ValueError(f"{row!r} is no shape")
+    return Shape(kind, size, code if kind == "number" else "", count, of, made)

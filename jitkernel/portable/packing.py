@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from jitkernel.errors import UsageError
 from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.names import bare, written
+from jitkernel.languages.shapes import Shapes
 from jitkernel.portable.building import build
 from jitkernel.portable.content import Content
 from jitkernel.portable.gathering import Home, cells_of
@@ -46,7 +47,7 @@ def pack(home: Home, name: str, present: bool) -> Content:
     content = Content(
         name, _entry(name), signature._replace(shown=signature.type), home.engine.pool.identity(),
         built.gathered.options, dict(built.needs), built.made["object"],
-        b"" if built.gathered.objects else built.made["bitcode"],
+        b"" if built.gathered.objects else built.made["bitcode"], home.shapes(name) or Shapes(),
     )  # fmt: skip
     if not built.gathered.present:
         while len(known) >= _KEPT:

@@ -115,6 +115,11 @@ class Core:
             self.begin()
             return self.__dict__[name]
 
+    @property
+    def has_prototypes(self) -> bool:
+        """Whether a language may have something to say of a name."""
+        return "prototypes" in self.__dict__ or bool(self.program.notes.found)
+
     @cached_property
     def prototypes(self) -> Prototypes:
         """What languages say of its names."""

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitkernel.errors import UsageError
 from jitkernel.languages.c.numbers import code_of
 from jitkernel.session.arrays import numpy
+from jitkernel.session.program.names import NoteTexts
 
 if TYPE_CHECKING:
     from jitkernel.languages.language import Language, Pointee
     from jitkernel.session.program.program import Program
 
-__all__ = ["ArraySignature", "language_of", "pointees", "pointees_in"]
+__all__ = ["ArraySignature", "language_of", "pointees"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
@@ -126,17 +127,8 @@ def _read(part: str, text: str) -> _Parameter:
 def pointees(program: Program, name: str, cell: int) -> Sequence[Pointee | None]:
     """What the language of a cell says of a function that it defines."""
     language = language_of(program, name, cell)
-    return pointees_in(language, program, name, cell) if language is not None else ()
-
-
-def pointees_in(
-    language: Language, program: Program, name: str, cell: int
-) -> Sequence[Pointee | None]:
-    """The same, of a language that is known."""
-    found = program.notes.found
-    # Where the note of its name is another cell's, the definition is in another language.
-    texts = {k: n.text for k, n in found.items() if n.cell == cell or not k.endswith(f":{name}")}
-    return language.pointees(name, texts)
+    texts = NoteTexts(program.notes.found, name, cell)
+    return language.pointees(name, texts) if language is not None else ()
 
 
 def language_of(program: Program, name: str, cell: int) -> Language | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jitkernel.compiler.modules import Source
     from jitkernel.compiler.process import WorkerProcess
     from jitkernel.languages.llvm.values import TypedValue
+    from jitkernel.portable.gathering import Home
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
     from jitkernel.session.frontend import FrontendSide
@@ -792,13 +793,10 @@ class Session:
             81
         """
         from jitkernel.portable.export import export
-        from jitkernel.portable.gathering import Home
 
         _check("export", "cpu", "str", cpu)  # the worker would fail
         chosen = [names] if isinstance(names, str) else names
-        core = self._core
-        home = Home(core.program, core.engine, lambda name: core.prototypes.of(name).shapes)
-        return export(home, chosen, os.fspath(path), globals, cpu)
+        return export(self._home(), chosen, os.fspath(path), globals, cpu)
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:
@@ -816,11 +814,17 @@ class Session:
             >>> half(12)
             6
         """
-        from jitkernel.portable.gathering import Home
         from jitkernel.portable.packing import pack
         from jitkernel.portable.travelling import portable
 
-        return portable(pack(Home(self._core.program, self._core.engine), name, globals))
+        return portable(pack(self._home(), name, globals))
+
+    def _home(self) -> Home:
+        """Where its functions leave from."""
+        from jitkernel.portable.gathering import Home
+
+        core = self._core
+        return Home(core.program, core.engine, lambda name: core.prototypes.of(name).shapes)
 
     @operation()
     def chdir(self, path: Path) -> None:

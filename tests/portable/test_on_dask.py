@@ -259,16 +259,19 @@ def test_results_that_no_worker_has_called(on_cluster: OnCluster) -> None:
 def test_a_name_from_another_version_ends_no_worker() -> None:
     """An error while Dask reads a message ends the connection; it is told at the call."""
     from jitkernel.errors import JitError
-    from jitkernel.portable.content import read_content
+    from jitkernel.portable.content import VERSION, read_content
     from jitkernel.portable.travelling import arrive
 
     assert arrive(99, "sq", "0" * 32, None).name == "sq"
-    with pytest.raises(JitError, match="form b'9', and form 1 is known here: the same version"):
+    with pytest.raises(
+        JitError, match=f"form b'9', and form {VERSION} is known here: the same version"
+    ):
         read_content(b"jkf9" + bytes(12))
 
 
 def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from jitkernel.compiler import Identity, Options
+    from jitkernel.languages.shapes import Shapes
     from jitkernel.portable import on_dask
     from jitkernel.portable.content import Content
     from jitkernel.session.program.signatures import Signature
@@ -282,9 +285,8 @@ def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     signature = Signature("void ()", "ccc", "", "", "void ()")
     for number in range(20):
         code = bytes((number * 7 + at * at // 3) % 251 for at in range(600))
-        on_dask.keep(
-            Content(f"f{number}", "f", signature, Identity(*"abcde"), Options(), {}, code, b"")
-        )
+        made = f"f{number}", "f", signature, Identity(*"abcde"), Options(), {}, code, b"", Shapes()
+        on_dask.keep(Content(*made))
     kept = on_dask._kept[here[0]]
     assert 1 < len(kept) < 20 and sum(len(c.encoded) for c in kept.values()) <= 2048
     assert list(kept.values())[-1].name == "f19"

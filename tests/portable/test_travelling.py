@@ -153,7 +153,7 @@ def test_what_is_no_packed_function_is_refused(s: Session) -> None:
     function, (version, name, digest, content) = s.portable("sq").__reduce__()
     assert function is arrive and version == VERSION
     for arguments, words in (
-        ((version + 1, name, digest, content), "form 2, and form 1 is known"),
+        ((version + 1, name, digest, content), f"form {VERSION + 1}, and form {VERSION} is known"),
         (("1", name, digest, content), "form '1'"),
         ((version, 5, digest, content), "it has no name"),
         ((version, name, None, content), "it has no name"),

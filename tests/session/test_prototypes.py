@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import pickle
 
 import pytest
 
 from jitkernel.errors import UsageError
+from jitkernel.languages.shapes import read_shapes
+from jitkernel.portable import arrival
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -196,3 +199,33 @@ def test_a_module_for_python_has_the_signs(s, tmp_path):
     assert space["ui"](-1) == 2**32 - 1 and space["uc"](-1) == 255
     with pytest.raises(UsageError, match="more than numbers and pointers"):
         s.export(["mki"], tmp_path / "points.py")
+
+
+def test_functions_that_travel_take_their_shapes_along(s):
+    ul, norm2, flip = (pickle.loads(pickle.dumps(s[name])) for name in ("ul", "norm2", "flip"))
+    try:
+        assert ul(-1) == 2**64 - 1
+        assert norm2({"x": 3, "y": 4}) == 25.0
+        assert flip((range(6),)) == ((5, 4, 3, 2, 1, 0),)
+        with pytest.raises(UsageError, match="argument 1 has no member 'z'"):
+            norm2({"z": 1})
+    finally:
+        arrival._close()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None, 3, [], [1, 2, 3, 4, 5], [["number", 4, "u8", 0, None, []], None, [], [], ""],
+        [["number", 8, "zz8", 0, None, []], None, [], [], ""],
+        [["text", -1, "", 0, None, []], None, [], [], ""],
+        [["text", 1 << 40, "", 0, None, []], None, [], [], ""],
+        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, []]]]], None, [], [], ""],
+        [["array", 8, "", 3, ["number", 4, "i4", 0, None, []], []], None, [], [], ""],
+        [None, [None], [], ["int"], ""], [None, [None], [], ["object", None], ""],
+        [None, None, [3], [], ""], [["nothing", 0, "", 0, None, []], None, [], [], ""],
+    ],
+)  # fmt: skip
+def test_a_shape_that_nobody_wrote_is_refused(row):
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        read_shapes(row)

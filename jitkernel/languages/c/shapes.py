@@ -62,7 +62,10 @@ def shapes(name: str, known: Glance) -> Shapes | None:
     text = " ".join(note.text.rstrip(";").split())
     of = type.bare.of or VOID
     kinds = tuple(_kind(t) for t in (*type.bare.parameters, of))
-    return Shapes(_by_value(of, result=True), every, names, kinds, text)
+    result_shape = _by_value(of, result=True)
+    if not any(every) and (result_shape is None or result_shape.kind == "number"):
+        return Shapes(result_shape, text=text) if result_shape is not None else None
+    return Shapes(result_shape, every, names, kinds, text)
 
 
 def _number(code: str) -> Shape:
@@ -72,6 +75,8 @@ def _number(code: str) -> Shape:
 def _is_plain(part: list[Token], notes: Notes) -> bool:
     """Whether a parameter is a number or a pointer."""
     words = [t.text for t in part]
+    if words == ["..."]:
+        return True
     if "*" in words or "[" in words or "(" in words or "enum" in words:
         return True
     end = specifiers([*part, *part[-1:]]).end

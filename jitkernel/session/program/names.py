@@ -123,6 +123,32 @@ class TypeUses:
         return [name for name in every if name not in self._count]
 
 
+class NoteTexts(Mapping[str, str]):
+    """The texts of notes by key, as they are when they are asked for.
+
+    As the cell `cell` sees them that defines a name: where the note of the name is another cell's,
+    its definition is in another language.
+    """
+
+    def __init__(self, notes: Mapping[str, LanguageNote], name: str, cell: int):
+        self._notes, self._end, self._cell = notes, f":{name}", cell
+
+    def _hidden(self, key: str) -> bool:
+        return key.endswith(self._end) and self._notes[key].cell != self._cell
+
+    def __getitem__(self, key: str) -> str:
+        note = self._notes[key]
+        if self._hidden(key):
+            raise KeyError(key)
+        return note.text
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._notes if not self._hidden(key))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class LanguageNotes(Recorded):
     """Notes by key; the session knows of each which cell left it and which others it needs."""
 

@@ -75,8 +75,8 @@ class Caller:
     def call(self, name: str, arguments: Sequence[Any]) -> TypedValue:
         """Call a function with Python values."""
         self._core.residency.clock += 1
-        notes = self._core.program.notes
-        said = self._core.prototypes.of(name).shapes if notes.found else None
+        core = self._core
+        said = core.prototypes.of(name).shapes if core.has_prototypes else None
         with self._calling() as (host, _):
             host.arguments = arguments
             try:
@@ -119,7 +119,7 @@ class Caller:
                 f"{len(arguments)} given"
             )
         core = self._core
-        if core.program.notes.found and not PLAIN.issuperset(map(type, arguments)):
+        if core.has_prototypes and not PLAIN.issuperset(map(type, arguments)):
             host.pointees = core.prototypes.check(name, arguments)
         return [
             from_python(
@@ -244,7 +244,7 @@ class DirectCalls:
             return
         offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
         check, code = None, ""
-        if core.program.notes.found:
+        if core.has_prototypes:
             check, said = partial(core.prototypes.check, name), core.prototypes.of(name).shapes
             if said.parameters is not None:
                 return

@@ -6,7 +6,7 @@ that it mentions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitkernel.errors import UsageError
@@ -16,8 +16,10 @@ from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.languages.shapes import Shaped, Shapes, to_bytes
 from jitkernel.session.arrays import numpy
-from jitkernel.session.declared_arrays import language_of, pointees_in
+from jitkernel.session.declared_arrays import language_of
+from jitkernel.session.program.names import NoteTexts
 from jitkernel.session.program.signatures import attributes_of
+from jitkernel.session.run.host import SessionGlance, SessionHost
 from jitkernel.wording import counted
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
     from jitkernel.session.program.signatures import Signature
-    from jitkernel.session.run.host import SessionHost
 
 __all__ = ["ByValue", "Prototype", "Prototypes"]
 
@@ -48,13 +49,22 @@ class Prototypes:
     def __init__(self, core: Core):
         self._core = core
         self._known: dict[str, tuple[Image, Prototype]] = {}
+        self._given: dict[str, Prototype] = {}
+
+    def given(self, name: str, shapes: Shapes) -> None:
+        """A function has come from another session, and this with it."""
+        self._given[name] = Prototype(shapes=shapes)
 
     def of(self, name: str) -> Prototype:
         """What is said of a name; nothing where it is none of such a language."""
         program = self._core.program
         symbol = program.named(name)
         image = symbol.image if symbol is not None else None
-        if image is None or not program.notes.found:
+        if image is None:
+            return _NOTHING
+        if (brought := self._given.get(name)) is not None:
+            return brought
+        if not program.notes.found:
             return _NOTHING
         known, found = self._known.get(name, (None, _NOTHING))
         if known is not image:
@@ -63,14 +73,13 @@ class Prototypes:
         return found
 
     def _ask(self, name: str, cell: int) -> Prototype:
-        from jitkernel.session.run.host import SessionGlance
-
         program = self._core.program
         language = language_of(program, name, cell)
         if language is None:
             return _NOTHING
-        said = language.shapes(name, SessionGlance(self._core)) or Shapes()
-        return Prototype(pointees_in(language, program, name, cell), said)
+        texts = NoteTexts(program.notes.found, name, cell)
+        said = language.shapes(name, _Glance(self._core, texts)) or Shapes()
+        return Prototype(language.pointees(name, texts), said)
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
@@ -83,6 +92,14 @@ class Prototypes:
             if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
                 _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
         return found
+
+
+class _Glance(SessionGlance):
+    """What a language may ask about a name, in a core whose lock is held."""
+
+    def __init__(self, core: Core, notes: Mapping[str, str]):
+        super().__init__(core)
+        self.notes = notes  # and no copy
 
 
 class ByValue:
