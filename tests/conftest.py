@@ -1,7 +1,10 @@
-"""A session for a file of tests, empty for each of them."""
+"""A session for a file of tests, empty for each of them; and that a run leaves no file behind."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +16,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--executor", default="", help="tests of sessions: process or inline, not both"
     )
+
+
+_SCRATCH = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All of a run, its workers and what they start have a folder for temporary files, which is
+    empty when it is over; pytest's own are where they always are."""
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    config.stash[_SCRATCH] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="jitkernel-tests-")
+    tempfile.tempdir = None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    scratch = session.config.stash.get(_SCRATCH, "")
+    left = sorted(os.listdir(scratch)) if scratch else []
+    if left and session.exitstatus == pytest.ExitCode.OK:
+        print(f"\nfiles are left in the folder for temporary ones: {', '.join(left)}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if scratch:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

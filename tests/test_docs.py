@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(target.parent)},  # for Sphinx's report of an error
         timeout=170,
     )
 
