@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["header"]
 
+#: Words of C that C++ has others for.
+_ONLY_C = {"restrict": "__restrict", "_Bool": "bool"}
+
 
 def header(program: Program, exports: Mapping[str, Signature | Variable], file: str) -> str:
     """The text of a header that is called `file`."""
@@ -32,10 +35,13 @@ def header(program: Program, exports: Mapping[str, Signature | Variable], file: 
     ]  # fmt: skip
     if from_c:
         lines += [note.text for note in notes.directives() if note.kind in ("include", "header")]
-    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
-    lines += _declared(notes, from_c)
-    lines += [_line(name, info) for name, info in exports.items() if name not in from_c]
-    lines += ["", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
+    declared = _declared(notes, from_c)
+    declared += [_line(name, info) for name, info in exports.items() if name not in from_c]
+    only_c = [word for word in _ONLY_C if re.search(rf"\b{word}\b", "\n".join(declared))]
+    lines += ["", "#ifdef __cplusplus", 'extern "C" {']
+    lines += [*(f"#define {word} {_ONLY_C[word]}" for word in only_c), "#endif", "", *declared]
+    lines += ["", "#ifdef __cplusplus", *(f"#undef {word}" for word in only_c), "}", "#endif"]
+    lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
 

@@ -183,6 +183,17 @@ def test_c_cells(s: Session, tmp_path: Path) -> None:
     assert "double norm(const pt *p);" in (tmp_path / "libn.h").read_text()
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
+def test_a_header_of_c_can_be_included_in_cpp(s: Session, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    s.run(
+        "_Bool any(const int *restrict p, int n) { while (n--) if (*p++) return 1; return 0; }", "c"
+    )
+    s.export(["any"], tmp_path / "any.h")
+    (tmp_path / "a.cc").write_text('#include "any.h"\nbool f(int *p) { return any(p, 3); }\n')
+    subprocess.run(["g++", "-fsyntax-only", "-Wall", "-Werror", "a.cc"], cwd=tmp_path, check=True)
+
+
 def test_a_header_says_what_c_cannot_call(s: Session, tmp_path: Path) -> None:
     s.run("""define fastcc i32 @quick(i32 %x) {
   ret i32 %x
