@@ -79,6 +79,12 @@ class SectionDraft:
         pack = _RELA.pack
         return array("Q", b"".join([pack(at, kind, more) for at, kind, _, more in self._own]))
 
+    @property
+    def infos(self) -> set[int]:
+        """Types and symbols of its relocations as its object has them, each once; none where they
+        have changed."""
+        return self._read[2] if self._read is not None else set()
+
     def references(self, kinds: frozenset[int]) -> list[Relocation]:
         """The relocations of some types, against symbols that are defined nowhere."""
         if self._own is None:

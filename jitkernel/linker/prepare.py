@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Collection
 from operator import sub
 
 from jitkernel.elf import ElfObject
@@ -82,7 +83,7 @@ def prepare(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
 def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     for section in builder.sections:
         if section.flags & c.SHF_ALLOC:
-            _check_apart(section.words, f"{label}: {section.name}")
+            _check_apart(section.words, f"{label}: {section.name}", section.infos)
     emulate(builder, label)
     make_ordinary(builder)
     if far := _far(near_names(builder.sections), resolver):
@@ -90,16 +91,20 @@ def _changed(builder: Builder, label: str, resolver: Resolver) -> ElfObject:
     return builder.build()
 
 
-def _check_apart(words: array[int], where: str) -> None:
+def _check_apart(words: array[int], where: str, infos: Collection[int] = ()) -> None:
     """Each field is written for one relocation: psABI 4.4.1 knows no others for this machine.
-    `words` are offset, info and addend of each."""
+    `words` are offset, info and addend of each, `infos` the second of those, where they are known.
+    """
     if len(words) <= 3:
         return
-    offsets = sorted(words[::3])
+    offsets = words[::3].tolist()
     apart = min(map(sub, offsets[1:], offsets), default=_FAR_APART)
     if apart >= _FAR_APART:
         return
-    kinds = {info & 0xFFFF_FFFF for info in set(words[1::3])}
+    if apart < 0:  # in no order
+        offsets.sort()
+        apart = min(map(sub, offsets[1:], offsets))
+    kinds = {info & 0xFFFF_FFFF for info in infos or set(words[1::3])}
     widest = max([row.field if (row := TABLE.get(kind)) is not None else 0 for kind in kinds])
     if apart >= widest + max([_BEFORE.get(kind, 0) for kind in kinds]):
         return

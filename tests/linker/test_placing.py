@@ -13,8 +13,11 @@ from oracle import assert_like_ld
 from toolchain import assemble, compile_c, compile_ir, needs
 
 from jitkernel.arena import Arena
+from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import Linker, SymbolState
+from jitkernel.linker.archives import Taken, combine
+from jitkernel.linker.prepare import prepared
 
 
 @pytest.fixture
@@ -606,3 +609,36 @@ def test_a_name_that_no_field_refers_to_leaves_nothing(linker):
     linker.check()
     linker.unlink(image)
     assert state(linker) == before
+
+
+# -- fields that overlap ---------------------------------------------------------------------------
+
+_FIELDS = ".data\n{}\nat: .quad 0, 0, 0, 0, 0, 0, 0, 0\n"
+
+
+@needs("as")
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ([(0, "64"), (8, "32"), (12, "32"), (16, "16"), (18, "8")], ""),
+        ([(16, "32"), (8, "64"), (0, "64")], ""),  # in no order
+        ([(0, "64"), (0, "NONE"), (8, "64")], ""),
+        ([(0, "64"), (4, "32")], "0x4"),
+        ([(24, "32"), (8, "32"), (4, "64")], "0x8"),
+        ([(0, "64"), (2, "NONE"), (7, "8")], "0x7"),
+        ([(8, "32"), (8, "32")], "0x8"),
+    ],
+)
+def test_each_field_is_written_once(linker, fields, wrong):
+    lines = [f".reloc {offset}, R_X86_64_{type}, somewhere" for offset, type in fields]
+    obj = assemble(_FIELDS.format("\n".join(lines)))
+    for late in (False, True):
+        found = read_object(obj, late)
+        if wrong:
+            with pytest.raises(LinkError, match=rf"\.data\+{wrong}: two relocations of one field"):
+                prepared(found, "o.o", linker.resolver)
+            with pytest.raises(LinkError, match=rf"\.data\+{wrong}: two relocations of one field"):
+                combine([Taken("o.o", found)], linker.resolver)
+        else:
+            prepared(found, "o.o", linker.resolver)
+            combine([Taken("o.o", found)], linker.resolver)
