@@ -43,7 +43,8 @@ class Part(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`size` bytes: a number whose `code` is numpy's (`u4`, `c16`), a pointer, `count` elements of
-    one shape, text of so many characters, a struct's parts, or bytes of which no more is known."""
+    one shape, text of so many characters, a struct's parts, or bytes of which no more is known,
+    but that the first `count` are no padding (0: all)."""
 
     kind: ShapeKind
     size: int
@@ -51,6 +52,16 @@ class Shape:
     count: int = 0
     inner: Shape | None = None
     parts: tuple[Part, ...] = ()
+
+    def words(self, at: int = 0) -> set[int]:
+        """Which of its words of 8 bytes are not padding alone, from the offset `at` on."""
+        if self.kind == "struct":
+            return set().union(*(part.shape.words(at + part.offset) for part in self.parts))
+        if self.kind == "array" and self.inner is not None:
+            steps = range(self.count)
+            return set().union(*(self.inner.words(at + i * self.inner.size) for i in steps))
+        used = self.count or self.size if self.kind == "bytes" else self.size
+        return set(range(at // 8, (at + used + 7) // 8))
 
 
 class Shapes(NamedTuple):
@@ -133,10 +144,15 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
             return from_python(FloatType(_FLOATS[shape.code]), thing, host, what).data
         case "number" if shape.code in ("c8", "c16"):
             try:
+                if isinstance(thing, str):
+                    raise TypeError
                 number = complex(thing)
+                form = "<2f" if shape.code == "c8" else "<2d"
+                return struct.pack(form, number.real, number.imag)
+            except OverflowError:
+                raise UsageError(f"{what}: {thing!r} is beyond the largest number there") from None
             except (TypeError, ValueError):
                 raise _refusal(shape, thing, what) from None
-            return struct.pack("<2f" if shape.code == "c8" else "<2d", number.real, number.imag)
         case "pointer":
             return from_python(PTR, thing, host, what).data
         case "text" if isinstance(thing, (str, bytes)):
@@ -162,17 +178,16 @@ def _struct(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
     if isinstance(thing, Mapping):
         if unknown := [name for name in thing if name not in names]:
             raise UsageError(f"{what} has no member {unknown[0]!r}: it has {', '.join(names)}")
-        values = {name: thing[name] for name in names if name in thing}  # the others are zero
+        given = [(part, thing[part.name]) for part in shape.parts if part.name in thing]
     else:
         every = _sequence(thing)
         if every is None or len(every) != len(names):
             raise _refusal(shape, thing, what)
-        values = dict(zip(names, every, strict=True))
-    data = bytearray(shape.size)
-    for part in shape.parts:
-        if part.name in values:
-            value = to_bytes(part.shape, values[part.name], host, f"{what}, {part.name}")
-            data[part.offset : part.offset + len(value)] = value
+        given = list(zip(shape.parts, every, strict=True))
+    data = bytearray(shape.size)  # what is not given is zero
+    for part, one in given:
+        value = to_bytes(part.shape, one, host, f"{what}, {part.name}")
+        data[part.offset : part.offset + len(value)] = value
     return bytes(data)
 
 
@@ -246,7 +261,7 @@ def _shape(row: Any, depth: int) -> Shape:
         "array": of is not None and count * of.size == size,
         "text": count == 0,
         "struct": all(type(p.offset) is int and 0 <= p.offset <= size - p.shape.size for p in made),
-        "bytes": True,
+        "bytes": count <= size,
     }
     if not good.get(kind):
         raise ValueError(f"{row!r} is no shape")

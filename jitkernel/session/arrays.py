@@ -163,7 +163,7 @@ def dtype_of_shape(shape: Shape) -> Any:
     """The numpy dtype of what a language says; members of a struct have its names."""
     np = numpy()
     match shape.kind:
-        case "number":
+        case "number" if shape.code not in ("i16", "u16"):
             return np.dtype("?" if shape.code == "b1" else f"<{shape.code}")
         case "pointer":
             return np.dtype("<u8")
@@ -190,6 +190,8 @@ def view_of(
     """Memory of the program as a numpy array of a type; what it makes of `data` keeps that.
     `shape` is what the variable's language says of it."""
     dtype, np = dtype_of(type, layouts) if shape is None else dtype_of_shape(shape), numpy()
+    if not dtype.itemsize and not data.nbytes and not dtype.shape:
+        raise UsageError(f"{type} has no bytes")
     # Not numpy.ndarray(buffer=...), which lets go of the buffer.
     found = np.frombuffer(data, "u1") if data.nbytes else np.empty(0, "u1")
     found.flags.writeable = not constant

@@ -226,7 +226,7 @@ class VariableHandle:
         if constant:
             raise UsageError(f"{written(self.name)} is a constant")
         shape = self._shape()
-        if shape is not None and shape.kind != "number":
+        if shape is not None and (shape.kind != "number" or shape.code[0] == "c"):
             host.store(address, to_bytes(shape, new, host, "the argument"))
         else:
             host.store(address, from_python(type, new, host).data)

@@ -201,6 +201,60 @@ def test_a_module_for_python_has_the_signs(s, tmp_path):
         s.export(["mki"], tmp_path / "points.py")
 
 
+ODD = r"""
+struct wide { double x[4]; } __attribute__((aligned(32)));
+struct wide ident(struct wide a) { return a; }
+struct line { double x[8]; } __attribute__((aligned(64)));
+long place(struct line a) { long p = (long)&a; __asm__ volatile("" : "+r"(p)); return p & 63; }
+struct B { int x; } __attribute__((aligned(16)));
+int padded(struct B a, int b) { return a.x * 1000 + b; }
+int two(struct B a, struct B b) { return a.x * 10 + b.x; }
+union U { char c; __attribute__((aligned(16))) int x; };
+int either(union U a, int b) { return a.x * 1000 + b; }
+#define DECL(n, t) t n(t x) { return x - 1; }
+DECL(du, unsigned)
+DECL(di, int)
+DECL(dd, double)
+struct AA { union { int q; float r; }; struct { union { int q2; float r2; }; int w; }; } aa = {1, {2, 3}};
+int nameless(struct AA a) { return a.q * 1000 + a.q2 * 100 + a.w * 10; }
+enum E { A, B = 4000000000 };
+enum E large(void) { return B; }
+enum E every[2] = {A, B};
+struct pq { unsigned x, y; double z; };
+int unused(__attribute__((unused)) struct pq a, unsigned b) { return b - a.x; }
+typedef char v16 __attribute__((vector_size(16)));
+v16 same(v16 a) { return a; }
+__int128 huge = 5;
+struct {} nothing;
+float _Complex z;
+float _Complex idf(float _Complex z) { return z; }
+"""
+
+
+def test_odd_types_go_and_come(fresh):
+    with fresh() as s:
+        s.run(ODD, "c")
+        for _ in range(3):
+            assert s["ident"](((1, 2, 3, 4),)) == ((1.0, 2.0, 3.0, 4.0),)
+            assert s["place"](((1,) * 8,)) == 0
+        assert s["padded"]((7,), 5) == s["either"](b"\7" + bytes(15), 5) == 7005
+        assert s["two"]((7,), (8,)) == 78
+        for _ in range(2):
+            assert [s[f](0) for f in ("du", "di", "dd")] == [2**32 - 1, -1, -1.0]
+        assert s["nameless"](s["aa"].value) == 1230 and s["aa"].array["w"] == 3
+        assert s["large"]() == 4000000000 and s["every"].value == (0, 4000000000)
+        assert s["unused"]((1, 2, 3.0), 5) == 4
+        assert s["same"](range(16)) == tuple(range(16))
+        assert len(bytes(s["huge"].array)) == 16
+        s["z"].value = 2.0
+        assert s["z"].value == 2
+        for wrong in (1e300, 10**400, "1"):
+            with pytest.raises(UsageError, match="argument 1"):
+                s["idf"](wrong)
+        with pytest.raises(UsageError, match="no bytes"):
+            s["nothing"].array  # noqa: B018
+
+
 def test_functions_that_travel_take_their_shapes_along(s):
     ul, norm2, flip = (pickle.loads(pickle.dumps(s[name])) for name in ("ul", "norm2", "flip"))
     try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import resource
 import subprocess
 import threading
@@ -21,6 +22,8 @@ from jitkernel.languages.language import at_close
 
 __all__ = ["end", "prepare", "start", "take"]
 
+#: Flags that a folder follows at once: `-Iinclude`.
+_FOLDER = re.compile(r"\A(?:-I|-iquote|-isystem|-idirafter|-F|--sysroot=|-isysroot)(?=.)")
 _DELAY = 0.005  # seconds: the cell's module is on its way to the session's compiler
 _IDLE = 5.0  # seconds
 _MEMORY = 2 << 30  # bytes of address space
@@ -85,7 +88,8 @@ def _around(command: Sequence[str]) -> tuple[object, ...]:
         here = os.getcwd()
     except OSError:
         here = ""
-    there = tuple(os.path.exists(word) for word in command if not word.startswith("-"))
+    paths = [_FOLDER.sub("", word) for word in command]
+    there = tuple(os.path.exists(path) for path in paths if path[:1] != "-")
     return here, there, tuple(os.environ.items())
 
 

@@ -270,7 +270,7 @@ class _Cutter:
         while at >= begin and self._text(at) in WITH_ARGUMENTS - TYPE_OPERATORS:
             at -= 1  # an attribute behind the parameters: back to what they are
             if self._text(at) != ")":
-                return True
+                return self._text(at) not in TAGS
             depth = 0
             while at >= begin:
                 depth += (self._text(at) == ")") - (self._text(at) == "(")
@@ -283,7 +283,7 @@ class _Cutter:
         if word == ")":
             return True
         return self._is_name(at) and not (
-            word in CONTROL or word in TYPE_OPERATORS or word in ("sizeof", "_Alignof", "alignof")
+            word in CONTROL | TYPE_OPERATORS | TAGS or word in ("sizeof", "_Alignof", "alignof")
         )
 
     def _is_old_style(self, begin: int, semicolon: int) -> bool:

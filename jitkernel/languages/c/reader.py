@@ -272,12 +272,7 @@ class _Reader:
                     guesses.bit_field = True
                     raise _Again
             if _COMPUTED.search(complaint.message) and complaint.file == self._file:
-                for index, piece in enumerate(pieces):
-                    if (
-                        piece.kind is PieceKind.DECLARATION
-                        and piece.line <= complaint.line <= piece.last_line
-                    ):
-                        computed.add(index)
+                computed |= _at(complaint, pieces)
         if not computed <= guesses.computed:
             guesses.computed |= computed
             raise _Again
@@ -288,7 +283,8 @@ class _Reader:
         found = _LENGTH.search(output.text)
         if found is None:
             self._mend(output.complaints, pieces)
-            raise self._refused(output.complaints, None)
+            own = [c for c in output.complaints if c.file == self._file]
+            raise self._refused(own or output.complaints, None)
         return int(found[1])
 
     # -- the plan --------------------------------------------------------------------------------
@@ -493,10 +489,11 @@ class _Reader:
         sized = re.search(r"\[\s*\]", note.text)
         macros = any(self._is_macro(word, owned) for word in words(note.text))
         deduced = not words(note.text).isdisjoint(("auto", "__auto_type"))
-        if not (sized or macros or deduced):
-            return note
         type = types.variable(name)
         if type is None:
+            return note
+        named = "[" not in note.text and type.kind == "array"  # its type's name says no length
+        if not (sized or macros or deduced or named):
             return note
         if sized and "{" in note.text:  # of a type without a name
             count = type.bare.counts[0] if type.bare.counts else 0
@@ -506,6 +503,20 @@ class _Reader:
             note, text=f"extern {type.declare(name)};",
             definition=note.definition and f"{type.declare(name)}{f' ={value}' if equals else ';'}",
         )  # fmt: skip
+
+
+def _at(complaint: Complaint, pieces: list[Piece]) -> set[int]:
+    """The declarations that a complaint is about; all of its line where no column tells."""
+    line = {
+        index: piece for index, piece in enumerate(pieces)
+        if piece.kind is PieceKind.DECLARATION and piece.line <= complaint.line <= piece.last_line
+    }  # fmt: skip
+    there = complaint.line, complaint.column
+    exact = {
+        index for index, piece in line.items()
+        if (piece.line, piece.column) <= there <= (piece.last_line, piece.end_column)
+    }  # fmt: skip
+    return exact or set(line)
 
 
 def _nearer(path: str) -> str:

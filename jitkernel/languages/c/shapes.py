@@ -43,13 +43,15 @@ def shapes(name: str, known: Glance) -> Shapes | None:
     before = {t.text for t in found[declared[0].first : declared[0].name_at]}
     behind = found[declared[0].name_at + 1 : declared[0].last]
     code = "" if "*" in before else number_of(head, notes)
-    result = "*" in before or head == ["void"] or code[:1] in ("i", "f") or "enum" in head
+    result = "*" in before or head == ["void"] or code[:1] in ("i", "f")
     if note.kind == "variable":
         if result and (code != "i1" or not behind):
             return None
         if code and not behind:
             return Shapes(_number(code), text=note.text)
         type = _ask(name, known, notes)
+        if type is not None and type.bare.kind == "function":  # declared by a macro
+            return _function(type, [], note.text)
         return Shapes(shape_of(type), text=note.text) if type is not None else None
     parts = parameters_of(found, declared[0])
     if all(_is_plain(part, notes) for part in parts) and (result or code):
@@ -57,15 +59,18 @@ def shapes(name: str, known: Glance) -> Shapes | None:
     type = _ask(name, known, notes)
     if type is None or type.bare.kind != "function":
         return None
+    return _function(type, [_name_of(part) for part in parts], note.text)
+
+
+def _function(type: CType, names: list[str], declared: str) -> Shapes | None:
     every = tuple(_by_value(parameter) for parameter in type.bare.parameters)
-    names = tuple(_name_of(part) for part in parts)
-    text = " ".join(note.text.rstrip(";").split())
+    text = " ".join(declared.rstrip(";").split())
     of = type.bare.of or VOID
     kinds = tuple(_kind(t) for t in (*type.bare.parameters, of))
-    result_shape = _by_value(of, result=True)
-    if not any(every) and (result_shape is None or result_shape.kind == "number"):
-        return Shapes(result_shape, text=text) if result_shape is not None else None
-    return Shapes(result_shape, every, names, kinds, text)
+    result = _by_value(of, result=True)
+    if not any(every) and (result is None or result.kind == "number"):
+        return Shapes(result, text=text) if result is not None else None
+    return Shapes(result, every, tuple(names), kinds, text)
 
 
 def _number(code: str) -> Shape:
@@ -77,7 +82,9 @@ def _is_plain(part: list[Token], notes: Notes) -> bool:
     words = [t.text for t in part]
     if words == ["..."]:
         return True
-    if "*" in words or "[" in words or "(" in words or "enum" in words:
+    if "__attribute__" in words or words[:2] == ["[", "["]:
+        return False  # clang knows
+    if "*" in words or "[" in words or "enum" in words:
         return True
     end = specifiers([*part, *part[-1:]]).end
     code = number_of(words[:end], notes)
@@ -126,17 +133,18 @@ def _ask(name: str, known: Glance, notes: Notes) -> CType | None:
 def _by_value(type: CType, result: bool = False) -> Shape | None:
     """The shape of a parameter or a result where IR has another one."""
     bare = type.bare
-    if bare.kind in ("void", "pointer", "function", "array", "enum"):
+    if bare.kind in ("void", "pointer", "function", "array"):
         return None
     shape = shape_of(type)
-    plain = bare.kind == "base" and shape.kind == "number" and shape.code[0] in "iubf"
+    plain = bare.kind in ("base", "enum") and shape.kind == "number" and shape.code[0] in "iubf"
     return shape if not plain or (result and shape.code[0] == "u") else None
 
 
 def shape_of(type: CType, depth: int = 0) -> Shape:
     """What bytes of a type are to Python."""
     bare = type.bare
-    unknown = Shape("bytes", bare.size)
+    ends = [(m.offset + (m.bits or 8 * m.type.bare.size) + 7) // 8 for m in bare.members]
+    unknown = Shape("bytes", bare.size, count=max(ends, default=0))
     if depth > _DEEPEST:
         return unknown
     match bare.kind:
@@ -148,7 +156,8 @@ def shape_of(type: CType, depth: int = 0) -> Shape:
             return Shape("pointer", 8)
         case "array" | "vector" if bare.of is not None and -1 not in bare.counts:
             inner = shape_of(bare.of, depth + 1)
-            if len(bare.counts) == 1 and bare.of.bare.name == "char":
+            text = bare.kind == "array" and len(bare.counts) == 1
+            if text and bare.of.bare.kind == "base" and bare.of.bare.name == "char":
                 return Shape("text", bare.counts[0])
             for count in reversed(bare.counts):
                 inner = Shape("array", count * inner.size, count=count, inner=inner)
@@ -161,13 +170,23 @@ def shape_of(type: CType, depth: int = 0) -> Shape:
 def _parts(type: CType, depth: int) -> tuple[Part, ...]:
     """The members; those of a member without a name are the struct's own.  C11 6.7.2.1."""
     parts: list[Part] = []
+    names = {member.name for member in type.members}
+
+    def add(name: str, at: int, shape: Shape) -> None:
+        number = len(parts)
+        while not name or any(part.name == name for part in parts):
+            name = f"f{number}" if f"f{number}" not in names else ""
+            number += 1
+        parts.append(Part(name, at, shape))
+
     for member in type.members:
         shape = shape_of(member.type, depth + 1)
         at = member.offset // 8
         if not member.name and shape.kind == "struct":
-            parts += [Part(p.name, at + p.offset, p.shape) for p in shape.parts]
+            for part in shape.parts:
+                add(part.name, at + part.offset, part.shape)
         else:
-            parts.append(Part(member.name or f"f{len(parts)}", at, shape))
+            add(member.name, at, shape)
     return tuple(parts)
 
 

@@ -19,7 +19,7 @@ from jitkernel.languages.c.declarations import (
 from jitkernel.languages.c.declared import Declared, is_unbounded
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, mentioned
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import all_words, closing, words
+from jitkernel.languages.c.tokens import Token, all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 
 __all__ = ["LENGTH", "OWN", "VALUE", "Guesses", "Run", "Unit", "file_name"]
@@ -33,6 +33,7 @@ _ALIAS = re.compile(
 )
 #: A value is written several times, in what does nothing with it.
 _QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
+_UNSIZED = re.compile(r"\[\s*\]")
 _WIDE = 1000  # columns that are filled with blanks so that clang counts as the cell does
 _NEAR = 8  # lines that are
 
@@ -346,6 +347,11 @@ class Unit:
         if found.deduced >= 0:
             word = tokens[found.deduced]
             edits.append((word.start - base, word.stop - base, f"__typeof__({value})"))
+        elif first.text == "{" and (alias := self._unsized_type(piece, declared)):
+            count = self._elements(index, piece, declared, value)
+            typed = f"__typeof__((*({alias.text} *)0)[0])"
+            edits.append((alias.start - base, alias.stop - base, typed))
+            edits.append((name.stop - base, name.stop - base, f"[{count}]"))
         elif first.text == "{" and is_unbounded(piece, declared):
             bracket = next(t for t in tokens[declared.name_at :] if t.text == "]").start - base
             edits.append((bracket, bracket, str(self._elements(index, piece, declared, value))))
@@ -359,6 +365,17 @@ class Unit:
         ]
         return edits
 
+    def _unsized_type(self, piece: Piece, declared: Declarator) -> Token | None:
+        """The name of a type that is an array without a length, where the variable is of it."""
+        tokens = piece.tokens[: specifiers(piece.tokens).end]
+        plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
+        for token in tokens if plain else ():
+            key = IDENTIFIER + token.text
+            note = self._declared.notes.get(key) or self._notes.get(key)
+            if note is not None and note.kind == "typedef" and _UNSIZED.search(note.text):
+                return token
+        return None
+
     def _elements(self, index: int, piece: Piece, declared: Declarator, value: str) -> int:
         """How many elements an initialiser has: only in a function may it stand as it is."""
         known = self._guesses.lengths.get((index, declared.name))
@@ -368,9 +385,11 @@ class Unit:
         head = self._declared.text_of(piece, 0, specifiers(tokens).end, {*self._not_types(piece)})
         place = self._marker(tokens[declared.init].line, tokens[declared.init].column)
         declarator = self._declared.text_of(piece, declared.first, declared.last, set())
+        every = declarators(tokens, piece.body, self._declared.is_macro)
+        before = [self._declared.declaration(piece, d) for d in every if d.first < declared.first]
         self._guesses.lengths[index, declared.name] = count = self._length(
-            f'{"".join(self._out)}\n# 1 "session"\nunsigned long {LENGTH}(void) {{\n'
-            f"{head} {declarator}{place}= {value};\n"
+            f'{"".join(self._out)}\n# 1 "session"\n{"".join(before)}\n'
+            f"unsigned long {LENGTH}(void) {{\n{head} {declarator}{place}= {value};\n"
             f"return sizeof {declared.name} / sizeof *{declared.name};\n}}\n"
         )
         return count

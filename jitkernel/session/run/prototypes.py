@@ -6,6 +6,7 @@ that it mentions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ByValue", "Prototype", "Prototypes"]
 
+_ALIGN = re.compile(r"\balign (\d+)")
 _WORD = 8  # bytes: what is passed by value in registers, is so in parts of that size
 
 
@@ -126,7 +128,7 @@ class ByValue:
             )
         found: list[TypedValue] = []
         if self._attribute(0).startswith("sret") and self._shapes.result is not None:
-            self._result_at = host.allocate(bytes(self._shapes.result.size), 16)
+            self._result_at = self._allocate(0, bytes(self._shapes.result.size))
             found.append(self._pointer(self._result_at))
         for number, thing in enumerate(given):
             what = f"argument {number + 1}"
@@ -138,12 +140,15 @@ class ByValue:
                 continue
             data = to_bytes(shape, thing, host, what)
             if "byval" in self._attribute(len(found)):
-                found.append(self._pointer(host.allocate(data, 16)))
+                found.append(self._pointer(self._allocate(len(found), data)))
                 continue
-            at = 0
+            words, at = shape.words(), 0
             while at < len(data):
-                found.append(part := self._part(len(found), data[at:]))
-                at += max(len(part.data), _WORD)
+                if at // _WORD in words:  # or it is nothing but padding
+                    found.append(part := self._part(len(found), data[at:]))
+                    at += max(len(part.data), _WORD)
+                else:
+                    at += _WORD
         if len(found) < len(self._function.parameters):
             raise self._refusal()
         return found
@@ -154,6 +159,10 @@ class ByValue:
         if shape is None or not self._result_at:
             return Shaped(value, shape)
         return Shaped(value, shape, self._host.read(self._result_at, shape.size))
+
+    def _allocate(self, index: int, data: bytes) -> int:
+        align = _ALIGN.search(self._attribute(index))
+        return self._host.allocate(data, max(16, int(align[1]) if align is not None else 1))
 
     def _attribute(self, index: int) -> str:
         return self._attributes.get(index, "")

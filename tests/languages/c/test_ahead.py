@@ -136,3 +136,14 @@ def test_a_forked_child_leaves_it_to_its_parent(taken):
         assert os.waitpid(pid, 0)[1] == 0
         s.run("int y;", "c")
         assert taken[-1]
+
+
+def test_a_folder_that_comes_after_it_was_started_is_looked_into(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Session(clang_flags="-Iinc") as s:
+        s.run("int x = 1;", "c")
+        s.run("int y = 1;", "c")
+        waits()
+        (tmp_path / "inc").mkdir()
+        (tmp_path / "inc" / "foo.h").write_text("#define FOO 42\n")
+        assert s.run('#include "foo.h"\nFOO', "c").value == 42
