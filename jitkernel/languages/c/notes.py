@@ -48,6 +48,11 @@ NoteKind: TypeAlias = Literal[
 IDENTIFIER, TAG, MACRO, DIRECTIVE = "c:i:", "c:t:", "c:m:", "c:d:"
 #: What gives a name another symbol. GCC manual, "Controlling Names Used in Assembler Code".
 LABEL = re.compile(r'\b(?:asm|__asm__|__asm)\s*\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
+_TYPE_NAME = re.compile(
+    r"(?:\b(struct|union|enum)\s+)?\b([A-Za-z_]\w*)\b"
+    r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
+)  # that no pointer goes to
+_LOOKS_INTO = re.compile(r"[\[{]|\b(?:__)?typeof")
 _SAME = "="  # before the key of the note that stands for a name
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
 
@@ -188,6 +193,47 @@ class Notes:
         found = self._needs.get(note)
         if found is None:
             found = self._needs[note] = _mentioned(note.text, self._kept) - {note.key, *note.also}
+        return found
+
+    def stands_behind(self, note: Note) -> frozenset[str]:
+        """The keys of what a note's text must stand behind: of what it mentions, but for structs
+        and unions that may be incomplete there.  C11 6.2.5 and 6.7.2.3.
+
+        `typedef struct node node;` comes before `struct node { node *next; };`.
+        """
+        needs = self.needs(note)
+        if any(key.startswith(MACRO) for key in needs):
+            return needs  # what it says, clang alone knows
+        enums = {TAG + match[2] for match in _TYPE_NAME.finditer(note.text) if match[1] == "enum"}
+        named = note.kind == "typedef" and not _LOOKS_INTO.search(note.text)
+        whole = set() if named else self._complete(note.text) - {note.key, *note.also}
+        return frozenset(k for k in needs if not k.startswith(TAG) or k in enums).union(whole)
+
+    def _complete(self, text: str) -> set[str]:
+        """The keys of tags whose types must be complete for a text: of those with no `*` behind
+        them, and behind the names of types that they have."""
+        found: set[str] = set()
+        names: set[str] = set()
+        todo = [text]
+        while todo:
+            for match in _TYPE_NAME.finditer(todo.pop()):
+                if match[1]:
+                    found.add(TAG + match[2])
+                elif match[2] not in names:
+                    names.add(match[2])
+                    note = self.identifier(match[2])
+                    if note is not None and note.kind == "typedef" and "{" not in note.text:
+                        todo.append(note.text)
+        return {key for key in found if key in self._kept}
+
+    def all_behind(self, note: Note) -> set[str]:
+        """`stands_behind`, and what that stands behind."""
+        found: set[str] = set()
+        todo = [note]
+        while todo:
+            new = self.stands_behind(todo.pop()) - found
+            found |= new
+            todo += [other for key in new if (other := self.get(key)) is not None]
         return found
 
     @property

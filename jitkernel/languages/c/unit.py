@@ -194,9 +194,7 @@ class Unit:
         for note in wanted.values():
             if note.kind in ("define", "undef", "pragma", "include", "header"):
                 continue
-            every = set(self._notes.needs(note))
-            for other in self._notes.closure(every).values():
-                every |= self._notes.needs(other)
+            every = self._notes.all_behind(note)
             behind = [self._declared.keys[key] for key in every if key in self.owned]
             if behind:
                 late.setdefault(max(behind), []).append(note)
@@ -218,7 +216,7 @@ class Unit:
             while todo:
                 note = todo[-1]
                 before = [] if note.key in done else [
-                    by_key[key] for key in sorted(self._notes.needs(note))
+                    by_key[key] for key in sorted(self._notes.stands_behind(note))
                     if key in by_key and by_key[key].key not in done and by_key[key] not in todo
                 ]  # fmt: skip
                 if before:
