@@ -67,7 +67,7 @@ AT_FDCWD = -100
 F_GETFD = 1
 INT_MAX, UINT_MAX = (1 << 31) - 1, (1 << 32) - 1
 # CLONE_VM | FS | SIGHAND | THREAD | SYSVSEM: a thread with descriptors of its own.
-CLONE_THREAD = 0x50B00
+CLONE_OWN_FILES = 0x50B00
 
 # siginfo_t (sigaction(2)), and ucontext_t of x86-64 (asm/sigcontext.h): offsets in bytes.
 SI_CODE, SI_ADDR = 8, 16

@@ -245,7 +245,7 @@ jk_lifeline:
     mov r10d, $SIGSET_SIZE
     syscall
     mov eax, $SYS_clone
-    mov edi, $CLONE_THREAD
+    mov edi, $CLONE_OWN_FILES
     mov rsi, r9
     xor edx, edx
     xor r10d, r10d
