@@ -305,6 +305,7 @@ def test_library(fresh: Lab, tmp_path: Path) -> None:
     source = tmp_path / "answer.s"
     source.write_text(
         ".globl answer\n.type answer, @function\nanswer: mov $42, %eax\nret\n.size answer, 6\n"
+        '.section .note.GNU-stack, "", @progbits\n'  # else glibc from 2.41 on refuses to load it
     )
     subprocess.run(
         ["gcc", "-shared", "-nostdlib", "-o", tmp_path / "libanswer.so", source], check=True
