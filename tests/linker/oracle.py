@@ -8,8 +8,9 @@ design and are therefore put into the object that ld gets, so that its own arith
 - GOT slots lie where our symbols have them, ld's in a table of its own: such fields are compared by
   the slot that they lead to and by what is in it.
 
-A third one is compared by its meaning: where ld relaxes `mov sym@GOTPCREL(%rip), %reg` to
-`mov $sym, %reg`, we write `lea sym(%rip), %reg`.
+Two more are compared by their meaning: where ld relaxes `mov sym@GOTPCREL(%rip), %reg` to
+`mov $sym, %reg`, we write `lea sym(%rip), %reg`; where a newer one relaxes
+`push sym@GOTPCREL(%rip)` to `push $sym`, we leave the load.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = ["Linked", "assert_like_ld", "link_like", "section_addresses"]
 _HEADER, _SYMBOL, _RELA = 64, struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 _GOT_LOADS = (41, 42)
 _CALL, _JMP = b"\xff\x15", b"\xff\x25"
+_PUSH, _PUSH_CONSTANT = b"\xff\x35", b"\x2e\x68"  # a prefix without effect keeps the length
 
 
 def section_addresses(obj: ElfObject, image: Image) -> dict[int, int]:
@@ -294,6 +296,10 @@ def _compare_got(obj, linker, index, address, entry, value, ours, judged, theirs
         assert judged[offset - 1] == 0xC0 | register
         if row.number == 42:
             assert judged[offset - 3] & 1 == ours[offset - 3] >> 2 & 1
+    elif ours[first:offset] == _PUSH and judged[first:offset] == _PUSH_CONSTANT:
+        assert struct.unpack_from("<i", judged, offset)[0] == value == in_ours(slot(ours))
+        if symbol is not None:
+            assert slot(ours) == symbol.slot
     else:
         assert not relaxed, f"{name} at {offset:#x}: {ours[span].hex()} {judged[span].hex()}"
         assert ours[first:offset] == judged[first:offset]
