@@ -10,7 +10,8 @@ from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.pointees import pointees
-from jitkernel.languages.c.reader import CValue, read
+from jitkernel.languages.c.presented import CValue
+from jitkernel.languages.c.reader import read
 from jitkernel.languages.c.shapes import shapes
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.words import THREAD_LOCAL

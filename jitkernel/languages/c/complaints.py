@@ -1,0 +1,111 @@
+"""clang's complaints as what the user is told: in the lines of cells, with what to write instead.
+
+Start from `Complaints`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.languages.c.clang import Complaint
+from jitkernel.languages.c.unit import OWN, Unit, file_name
+from jitkernel.languages.c.words import C23
+
+__all__ = ["UNDECLARED", "Complaints"]
+
+#: What clang says of a name that it does not know.
+UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
+_ERRORS = 3  # complaints that are shown
+_FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
+_TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
+_RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
+_HEADER_OF = re.compile(r"include the header (<[^>]*>)")
+
+
+class Complaints:
+    """What is wrong with one cell of C, which clang calls `file`; `is_macro` tells of a word."""
+
+    def __init__(self, source: str, file: str, is_macro: Callable[[str], bool]):
+        self._lines, self._file, self._is_macro = source.split("\n"), file, is_macro
+
+    def at(self, message: str, line: int, column: int, hint: str = "") -> CompileError:
+        """An error at a place of the cell."""
+        text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+        return CompileError([Diagnostic(message, line, column, text, hint)])
+
+    def refused(self, complaints: Iterable[Complaint], unit: Unit | None = None) -> CompileError:
+        """The error for what clang refuses: the first few, and how many there are besides."""
+        seen: dict[tuple[str, int, str], Complaint] = {}
+        last: Complaint | None = None
+        for complaint in complaints:
+            if (header := _HEADER_OF.match(complaint.message)) and last is not None:
+                key = (last.file, last.line, last.message)
+                seen[key] = last._replace(fix=f"#include {header[1]}")
+            last = complaint if complaint.is_error else None
+            if complaint.is_error and "too many errors" not in complaint.message:
+                seen.setdefault((complaint.file, complaint.line, complaint.message), complaint)
+        found = list(seen.values())
+        error = CompileError([self._diagnostic(c) for c in found[:_ERRORS]])
+        if len(found) > _ERRORS:
+            error.args = (f"{error}\nand {len(found) - _ERRORS} more",)
+        files = {file_name(cell) for cell in unit.remade} if unit is not None else set()
+        if unit is not None and any(c.file in files for c in found):
+            names = ", ".join(sorted({name for why in unit.stale.values() for name in why}))
+            error.args = (
+                f"{error}\nThe change of {names} reaches code that does not fit it "
+                "any more. Nothing was changed: define both in one cell.",
+            )
+        return error
+
+    def warnings(self, complaints: Iterable[Complaint]) -> list[Diagnostic]:
+        """The warnings about the cell's own text."""
+        found = dict.fromkeys(
+            c for c in complaints
+            if c.severity == "warning" and c.file == self._file and OWN not in c.message
+        )  # fmt: skip
+        return [self._diagnostic(c) for c in found]
+
+    def _diagnostic(self, complaint: Complaint) -> Diagnostic:
+        severity = "error" if complaint.is_error else complaint.severity
+        line, column = complaint.line, complaint.column
+        if complaint.file == self._file and line > 0:
+            if line > len(self._lines):  # behind what stands last
+                line = len(self._lines)
+                column = len(self._lines[-1].encode("utf-8", "surrogateescape")) + 1
+            text = self._lines[line - 1]
+            before = text.encode("utf-8", "surrogateescape")[: column - 1]
+            column = len(before.decode("utf-8", "replace")) + 1
+            fix = complaint.fix.strip()
+            hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
+            hint = hint or self._hint_of_words(complaint, text)
+            return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
+        own = complaint.file in ("", "session", "-", "<stdin>")
+        where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
+        return Diagnostic(where + complaint.message, severity=severity)
+
+    def _hint_of_words(self, complaint: Complaint, line: str) -> str:
+        """What to do about a word that only a newer C has."""
+        named = UNDECLARED.search(complaint.message)
+        if named is None and complaint.message.startswith("expected "):
+            named = _FIRST_WORD.match(line)
+        header = C23.get(named[1]) if named and complaint.is_error else None
+        if named is None or header is None or self._is_macro(named[1]):
+            return ""
+        newer = "C23 has it: Compiler.clang_flags=-std=gnu23"
+        return f"write `#include <{header}>`; {newer}" if header else newer
+
+
+def _nearer(path: str) -> str:
+    """A path from here, where the file is below."""
+    found = os.path.relpath(path) if os.path.isabs(path) else path
+    return path if found.startswith("..") else found
+
+
+def _plain(message: str) -> str:
+    """clang's words without what the cell's text was put into."""
+    if _RETURNS.match(message):
+        return "no function stands around this `return`: a cell's last expression is its value"
+    return _TYPE_OF.sub(r"\1", message)

@@ -1,0 +1,109 @@
+"""The notes that a cell of C leaves, with what clang has found out.  Start from `learned`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from jitkernel.ir.names import CONTROL, decode_name
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
+from jitkernel.languages.c.tokens import words
+from jitkernel.languages.c.types import Types
+from jitkernel.languages.c.unit import Unit, file_name
+from jitkernel.languages.llvm.plan import PlanNote
+
+__all__ = ["learned", "reasons", "spelled"]
+
+_SPELLED = 80  # characters of a declaration in a status line
+
+
+def learned(
+    unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str]
+) -> dict[str, PlanNote]:
+    """The notes of cell `number`, which defines these symbols; `before` are those of the others."""
+    notes: dict[str, Note] = {}
+    keys = _Keys(unit.owned, before)
+    for note in unit.own:
+        notes[note.key] = _completed(note, types, keys)
+    others = {decode_name(name) for name in symbols}
+    others -= {note.symbol for note in unit.own}
+    others = {n for n in others if IDENTIFIER + n not in unit.owned}
+    for order, name in enumerate(sorted(others), 1000):
+        type, kind, head = types.function(name), "function", ""
+        if type is None:
+            type, kind, head = types.variable(name), "variable", "extern "
+        if type is not None:
+            notes[IDENTIFIER + name] = Note(
+                IDENTIFIER + name, kind, f"{head}{type.declare(name)};",  # type: ignore[arg-type]
+                number, order, definition_line=0,
+            )  # fmt: skip
+    if any(types.file(name) not in ("", file_name(number)) for name in others):
+        # A file of definitions: once is enough.
+        notes = {key: note for key, note in notes.items() if note.kind != "include"}
+    every = _Keys(unit.owned | notes.keys(), before)
+    return encoded(note.known_with(every) for note in notes.values() if note.text)
+
+
+def _completed(note: Note, types: Types, keys: Collection[str]) -> Note:
+    name = key_name(note.key)
+    if note.kind == "function" and not note.text:
+        type = types.function(name)
+        return replace(note, text=f"{type.promoted.declare(name)};" if type else "")
+    if note.kind != "variable":
+        return note
+    sized = re.search(r"\[\s*\]", note.text)
+    macros = any(MACRO + word in keys for word in words(note.text))
+    deduced = not words(note.text).isdisjoint(("auto", "__auto_type"))
+    type = types.variable(name)
+    if type is None:
+        return note
+    named = "[" not in note.text and type.kind == "array"  # its type's name says no length
+    if not (sized or macros or deduced or named):
+        return note
+    if sized and "{" in note.text:  # of a type without a name
+        count = type.bare.counts[0] if type.bare.counts else 0
+        return replace(note, text=re.sub(r"\[\s*\]", f"[{count}]", note.text, count=1))
+    _, equals, value = note.definition.partition("=")
+    return replace(
+        note, text=f"extern {type.declare(name)};",
+        definition=note.definition and f"{type.declare(name)}{f' ={value}' if equals else ';'}",
+    )  # fmt: skip
+
+
+class _Keys(Collection[str]):
+    """The keys of a cell and of all earlier ones."""
+
+    def __init__(self, own: Collection[str], notes: Notes):
+        self._own, self._notes = own, notes
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and (key in self._own or key in self._notes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+
+def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> dict[str, str]:
+    """Symbols as C declares them: `int sq(int x)`."""
+    found = {}
+    names = {note.symbol: note.name for note in unit.own}
+    for name in own:
+        plain = decode_name(name)
+        bare = names.get(plain, plain)
+        note = notes.get(IDENTIFIER + bare)
+        text = decode(note.text).text if note is not None else bare
+        text = " ".join(text.removeprefix("extern ").rstrip(";").split())
+        found[plain] = found[CONTROL + plain] = text if len(text) <= _SPELLED else bare
+    return found
+
+
+def reasons(unit: Unit, cell: int) -> str:
+    """What the user is told of a cell that is compiled again."""
+    stale = [note for note in unit.remade[cell] if note.key in unit.stale]
+    news = ", ".join(dict.fromkeys(name for n in stale for name in unit.stale[n.key]))
+    names = ", ".join(note.name for note in stale if note.kind == "function")
+    return f"{names} (cell {cell}) was compiled again for the new {news}" if names else ""
