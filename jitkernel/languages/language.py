@@ -26,7 +26,7 @@ from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, RunAction, parse_
 from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.languages.shapes import Shapes
+    from jitkernel.languages.prototypes import Prototype
 
 __all__ = [
     "Commands",
@@ -214,15 +214,6 @@ def _word_at(source: str, position: int) -> str:
     return ""
 
 
-class Pointee(NamedTuple):
-    """A parameter that is a pointer to numbers: `text` as the language writes it, and what it leads
-    to as numpy writes that (`f8`).  `constant`: the function does not write there."""
-
-    text: str
-    code: str
-    constant: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Language:
     """A language by its functions; `name` and `read` are enough.
@@ -235,14 +226,11 @@ class Language:
     stand at an offset, and what stands there, says so with `complete` (None: it does not know) and
     `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
-    language where that is another name, "" else.  `pointees(name, notes)` says of a function of
-    this language what arrays its pointers want, None for those that take any; nothing for a
-    function that it does not know.  `shapes(name, known)` says what a variable or a function of
-    this language is to Python where IR does not tell, else None.  The rest describes files and
-    editors, see Jupyter's `language_info`; `lexer` is the name that Pygments has for it,
+    language where that is another name, "" else.  `prototype(name, known)` says what a variable or
+    a function of this language is to Python where IR does not tell, else None.  The rest describes
+    files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments has for it,
     `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same where there
-    is none);
-    `editor_mode` is JupyterLab's mode for it, where that is not called as the language is.
+    is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
     """
 
     name: str
@@ -263,8 +251,7 @@ class Language:
     inspect: Callable[[str, int, Glance], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
     symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
-    pointees: Callable[[str, Mapping[str, str]], Sequence[Pointee | None]] = lambda name, notes: ()
-    shapes: Callable[[str, Glance], Shapes | None] = lambda name, known: None
+    prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a value's bytes are to Python, where its language says more than IR does.
 
-IR's integers have no sign, its structs no names, and what C passes by value may be two numbers
-there.  Start from `Shape`; `to_python` reads bytes, `to_bytes` writes them.
+IR's integers have no sign, and its structs no names.  Start from `Shape`; `to_python`
+reads bytes, `to_bytes` writes them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from jitkernel.languages.llvm.values import Pointer, TypedValue
 if TYPE_CHECKING:
     from jitkernel.languages.language import Host
 
-__all__ = [
-    "Part", "Shape", "Shaped", "Shapes", "read_shapes", "row_of", "to_bytes", "to_python",
-]  # fmt: skip
+__all__ = ["Part", "Shape", "Shaped", "read_shape", "row_of", "to_bytes", "to_python"]
 
 ShapeKind: TypeAlias = Literal["number", "pointer", "array", "text", "struct", "bytes"]
 _LETTERS = {
@@ -62,21 +60,6 @@ class Shape:
             return set().union(*(self.inner.words(at + i * self.inner.size) for i in steps))
         used = self.count or self.size if self.kind == "bytes" else self.size
         return set(range(at // 8, (at + used + 7) // 8))
-
-
-class Shapes(NamedTuple):
-    """Of a variable, or a function's result, `result`: None where IR's view of it is right.
-
-    `parameters` are a function's where some of them are none of IR's: None for those that are.
-    `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
-    nothing.  `text` is how the language declares it.
-    """
-
-    result: Shape | None = None
-    parameters: tuple[Shape | None, ...] | None = None
-    names: tuple[str, ...] = ()
-    kinds: tuple[type | None, ...] = ()
-    text: str = ""
 
 
 class Shaped(TypedValue):
@@ -215,46 +198,24 @@ def _refusal(shape: Shape, thing: Any, what: str) -> UsageError:
 
 # -- as they travel --------------------------------------------------------------------------------
 
-_KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": complex,
-          "tuple": tuple, "bytes": bytes}  # fmt: skip
 _CODES = frozenset((*_LETTERS, "i16", "u16", "f16", "c8", "c16"))
 _DEEPEST, _LARGEST = 32, 1 << 30
 
 
-def row_of(shapes: Shapes) -> list[Any]:
-    """What JSON can have, and `read_shapes` takes."""
-    parameters = shapes.parameters
-    return [
-        shapes.result and _row(shapes.result),
-        None if parameters is None else [shape and _row(shape) for shape in parameters],
-        list(shapes.names), [kind and kind.__name__ for kind in shapes.kinds], shapes.text,
-    ]  # fmt: skip
-
-
-def _row(shape: Shape) -> list[Any]:
-    parts = [[part.name, part.offset, _row(part.shape)] for part in shape.parts]
-    inner = shape.inner and _row(shape.inner)
+def row_of(shape: Shape) -> list[Any]:
+    """What JSON can have, and `read_shape` takes."""
+    parts = [[part.name, part.offset, row_of(part.shape)] for part in shape.parts]
+    inner = shape.inner and row_of(shape.inner)
     return [shape.kind, shape.size, shape.code, shape.count, inner, parts]
 
 
-def read_shapes(row: Any) -> Shapes:
+def read_shape(row: Any, depth: int = 0) -> Shape:
     """The inverse.  Raises ValueError or TypeError for what is no such row."""
-    result, parameters, names, kinds, text = row
-    shapes = None if parameters is None else tuple(p and _shape(p, 0) for p in parameters)
-    if not all(isinstance(word, str) for word in (*names, text)):
-        raise TypeError("names of parameters are text")
-    if shapes is not None and len(kinds) != len(shapes) + 1:
-        raise ValueError("not as many classes as parameters")
-    found = tuple(_KINDS[kind] for kind in kinds)
-    return Shapes(result and _shape(result, 0), shapes, tuple(names), found, text)
-
-
-def _shape(row: Any, depth: int) -> Shape:
     kind, size, code, count, inner, parts = row
     if not all(type(n) is int and 0 <= n <= _LARGEST for n in (size, count)) or depth > _DEEPEST:
         raise ValueError(f"{size!r} and {count!r} are no sizes")
-    of = inner and _shape(inner, depth + 1)
-    made = tuple(Part(str(name), offset, _shape(r, depth + 1)) for name, offset, r in parts)
+    of = inner and read_shape(inner, depth + 1)
+    made = tuple(Part(str(name), offset, read_shape(r, depth + 1)) for name, offset, r in parts)
     good = {
         "number": code in _CODES and size == int(code[1:]),
         "pointer": size == 8,

@@ -105,7 +105,7 @@ def _link(session: Any, content: Content) -> str:
     info = FunctionInfo(name, True, "external", s.type, s.convention, s.attributes, s.features)
     summary = Summary((info,), (), {}, ())
     session.place(_cell(label, ready, summary))
-    core.prototypes.given(name, content.shapes)
+    core.prototypes.given(name, content.prototype)
     return name
 
 

@@ -17,12 +17,12 @@ from weakref import WeakValueDictionary
 
 from jitkernel.compiler import Identity, Options
 from jitkernel.errors import JitError
-from jitkernel.languages.shapes import Shapes, read_shapes, row_of
+from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.program.signatures import Signature
 
 __all__ = ["VERSION", "Content", "contents", "digest_of", "other_form", "read_content"]
 
-VERSION = 2
+VERSION = 3
 _FORM = b"jkf"
 _MAGIC = b"%s%d" % (_FORM, VERSION)
 _HEAD = struct.Struct("<4sIII")  # magic; bytes of header, object and bitcode
@@ -36,8 +36,8 @@ class Content:
 
     `entry` is its name in the object, where nothing else can be seen.  `needs` maps names that
     libraries must bring to the files that have them where it comes from.  `objects` are of other
-    compilers: a label, bytes, and the names that each of them owns.  `shapes` are what its
-    language sees in its arguments and its result.
+    compilers: a label, bytes, and the names that each of them owns.  `prototype` is what
+    its language sees in its arguments and its result.
     """
 
     name: str
@@ -48,14 +48,14 @@ class Content:
     needs: dict[str, str]
     object: bytes
     bitcode: bytes
-    shapes: Shapes
+    prototype: Prototype
 
     def encode(self) -> bytes:
         """The bytes that travel."""
         header = json.dumps(
             [
                 self.name, self.entry, list(self.signature), list(self.made_by),
-                self.options.row(), self.needs, row_of(self.shapes),
+                self.options.row(), self.needs, self.prototype.row(),
             ]
         ).encode()  # fmt: skip
         parts = [zlib.compress(part, 9) for part in (header, self.object, self.bitcode)]
@@ -102,11 +102,11 @@ def read_content(data: bytes) -> Content:
             pieces.append(_inflated(data[at : at + size]))
             at += size
         header, code, bitcode = pieces
-        name, entry, signature, made_by, options, needs, shapes = json.loads(header)
+        name, entry, signature, made_by, options, needs, prototype = json.loads(header)
         found = Content(
             _text(name), _text(entry), Signature(*_texts(signature, 5)),
             Identity(*_texts(made_by, 5)), Options.of(_row(options)), _names(needs), code, bitcode,
-            read_shapes(shapes),
+            Prototype.of(prototype),
         )  # fmt: skip
         found.signature.function  # noqa: B018  that it is a type
     except (ValueError, TypeError, KeyError, IndexError, struct.error, zlib.error) as error:

@@ -23,7 +23,7 @@ from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.settings import CellOptions, options_for, stored_options
 
 if TYPE_CHECKING:
-    from jitkernel.languages.shapes import Shapes
+    from jitkernel.languages.prototypes import Prototype
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.cell import Cell
     from jitkernel.session.program.program import Program
@@ -37,12 +37,12 @@ _LINKED = "; %link "  # what the source of a cell begins with that is another co
 class Home:
     """Where functions leave from: a session's program, and what compiles it.
 
-    `shapes` says what their language sees in them, where that is more than IR tells.
+    `prototype` says what their language sees in them, where that is more than IR tells.
     """
 
     program: Program
     engine: Engine
-    shapes: Callable[[str], Shapes | None] = lambda name: None
+    prototype: Callable[[str], Prototype]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 from jitkernel.errors import UsageError
 from jitkernel.ir.expansion import is_digest
 from jitkernel.ir.names import bare, written
-from jitkernel.languages.shapes import Shapes
 from jitkernel.portable.building import build
 from jitkernel.portable.content import Content
 from jitkernel.portable.gathering import Home, cells_of
@@ -47,7 +46,7 @@ def pack(home: Home, name: str, present: bool) -> Content:
     content = Content(
         name, _entry(name), signature._replace(shown=signature.type), home.engine.pool.identity(),
         built.gathered.options, dict(built.needs), built.made["object"],
-        b"" if built.gathered.objects else built.made["bitcode"], home.shapes(name) or Shapes(),
+        b"" if built.gathered.objects else built.made["bitcode"], home.prototype(name),
     )  # fmt: skip
     if not built.gathered.present:
         while len(known) >= _KEPT:

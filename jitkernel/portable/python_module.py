@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
-from jitkernel.languages.shapes import Shapes
 from jitkernel.portable.c_types import NoEquivalent, check_callable
-from jitkernel.session.declared_arrays import pointees
 from jitkernel.session.program.signatures import Signature, Variable
 
 if TYPE_CHECKING:
     from jitkernel.portable.gathering import Home
-    from jitkernel.session.program.program import Program
 
 __all__ = ["python_module"]
 
@@ -38,11 +35,12 @@ def python_module(home: Home, exports: Mapping[str, Signature | Variable], libra
         if not name.isidentifier():
             raise UsageError(f"{written(name)} is no name in Python")
         try:
-            said = home.shapes(name) or Shapes()
+            said = home.prototype(name)
             if said.parameters is not None:
                 raise NoEquivalent(f"{said.text} passes more than numbers and pointers")
             unsigned = said.result is not None and said.result.code[:1] == "u"
-            rows.append(_row(name, info, _pointees(home.program, name), unsigned))
+            wanted = [p and tuple(p) for p in said.pointees]
+            rows.append(_row(name, info, wanted, unsigned))
         except NoEquivalent as why:
             raise UsageError(f"{written(name)}, {info}: ctypes cannot call it: {why}") from None
     packed = base64.b85encode(zlib.compress(library, 9)).decode()
@@ -53,13 +51,6 @@ def python_module(home: Home, exports: Mapping[str, Signature | Variable], libra
         .replace("@FUNCTIONS@", "\n".join(rows))
         .replace("@LIBRARY@", "\n".join(f'    b"{line}"' for line in lines))
     )
-
-
-def _pointees(program: Program, name: str) -> list[tuple[str, str, bool] | None]:
-    """What C says of each parameter that is a pointer, as the module's text has it."""
-    symbol = program.symbol(name)
-    cell = symbol.image.cell if symbol is not None and symbol.image is not None else 0
-    return [p and (p.text, p.code, p.constant) for p in pointees(program, name, cell)]
 
 
 def _row(name: str, signature: Signature, wanted: Sequence[object], unsigned: bool = False) -> str:

@@ -2,25 +2,20 @@
 
 IR has one pointer type, so a signature cannot say what a pointer leads to.  Python may: start from
 `ArraySignature`; `FunctionHandle.arrays` gives a function that checks its arguments against one.
-What the function's own language says is told by `pointees`.
+What the function's own language says is told by `languages/prototypes.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jitkernel.errors import UsageError
 from jitkernel.languages.c.numbers import code_of
 from jitkernel.session.arrays import numpy
-from jitkernel.session.program.names import NoteTexts
 
-if TYPE_CHECKING:
-    from jitkernel.languages.language import Language, Pointee
-    from jitkernel.session.program.program import Program
-
-__all__ = ["ArraySignature", "language_of", "pointees"]
+__all__ = ["ArraySignature"]
 
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w ]*?)\s*(?:\[([^\]]*)\])?\s*\Z")
 _SIDE = re.compile(r"\d+|[A-Za-z_]\w*|:")
@@ -122,20 +117,3 @@ def _read(part: str, text: str) -> _Parameter:
     except TypeError:
         raise UsageError(f"{part.strip()!r}: {name} is no type of numbers") from None
     return _Parameter(part.strip(), "", kind, found)
-
-
-def pointees(program: Program, name: str, cell: int) -> Sequence[Pointee | None]:
-    """What the language of a cell says of a function that it defines."""
-    language = language_of(program, name, cell)
-    texts = NoteTexts(program.notes.found, name, cell)
-    return language.pointees(name, texts) if language is not None else ()
-
-
-def language_of(program: Program, name: str, cell: int) -> Language | None:
-    """The language of a cell, where that has left a note of a name."""
-    from jitkernel.languages import find
-
-    for key, note in program.notes.found.items():
-        if note.cell == cell and key.endswith(f":{name}"):
-            return find(key.partition(":")[0])
-    return None

@@ -62,7 +62,7 @@ def _signature(handle: FunctionHandle) -> inspect.Signature:
     if signature is None:
         raise AttributeError(f"{written(handle.name)} is not defined any more")
     core = handle._session._core
-    said = core.prototypes.of(handle.name).shapes if core.has_prototypes else None
+    said = core.prototypes.of(handle.name) if core.has_prototypes else None
     if said is not None and said.parameters is not None:
         *parameters, result = said.kinds
         kinds = [inspect.Parameter.empty if kind is None else kind for kind in parameters]
@@ -205,7 +205,7 @@ class VariableHandle:
 
     def _shape(self) -> Shape | None:
         core = self._session._core
-        return core.prototypes.of(self.name).shapes.result if core.has_prototypes else None
+        return core.prototypes.of(self.name).result if core.has_prototypes else None
 
     @property
     def typed(self) -> TypedValue:

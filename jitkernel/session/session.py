@@ -824,7 +824,7 @@ class Session:
         from jitkernel.portable.gathering import Home
 
         core = self._core
-        return Home(core.program, core.engine, lambda name: core.prototypes.of(name).shapes)
+        return Home(core.program, core.engine, core.prototypes.of)
 
     @operation()
     def chdir(self, path: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_name_from_another_version_ends_no_worker() -> None:
 
 def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from jitkernel.compiler import Identity, Options
-    from jitkernel.languages.shapes import Shapes
+    from jitkernel.languages.prototypes import Prototype
     from jitkernel.portable import on_dask
     from jitkernel.portable.content import Content
     from jitkernel.session.program.signatures import Signature
@@ -285,7 +285,17 @@ def test_what_a_scheduler_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     signature = Signature("void ()", "ccc", "", "", "void ()")
     for number in range(20):
         code = bytes((number * 7 + at * at // 3) % 251 for at in range(600))
-        made = f"f{number}", "f", signature, Identity(*"abcde"), Options(), {}, code, b"", Shapes()
+        made = (
+            f"f{number}",
+            "f",
+            signature,
+            Identity(*"abcde"),
+            Options(),
+            {},
+            code,
+            b"",
+            Prototype(),
+        )
         on_dask.keep(Content(*made))
     kept = on_dask._kept[here[0]]
     assert 1 < len(kept) < 20 and sum(len(c.encoded) for c in kept.values()) <= 2048

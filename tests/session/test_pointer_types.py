@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import array
+from types import SimpleNamespace
 
 import pytest
 
 from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.languages import registry as languages
-from jitkernel.languages.c.pointees import pointees
+from jitkernel.languages.c.prototypes import prototype
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -104,7 +105,8 @@ def test_only_the_language_of_a_functions_cell_is_asked(s, monkeypatch):
     s.run("define i64 @size(ptr %p, i64 %n) {\n  ret i64 %n\n}")
     asked = []
     monkeypatch.setattr(
-        "jitkernel.languages.find", lambda name: asked.append(name) or languages.find(name)
+        "jitkernel.session.run.prototypes.find",
+        lambda name: asked.append(name) or languages.find(name),
     )
     assert s["size"](np.arange(4, dtype="f4"), 4) == 4 and not asked
     assert s["sum"](np.ones(2), 2) == 2.0 and asked == ["c"]
@@ -135,6 +137,8 @@ def test_what_parameters_say(parameter, code):
         "odd": ("typedef", "typedef double odd[3];"),
     }
     notes = {f"c:i:{n}": Note(f"c:i:{n}", k, t, 1, 0).encode() for n, (k, t) in texts.items()}
-    found = [p.code if p else "" for p in pointees("f", notes)]
-    assert found == ["", code][: len(found)] and found[1:] == ([code] if parameter else [])
-    assert pointees("real", notes) == pointees("g", notes) == []
+    known = SimpleNamespace(notes=notes, setting=lambda name: "")
+    found = prototype("f", known)
+    codes = [p.code if p else "" for p in found.pointees] if found is not None else []
+    assert codes == (["", code] if code else [])
+    assert prototype("real", known) is prototype("g", known) is None

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from jitkernel.errors import UsageError
-from jitkernel.languages.shapes import read_shapes
+from jitkernel.languages.prototypes import Prototype
 from jitkernel.portable import arrival
 
 np = pytest.importorskip("numpy")
@@ -270,16 +270,20 @@ def test_functions_that_travel_take_their_shapes_along(s):
 @pytest.mark.parametrize(
     "row",
     [
-        None, 3, [], [1, 2, 3, 4, 5], [["number", 4, "u8", 0, None, []], None, [], [], ""],
-        [["number", 8, "zz8", 0, None, []], None, [], [], ""],
-        [["text", -1, "", 0, None, []], None, [], [], ""],
-        [["text", 1 << 40, "", 0, None, []], None, [], [], ""],
-        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, []]]]], None, [], [], ""],
-        [["array", 8, "", 3, ["number", 4, "i4", 0, None, []], []], None, [], [], ""],
-        [None, [None], [], ["int"], ""], [None, [None], [], ["object", None], ""],
-        [None, None, [3], [], ""], [["nothing", 0, "", 0, None, []], None, [], [], ""],
+        None, 3, [], [1, 2, 3, 4, 5, 6],
+        [["number", 4, "u8", 0, None, []], None, [], [], "", []],
+        [["number", 8, "zz8", 0, None, []], None, [], [], "", []],
+        [["text", -1, "", 0, None, []], None, [], [], "", []],
+        [["text", 1 << 40, "", 0, None, []], None, [], [], "", []],
+        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, []]]]], None, [], [], "",
+         []],
+        [["array", 8, "", 3, ["number", 4, "i4", 0, None, []], []], None, [], [], "", []],
+        [None, [None], [], ["int"], "", []], [None, [None], [], ["object", None], "", []],
+        [None, None, [3], [], "", []], [["nothing", 0, "", 0, None, []], None, [], [], "", []],
+        [None, None, [], [], "", [["double *", "f8", 1]]],
+        [None, None, [], [], "", [["double *", "O8", True]]], [None, None, [], [], "", [["f8"]]],
     ],
 )  # fmt: skip
 def test_a_shape_that_nobody_wrote_is_refused(row):
     with pytest.raises((ValueError, TypeError, KeyError)):
-        read_shapes(row)
+        Prototype.of(row)

@@ -9,10 +9,9 @@ from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
-from jitkernel.languages.c.pointees import pointees
 from jitkernel.languages.c.presented import CValue
+from jitkernel.languages.c.prototypes import prototype
 from jitkernel.languages.c.reader import read
-from jitkernel.languages.c.shapes import shapes
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, split_commands
@@ -85,6 +84,5 @@ LANGUAGE = Language(
     inspect=inspect,
     show=show,
     symbol_of=symbol_of,
-    pointees=pointees,
-    shapes=shapes,
+    prototype=prototype,
 )

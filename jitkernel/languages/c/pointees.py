@@ -1,21 +1,20 @@
 """What the pointers among a function's parameters lead to, as arrays of numbers.
 
-Start from `pointees`.  C11 6.7.6.3: a parameter `double a[]` is a `double *`.
+Start from `pointee`.  C11 6.7.6.3: a parameter `double a[]` is a `double *`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import takewhile
 
-from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, declarators, specifiers
+from jitkernel.languages.c.declarations import ATTRIBUTES, Declarator, specifiers
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.numbers import code_of
-from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
+from jitkernel.languages.c.tokens import Token, closing, tokens
 from jitkernel.languages.c.words import BASIC_TYPES, QUALIFIERS
-from jitkernel.languages.language import Pointee
+from jitkernel.languages.prototypes import Pointee
 
-__all__ = ["number_of", "parameters_of", "pointees"]
+__all__ = ["number_of", "parameters_of", "pointee"]
 
 #: Nothing is said of characters: they may be any bytes.
 _CHARACTERS = ("i1", "u1")
@@ -23,21 +22,27 @@ _CONST = ("const", "__const", "__const__")
 _DEEPEST = 20  # typedefs of typedefs
 
 
-def pointees(name: str, notes: Mapping[str, str]) -> list[Pointee | None]:
-    """For each parameter of a function: what it points to; None where that is no number, or not
-    known.  None of them where the function is none of C's."""
-    known = Notes(notes)
-    note = known.identifier(name)
-    if note is None or note.kind != "function":
-        return []
-    try:
-        found = tokens(note.text)[:-1]
-        declared = declarators(found)
-    except (Unfinished, IndexError):
-        return []
-    if len(declared) != 1 or not declared[0].function:
-        return []
-    return [_pointee(part, known) for part in parameters_of(found, declared[0])]
+def pointee(part: list[Token], known: Notes) -> Pointee | None:
+    """What the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in it; None
+    where that is no number, or not known."""
+    while part and part[0].text in ATTRIBUTES:
+        part = part[closing([*part, part[-1]], 1) :]
+    if not part:
+        return None
+    end = specifiers([*part, *part[-1:]]).end
+    rest = [t.text for t in part[end:] if t.text not in QUALIFIERS]
+    stars = len(list(takewhile(lambda text: text == "*", rest)))
+    behind = rest[stars:]
+    if behind[:1] and behind[0] not in ("[", "("):
+        behind = behind[1:]  # the name
+    if stars + (behind[:1] == ["["]) != 1 or "(" in behind:
+        return None
+    code = number_of([t.text for t in part[:end]], known)
+    if not code or code in _CHARACTERS:
+        return None
+    words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
+    constant = any(t.text in _CONST for t in part[:end])
+    return Pointee(f"{'const ' * constant}{' '.join(words)} *", code, constant)
 
 
 def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]:
@@ -61,28 +66,6 @@ def _parts(inside: list[Token]) -> list[list[Token]]:
             parts[-1] += inside[at:behind]
         at = behind
     return [part for part in parts if part]
-
-
-def _pointee(part: list[Token], known: Notes) -> Pointee | None:
-    """Of `T *x` and of `T x[n][m]`, whatever is const or restrict in them."""
-    while part and part[0].text in ATTRIBUTES:
-        part = part[closing([*part, part[-1]], 1) :]
-    if not part:
-        return None
-    end = specifiers([*part, *part[-1:]]).end
-    rest = [t.text for t in part[end:] if t.text not in QUALIFIERS]
-    stars = len(list(takewhile(lambda text: text == "*", rest)))
-    behind = rest[stars:]
-    if behind[:1] and behind[0] not in ("[", "("):
-        behind = behind[1:]  # the name
-    if stars + (behind[:1] == ["["]) != 1 or "(" in behind:
-        return None
-    code = number_of([t.text for t in part[:end]], known)
-    if not code or code in _CHARACTERS:
-        return None
-    words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
-    constant = any(t.text in _CONST for t in part[:end])
-    return Pointee(f"{'const ' * constant}{' '.join(words)} *", code, constant)
 
 
 def number_of(words: list[str], known: Notes) -> str:

@@ -37,8 +37,7 @@ from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
-    from jitkernel.languages.language import Pointee
-    from jitkernel.languages.shapes import Shapes
+    from jitkernel.languages.prototypes import Pointee, Prototype
     from jitkernel.session.core import Core
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
@@ -76,7 +75,7 @@ class Caller:
         """Call a function with Python values."""
         self._core.residency.clock += 1
         core = self._core
-        said = core.prototypes.of(name).shapes if core.has_prototypes else None
+        said = core.prototypes.of(name) if core.has_prototypes else None
         with self._calling() as (host, _):
             host.arguments = arguments
             try:
@@ -88,10 +87,10 @@ class Caller:
                     host.copies.end()
 
     def _by_value(
-        self, host: _CallHost, name: str, arguments: Sequence[Any], said: Shapes
+        self, host: _CallHost, name: str, arguments: Sequence[Any], said: Prototype
     ) -> TypedValue:
         """The same, of a function whose language sees more in what it takes and gives."""
-        from jitkernel.session.run.prototypes import ByValue
+        from jitkernel.session.run.by_value import ByValue
 
         signature = host.full_signature(name)
         if signature is None:
@@ -245,7 +244,7 @@ class DirectCalls:
         offsets = thunk.arguments.offsets if thunk.arguments is not None else ()
         check, code = None, ""
         if core.has_prototypes:
-            check, said = partial(core.prototypes.check, name), core.prototypes.of(name).shapes
+            check, said = partial(core.prototypes.check, name), core.prototypes.of(name)
             if said.parameters is not None:
                 return
             code = said.result.code if said.result is not None else ""
