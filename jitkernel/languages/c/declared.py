@@ -10,6 +10,7 @@ from jitkernel.languages.c.declarations import (
     Declarator,
     declarators,
     enumerators,
+    pointed_to,
     specifiers,
     tags,
 )
@@ -24,7 +25,7 @@ from jitkernel.languages.c.notes import (
     Notes,
 )
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import closing
+from jitkernel.languages.c.tokens import Token, closing
 
 __all__ = ["Declared", "is_unbounded"]
 
@@ -41,6 +42,7 @@ class Declared:
 
     `keys` are theirs and those that they give besides, each with the index of its piece.  `defines`
     tells whether somebody has a name, `computed` are pieces whose initialisers are no constants.
+    `fleeting` are what computed ones would point to when it is gone, with the variables' names.
     `labelled` are declarations by piece that say which symbols earlier cells gave its names.
     """
 
@@ -53,12 +55,13 @@ class Declared:
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
         self.labelled: dict[int, list[str]] = {}
+        self.fleeting: list[tuple[str, Token]] = []
         for index, piece in enumerate(pieces):
             self._declare(index, piece)
 
     def _note(
         self, kind: NoteKind, key: str, text: str, index: int, also: Iterable[str] = (),
-        definition: str = "", inline: bool = False,
+        definition: str = "", inline: bool = False, computed: bool = False,
     ) -> None:  # fmt: skip
         before = self.notes.pop(key, None)
         if before is not None and before.definition and not definition:
@@ -73,7 +76,7 @@ class Declared:
         line = self._pieces[index].line
         self.notes[key] = Note(
             key, kind, text, self._number, len(self.keys), line, tuple(also), definition, line,
-            inline=inline,
+            inline=inline, computed=computed,
         )  # fmt: skip
         self.keys |= dict.fromkeys((key, *also), index)
 
@@ -170,10 +173,13 @@ class Declared:
             self._note("variable", key, text, index, inner)
             return
         if found.constant and declared.init >= 0:
-            self._note("constant", key, self._definition(index, piece, declared), index, inner)
+            self._note("constant", key, self._definition(piece, declared), index, inner)
             return
-        definition = self._definition(index, piece, declared)
-        self._note("variable", key, text, index, inner, definition, found.inline)
+        computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
+        if computed and (literal := pointed_to(piece.tokens, declared)) is not None:
+            self.fleeting.append((declared.name, literal))
+        definition = self._definition(piece, declared, computed)
+        self._note("variable", key, text, index, inner, definition, found.inline, computed)
 
     def declaration(self, piece: Piece, declared: Declarator) -> str:
         """Text that declares one name of a piece, and no more."""
@@ -197,15 +203,14 @@ class Declared:
         """A function's text, to be seen by all cells."""
         return self.text_of(piece, 0, len(piece.tokens), set(specifiers(piece.tokens).local))
 
-    def _definition(self, index: int, piece: Piece, declared: Declarator) -> str:
+    def _definition(self, piece: Piece, declared: Declarator, computed: bool = False) -> str:
         """Text that defines one variable of a piece, without an initialiser that is computed."""
         found = specifiers(piece.tokens)
         skipped = {*found.local}
         skipped |= {at for at, t in enumerate(piece.tokens[: found.end]) if t.text == "extern"}
         if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
             skipped |= set(range(found.tag.brace, found.tag.behind))
-        computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
-        if computed and not found.constant:
+        if computed:
             return self.declaration(piece, declared).removeprefix("extern ")
         head = self.text_of(piece, 0, found.end, skipped)
         return f"{head} {self.text_of(piece, declared.first, declared.end, set())};".strip()

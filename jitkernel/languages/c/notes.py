@@ -65,7 +65,8 @@ class Note:
     `also` are other keys that it gives.  `definition` is the text of a function or a variable, from
     line `definition_line` on, empty where it is declared alone.  `needs` are the keys of what
     `text` mentions, `uses` of what the definition does, of those that were known when it was
-    compiled.  An `inline` function may be part of those that its own cell calls it from.
+    compiled.  An `inline` function may be part of those that its own cell calls it from, and a
+    `computed` variable gets its value when the cell runs: `definition` has none.
     """
 
     key: str
@@ -80,6 +81,7 @@ class Note:
     needs: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
     inline: bool = False
+    computed: bool = False
 
     @property
     def name(self) -> str:
@@ -102,7 +104,7 @@ class Note:
         return json.dumps([
             self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
             self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
-            self.inline,
+            self.inline, self.computed,
         ])  # fmt: skip
 
     def same(self, other: Note) -> bool:
@@ -142,10 +144,10 @@ def key_name(key: str) -> str:
 @lru_cache(maxsize=1 << 15)
 def decode(text: str) -> Note:
     """The note that a text is."""
-    key, kind, text, cell, order, line, also, definition, at, needs, uses, inline = json.loads(text)
+    key, kind, text, cell, order, line, also, definition, at, needs, uses, *flags = json.loads(text)
     return Note(
         key, kind, text, cell, order, line, tuple(also), definition, at,
-        frozenset(needs), frozenset(uses), inline,
+        frozenset(needs), frozenset(uses), *flags,
     )  # fmt: skip
 
 

@@ -81,6 +81,11 @@ class _Reader:
                 self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
                 self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
             )  # fmt: skip
+            for name, token in unit.fleeting:
+                raise self._complaints.at(
+                    f"this literal is gone when the cell has run, and {name} would point to it",
+                    token.line, token.column, "make it a variable, and point to that",
+                )  # fmt: skip
             try:
                 unit.build()
                 return self._planned(unit)
@@ -186,7 +191,7 @@ class _Reader:
         module.name_anonymous(self._known.number)
         self._agree(module)
         for note in (*unit.own, *(n for notes in unit.remade.values() for n in notes)):
-            if note.kind == "variable" and note.definition and "=" not in note.definition:
+            if note.computed:
                 module.make_writable(quote_name(note.symbol))
         owners = self._owners(unit, module)
         own = [name for name, cell in owners.items() if not cell]

@@ -71,6 +71,16 @@ def run(s, *cells, **named):
         (["typedef struct s s; struct s { int x; }; struct outer { s in; s *other; };", "struct s { long x, y; };",
           "struct outer o = {{1, 2}, &o.in}; o.other->y"], "(long) 2"),
         (["enum c { RED, BLUE }; typedef enum c c;", "c x = BLUE; x"], "(c) BLUE"),
+
+
+        (["int f(int n) { return n; } const int a[sizeof(int) == 4] = {f(3)}; a[0]"], "(int) 3"),
+        # Compound literals that are copied, or used while the cell runs.
+        (["int f(int n) { return n; } int n = ((int[]){f(1), 2})[0]; n"], "(int) 1"),
+        (["int sum(int *p, int n) { return n ? *p + sum(p + 1, n - 1) : 0; }\n"
+          "int n = sum((int[]){sum(0, 0), 2, 3}, 3); n"], "(int) 5"),
+        (["int f(int n) { return n; } struct p { int x, y; } a[] = {(struct p){f(1), 2}, {.y = *&(int){f(4)}}};",
+          "a[0].x * 10 + a[1].y"], "(int) 14"),
+        (["int f(int n) { return n; } double d[] = {(double){f(3)}, (int){4}}; d[0] + d[1]"], "(double) 7.0"),
         # Nothing has an address, too.
         (["struct none {} e; int q[0];", "sizeof e + sizeof q + (&e != 0)"], "(unsigned long) 1"),
         (["__auto_type n = 2L; n"], "(long) 2"),
@@ -377,3 +387,23 @@ def test_compilers_that_warn_of_much_warn_of_nothing_here():
 def test_values_that_nobody_uses_are_warned_of(s):
     found = s.run("int b = 3; b == 3; b", "c").notes
     assert "equality comparison result unused" in "".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("cell", "column"),
+    [
+        ("int *p = (int[]){f(1), 2};", 10),
+        ("auto p = (int[]){f(1), 2};", 10),
+        ("struct s { int x, y; } *p = &(struct s){f(1), 2};", 30),
+        ("struct { int n; int *at; } p = {.n = 2, .at = (int[]){f(1), 2}};", 47),
+        ("struct s { int x; struct s *next; } p = {f(1), &(struct s){2, &(struct s){3, 0}}};", 49),
+        ("int (*p)[2] = &(int[2]){f(1), 2};", 16),
+    ],
+)
+def test_what_would_be_gone_is_not_pointed_to(shared, cell, column):
+    shared.reset()
+    run(shared, "int f(int n) { return n; }")
+    with pytest.raises(CompileError, match="is gone when the cell has run, and p would") as raised:
+        run(shared, cell)
+    assert f"line 1, column {column}: " in str(raised.value)
+    assert run(shared, "int *q = (int[]){1, 2}; q[1]").text == "(int) 2"  # a constant stays
