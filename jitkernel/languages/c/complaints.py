@@ -48,7 +48,7 @@ class Complaints:
             if complaint.is_error and "too many errors" not in complaint.message:
                 seen.setdefault((complaint.file, complaint.line, complaint.message), complaint)
         found = list(seen.values())
-        error = CompileError([self._diagnostic(c) for c in found[:_ERRORS]])
+        error = CompileError(_hinted_once([self._diagnostic(c) for c in found[:_ERRORS]]))
         if len(found) > _ERRORS:
             error.args = (f"{error}\nand {len(found) - _ERRORS} more",)
         files = {file_name(cell) for cell in unit.remade} if unit is not None else set()
@@ -96,6 +96,14 @@ class Complaints:
             return ""
         newer = "C23 has it: Compiler.clang_flags=-std=gnu23"
         return f"write `#include <{header}>`; {newer}" if header else newer
+
+
+def _hinted_once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """The same, each hint where it stands first."""
+    hints = [d.hint for d in diagnostics]
+    return [
+        d._replace(hint="") if d.hint in hints[:at] else d for at, d in enumerate(diagnostics)
+    ]  # fmt: skip
 
 
 def _nearer(path: str) -> str:

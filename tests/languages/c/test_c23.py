@@ -97,6 +97,14 @@ def test_words_of_a_newer_c_are_known(shared, cell, hint):
         shared.run(cell, "c")
 
 
+def test_a_hint_stands_once(shared):
+    shared.reset()
+    with pytest.raises(CompileError) as raised:
+        shared.run("bool a;\nbool b;\nint c = true;", "c")
+    assert str(raised.value).count("unknown type name") == 2
+    assert str(raised.value).count("#include <stdbool.h>") == 1
+
+
 def test_no_such_hint_where_the_header_is_there(shared):
     shared.reset()
     shared.run("#include <assert.h>\n#include <stdbool.h>", "c")
