@@ -184,14 +184,17 @@ class Engine:
         )
         return made
 
-    def close(self) -> None:
-        """End every process and give the slab back."""
+    def close(self, leave_code: bool = False) -> None:
+        """End every process and give the slab back; code of this process may be left where it is,
+        as somebody may have its address."""
         self.closed = True  # what follows may be interrupted, and done again
         with contextlib.suppress(Exception):
             self.pool.close()
+        leave_code = leave_code and self._place is not None
         if self.started:
-            with contextlib.suppress(Exception):
-                self.executor.close()
+            if not leave_code:
+                with contextlib.suppress(Exception):
+                    self.executor.close()
             self.linker.swap.close()
         elif self._place is not None:
             self._place.close()

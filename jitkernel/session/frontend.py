@@ -29,10 +29,10 @@ R = TypeVar("R")
 class FrontendSide:
     """A session as kernels and notebook extensions see it, beside what every user sees."""
 
-    __slots__ = ("_core",)
+    __slots__ = ("_core", "_keeps")
 
-    def __init__(self, core: Core):
-        self._core = core
+    def __init__(self, core: Core, keeps: object):
+        self._core, self._keeps = core, keeps  # a session that nobody has ends
 
     # -- life ------------------------------------------------------------------------------------
 

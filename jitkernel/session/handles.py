@@ -161,6 +161,7 @@ class FunctionHandle:
                 'Session(executor="inline") runs it in this one'
             )
         function: CFuncPtr = direct.function(self.name)
+        function.session = self._session  # type: ignore[attr-defined]  # which lives as long
         return function
 
     @property

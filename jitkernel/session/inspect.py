@@ -62,10 +62,10 @@ class UndoStep:
 class Inspect:
     """A session, read only."""
 
-    __slots__ = ("_core",)
+    __slots__ = ("_core", "_keeps")
 
-    def __init__(self, core: Core):
-        self._core = core
+    def __init__(self, core: Core, keeps: object):
+        self._core, self._keeps = core, keeps  # a session that nobody has ends
 
     # -- cells and symbols -----------------------------------------------------------------------
 

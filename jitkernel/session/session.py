@@ -8,8 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from jitkernel.compiler.process import close_first, first_worker
 from jitkernel.errors import JitError, UnknownName, UsageError
@@ -34,6 +45,7 @@ if TYPE_CHECKING:
     from jitkernel.portable.gathering import Home
     from jitkernel.portable.records import Exported
     from jitkernel.portable.travelling import PortableFunction
+    from jitkernel.session.core import Core
     from jitkernel.session.frontend import FrontendSide
     from jitkernel.session.handles import CompiledCell, FunctionHandle, Handle, SymbolTable
     from jitkernel.session.inspect import Inspect
@@ -65,7 +77,8 @@ class Session:
     number.  What the program prints comes out of `sys.stdout` and `sys.stderr` as it is printed,
     unless `sink` is something else; a cell's `Result` has it too.
     `worker` is a compiler worker that was started before anything else of the session was needed.
-    Use it as a context manager, or call `close`.
+    Use it as a context manager, or call `close`; one that nobody refers to any more ends its
+    processes too, and writes no file.
 
         >>> with Session() as s:
         ...     made = s.run("define i32 @sq(i32 %x) { %r = mul i32 %x, %x  ret i32 %r }")
@@ -103,6 +116,19 @@ class Session:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        core: Core | None = self.__dict__.get("_core")
+        if core is None or core.forked or core.engine.closed or sys.is_finalizing():
+            return  # a process that ends takes its sessions' along
+        core.engine.close(leave_code=True)
+        core.store.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise UsageError(
+            "a session stays in its process: its functions are pickled and copied (session[name], "
+            "session.portable), and the .value of variables and results"
+        )
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -390,14 +416,14 @@ class Session:
         """What kernels and notebook extensions need."""
         from jitkernel.session.frontend import FrontendSide
 
-        return FrontendSide(self._core)
+        return FrontendSide(self._core, self)
 
     @property
     def inspect(self) -> Inspect:
         """All that views and tools may look at, read only."""
         from jitkernel.session.inspect import Inspect
 
-        return Inspect(self._core)
+        return Inspect(self._core, self)
 
     @property
     def cells(self) -> list[Cell]:
