@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["address_of", "ctypes_function", "direct_call"]
 
 _CtypesPointer: Any = ctypes._Pointer
+_CtypesFunction: Any = ctypes._CFuncPtr  # type: ignore[attr-defined]
 _CtypesNumber: Any = ctypes._SimpleCData
 _INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
 _MOST_KINDS = 64
@@ -48,10 +49,12 @@ def _code(type: Type) -> str:
 
 def address_of(thing: Any) -> int | None:
     """Where the memory of an object with the buffer protocol is, or what a pointer of ctypes leads
-    to; None for text, bytes, and what cannot be written.  The object keeps it there as long as it
-    lives, and is not resized."""
+    to; None for functions, text, bytes, and what cannot be written.  The object keeps it there as
+    long as it lives, and is not resized."""
     if isinstance(thing, _CtypesPointer):
         thing = thing.contents if thing else None
+    elif isinstance(thing, _CtypesFunction):
+        return None  # its buffer holds the function's address
     elif isinstance(thing, _CtypesNumber) and thing._type_ in "zZPO":
         return None  # an address itself: `c_char_p`, `c_wchar_p`, `c_void_p`, `py_object`
     try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, SupportsIndex
 
 from jitkernel.errors import CompileError
 from jitkernel.ir.types import FunctionType, Type
@@ -189,6 +189,9 @@ class Host(Names, Protocol):
 
         Raises UsageError where there is none that stays.
         """
+
+    def address_in(self, handle: SupportsIndex, what: str) -> int:
+        """What a number or a handle stands for.  Raises UsageError for another program's handle."""
 
     def result(self, number: int | None) -> TypedValue | None:
         """The last result, or that of a cell; None where there is none."""

@@ -339,3 +339,15 @@ def test_errno_is_what_the_program_left(s):
     with pytest.raises(JitError):
         s.load("/no/such/library.so")
     assert s.call("get") == 77
+
+
+def test_another_programs_handles_are_refused(s):
+    """Its addresses are of other things here."""
+    s.run("define i32 @apply(ptr %f, i32 %x) {\n  %r = call i32 %f(i32 %x)\n  ret i32 %r\n}")
+    with Session(executor="process") as other:
+        other.run("define i32 @id(i32 %x) {\n  ret i32 %x\n}\n@n = global i32 1")
+        for handle in (other["id"], other["n"]):
+            with pytest.raises(UsageError, match=r"argument 1: .* is another session's"):
+                s["apply"](handle, 4)
+    s.run("define i32 @id(i32 %x) {\n  ret i32 %x\n}")
+    assert s["apply"](s["id"], 4) == 4

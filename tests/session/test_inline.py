@@ -273,6 +273,19 @@ def test_memory_of_arguments_is_used_as_it_is(s: Session) -> None:
     assert s["sum"](numbers, 5) == 15 and numbers[0] == 2.0
 
 
+def test_a_function_of_ctypes_is_no_memory(s: Session) -> None:
+    """It has a buffer, with its address in it, which is not to be called."""
+    s.run("define i32 @apply(ptr %f, i32 %x) {\n  %r = call i32 %f(i32 %x)\n  ret i32 %r\n}")
+    s.run("define i32 @twice(i32 %x) {\n  %r = mul i32 %x, 2\n  ret i32 %r\n}")
+    given = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(lambda x: x + 1)
+    for _ in range(2):  # the second call is a direct one
+        assert s["apply"](s["twice"], 4) == 8
+        with pytest.raises(UsageError, match=r"session.export_python makes of it"):
+            s["apply"](given, 4)
+    assert s["apply"].ctypes(given, 4) == 5
+    assert s["apply"].ctypes(s["twice"].ctypes, 4) == 8
+
+
 def test_what_nobody_defines_and_exit_end_the_call_alone(s: Session) -> None:
     s.run("declare i32 @never()\ndeclare void @exit(i32)\n" + constant("one", 1))
     s.run("define i32 @f() {\n  %r = call i32 @never()\n  ret i32 %r\n}\n"

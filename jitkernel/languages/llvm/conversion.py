@@ -168,7 +168,7 @@ def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
     elif not isinstance(thing, int) and is_memory(thing):
         thing = host.buffer(thing, what)
     elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
-        thing = thing.__index__()
+        thing = host.address_in(thing, what)
     if isinstance(thing, int) and 0 <= thing < 1 << 64:
         return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
     raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}{_remedy(thing)}")

@@ -4,10 +4,11 @@ loads, strings.  Start from `Execution` and `SessionHost`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from jitkernel.errors import Fault, JitError, UndefinedSymbol, UsageError
 from jitkernel.executor import Outcome
@@ -229,6 +230,17 @@ class SessionHost:
     def buffer(self, thing: object, what: str) -> int:
         """Where the program sees an array that is shared with it."""
         return self._arrays.address(thing, what)
+
+    def address_in(self, handle: SupportsIndex, what: str) -> int:
+        """A number, or where the function or variable is that a handle names."""
+        owner = getattr(handle, "_session", None)
+        if owner is not None and (engine := owner._core.engine) is not self._engine:
+            if engine.executor.pid != self._engine.executor.pid:
+                raise UsageError(
+                    f"{what}: {handle!r} is another session's, whose memory this program does "
+                    "not see: define it here, or hand on what session.array gives"
+                )
+        return operator.index(handle)
 
     def allocate(self, data: bytes, align: int) -> int:
         """Data that the cell owns."""
