@@ -40,7 +40,7 @@ dask-tour: $(VENV)/.dask
 
 test: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
-	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) -m 'not slow' $(PYTEST_ARGS)
+	@STEP_SHOW=1 tools/step 'tests' $(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 mutants: $(VENV)/.test
 	@tools/debian_packages ld:binutils gcc:gcc
@@ -54,7 +54,7 @@ bench: $(VENV)/.bench
 
 soak: $(VENV)/.test $(VENV)/.bench
 	@tools/debian_packages ld:binutils gcc:gcc
-	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m slow --timeout=3600 $(PYTEST_ARGS)
+	@STEP_SHOW=1 tools/step 'slow tests' $(PY) -m pytest -m 'slow or soak' --timeout=3600 $(PYTEST_ARGS)
 	@$(PY) -m benchmarks --full
 
 docs: $(VENV)/.docs
