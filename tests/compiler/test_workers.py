@@ -557,7 +557,10 @@ def test_a_worker_has_no_module_that_only_the_kernel_process_needs(
         pool.compile(Request(SQUARE))
     loaded = set(told.read_text().split())
     assert "jitkernel.compiler.pipeline" in loaded
-    assert not loaded & {"dataclasses", "inspect", "ast", "difflib", "subprocess", "logging"}
+    heavy = {"dataclasses", "inspect", "ast", "difflib", "subprocess", "logging"}
+    if sys.version_info >= (3, 14):
+        heavy.remove("ast")  # typing itself has it there, by way of annotationlib, for a NamedTuple
+    assert not loaded & heavy
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
