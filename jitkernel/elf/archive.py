@@ -21,6 +21,7 @@ __all__ = [
     "THIN_MAGIC",
     "Archive",
     "Member",
+    "foreign_object",
     "is_archive",
     "read_archive",
     "write_archive",
@@ -30,6 +31,7 @@ MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
 _HEADER: Final = 60  # name 16, date 12, owner 6, group 6, mode 8, size 10, end 2
 _INDEX: Final = ("/", "/SYM64/")
+_LTO: Final = b"\0__gnu_lto_slim\0"  # a symbol, where gcc has left out the code
 _BSD_INDEX: Final = ("__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64")
 
 
@@ -66,18 +68,28 @@ class Archive:
         """A member as an object.  Raises LinkError, which names it and what to do."""
         content = self.content(data, number, read)
         label = self.label(number)
-        if content[:4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
-            raise LinkError(
-                f"{label} is LLVM bitcode: build the archive without -flto to link its code"
-            )
         if is_archive(content):
             raise LinkError(
                 f"{label} is an archive in an archive; extract it (ar x {self.path}) and %link it"
             )
-        try:
-            return read_object(content, late=True)
-        except LinkError as error:
-            raise LinkError(f"{label}: {error}") from None
+        return foreign_object(content, label)
+
+
+def foreign_object(content: bytes, label: str) -> ElfObject:
+    """An object that another compiler made, called `label` in messages.  Raises LinkError where it
+    is none, or has no machine code."""
+    if content[:4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b"):
+        raise LinkError(f"{label} is LLVM bitcode: build it without -flto to link its code")
+    try:
+        obj = read_object(content, late=True)
+    except LinkError as error:
+        raise LinkError(f"{label}: {error}") from None
+    if _LTO in obj.strings:
+        raise LinkError(
+            f"{label} has no machine code, only what gcc -flto left for a linker of its own; "
+            "build it with -ffat-lto-objects, or without -flto"
+        )
+    return obj
 
 
 def is_archive(data: bytes) -> bool:

@@ -21,6 +21,7 @@ SHT_FINI_ARRAY: Final = 15
 SHT_PREINIT_ARRAY: Final = 16
 SHT_GROUP: Final = 17
 SHT_SYMTAB_SHNDX: Final = 18
+SHT_CREL: Final = 0x4000_0014  # compact relocations, as LLVM writes them (-Wa,--crel)
 SHT_X86_64_UNWIND: Final = 0x7000_0001
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
@@ -31,6 +32,7 @@ SHF_INFO_LINK: Final = 0x40
 SHF_LINK_ORDER: Final = 0x80
 SHF_GROUP: Final = 0x200
 SHF_TLS: Final = 0x400
+SHF_COMPRESSED: Final = 0x800
 GRP_COMDAT: Final = 1
 
 # Section indices as the reader gives them: those that are reserved lie above all that there can be

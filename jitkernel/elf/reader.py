@@ -133,6 +133,8 @@ class ElfObject:
                 raise LinkError("SHT_REL relocations are not used on this machine")
             elif kind == c.SHT_SYMTAB_SHNDX:
                 extended = data[start : start + size]
+            elif kind == c.SHT_CREL:
+                raise LinkError("its relocations are compact (CREL): assemble it without --crel")
         header = self.sections[names]
         self.names = data[header[4] : header[4] + header[5]]
         for index, symbol in enumerate(self.symbols):

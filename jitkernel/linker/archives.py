@@ -26,7 +26,6 @@ from jitkernel.linker.resolver import Resolver
 __all__ = ["LinkedArchive", "Taken", "combine", "offered", "select"]
 
 _COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
-_LTO = "__gnu_lto_slim"
 
 
 class LinkedArchive(NamedTuple):
@@ -91,11 +90,6 @@ def select(
                 gives[name] = section in _COMMON
             elif info >> 4 != c.STB_WEAK:
                 asks.append(name)
-        if _LTO in gives:
-            raise LinkError(
-                f"{label} has no machine code, only what gcc -flto left for a linker of its own; "
-                "build it with -ffat-lto-objects, or without -flto"
-            )
         if only and gives.get(only, True):
             return  # another common symbol is none the better for it
         taken[which, number] = Taken(label, obj)

@@ -190,8 +190,9 @@ class Builder:
     def add(self, obj: ElfObject, label: str, loaded: bool = False) -> None:
         """Add an object, called `label` in messages; only what is `loaded` of it, if so asked.
 
-        Of COMDAT groups of one name the first is taken.  Raises LinkError where a name has two
-        strong definitions.
+        Of COMDAT groups of one name the first is taken.  Sections that are compressed, which hold
+        debug information, are left out: their relocations are for what they hold.  Raises LinkError
+        where a name has two strong definitions.
         """
         self._machine = obj.machine
         signatures = [(obj.symbol_name(s), s, members) for s, members in obj.groups]
@@ -199,6 +200,7 @@ class Builder:
         drafts: list[SectionDraft | None] = []
         for index, (_, kind, flags, _, _, size, _, _, align, entry) in enumerate(obj.sections):
             left_out = kind in _TABLES or not kind or index in dropped
+            left_out = left_out or bool(flags & c.SHF_COMPRESSED)
             if left_out or (loaded and not flags & c.SHF_ALLOC):
                 drafts.append(None)
                 continue

@@ -17,6 +17,7 @@ from native import lookup
 from toolchain import assemble, compile_c, compile_ir, needs
 
 from jitkernel.arena import Arena
+from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import Linker
@@ -70,6 +71,18 @@ def test_tables_are_those_that_pyelftools_reads(name, tmp_path):
 def test_what_is_no_object_is_refused(data, words):
     with pytest.raises(LinkError, match=words):
         read_object(data)
+
+
+def test_relocations_in_another_form_are_refused():
+    data = compile_ir(IR["tables"])
+    out, at = bytearray(data), struct.unpack_from("<Q", data, 40)[0]
+    for index, section in enumerate(read_object(data).sections):
+        if section[1] == c.SHT_RELA:
+            struct.pack_into("<I", out, at + 64 * index + 4, c.SHT_CREL)
+    with pytest.raises(LinkError, match=r"compact \(CREL\): assemble it without --crel"):
+        read_object(bytes(out))
+    with pytest.raises(LinkError, match="CREL"):
+        read_object(bytes(out), late=True)
 
 
 def test_a_truncated_object_is_refused_at_every_length():

@@ -383,3 +383,30 @@ def test_notebook_cells_keep_their_numbers_and_data(s, archive):
     assert r.cell is not None and r.cell.strings
     s.undo()
     s.check()
+
+
+@pytest.mark.parametrize("flags", ["-g -gz", "-g -gz=none", "-g3 -gz -fPIC"])
+def test_an_object_whose_debug_information_is_compressed(s, tmp_path, flags):
+    source = "_Thread_local int mine = 4; int next(int x) { mine += x; return mine; }"
+    (tmp_path / "next.o").write_bytes(compile_c(source, "-O1", *flags.split()))
+    s.link(str(tmp_path / "next.o"))
+    s.run("declare i32 @next(i32)")
+    assert s.call("next", 3) == 7
+    assert s.call("next", 3) == 10
+    s.undo(2)
+    assert s.cells == []
+    s.check()
+
+
+def test_what_has_no_machine_code_is_refused(s, tmp_path):
+    (tmp_path / "gcc.o").write_bytes(compile_c("int f(void) { return 1; }", "-flto"))
+    (tmp_path / "clang.o").write_bytes(b"BC\xc0\xde" + bytes(60))
+    tool("ar", "rcs", str(tmp_path / "libgcc.a"), str(tmp_path / "gcc.o"))
+    for name, words in (
+        ("gcc.o", "gcc.o has no machine code.*-ffat-lto-objects"),
+        ("clang.o", "clang.o is LLVM bitcode: build it without -flto"),
+    ):
+        with pytest.raises(errors.LinkError, match=words):
+            s.link(str(tmp_path / name))
+    s.link(_make(tmp_path, {"g.o": "int f(void); int g(void) { return f(); }"}, "libg.a"))
+    assert s.cells == []

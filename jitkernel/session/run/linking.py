@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Compiled, Request, Summary
-from jitkernel.elf import read_object
-from jitkernel.elf.archive import Archive, is_archive, read_archive
+from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes
 from jitkernel.ir.names import CONTROL, written
@@ -44,9 +43,7 @@ def link_file(core: Core, path: str, whole: bool = False) -> Result:
         return _link_archive(definer, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
-    obj = ReadObject.of(
-        prepared(read_object(data, late=True), path, definer.program.linker.resolver)
-    )
+    obj = ReadObject.of(prepared(foreign_object(data, path), path, definer.program.linker.resolver))
     return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
 
 
