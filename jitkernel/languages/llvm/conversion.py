@@ -180,7 +180,7 @@ def _remedy(thing: Any) -> str:
         return "; numpy.array or array.array makes of it what a pointer can lead to"
     if callable(thing):
         return "; session.export_python makes of it a function that the program can call"
-    if _name(thing) == "CArgObject":
+    if _name(thing) in ("CArgObject", "_ctypes.CArgObject"):  # the latter from Python 3.13 on
         return "; give the object itself, without byref"
     return ""
 
