@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.languages.c.clang import Complaint
-from jitkernel.languages.c.unit import OWN, Unit, file_name
+from jitkernel.languages.c.generated import OWN, file_name
+from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.c.words import C23
 
 __all__ = ["UNDECLARED", "Complaints"]

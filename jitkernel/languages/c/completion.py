@@ -21,10 +21,11 @@ from functools import lru_cache
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.foreign import function_in_c
+from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
-from jitkernel.languages.c.unit import OWN, Guesses, Unit
+from jitkernel.languages.c.unit import Guesses, Unit
 from jitkernel.languages.language import Completions, Glance, Suggestion, split_commands
 
 __all__ = ["complete", "inspect"]

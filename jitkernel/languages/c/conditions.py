@@ -6,9 +6,9 @@ import re
 
 from jitkernel.languages.c.clang import Clang
 from jitkernel.languages.c.complaints import Complaints
+from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.tokens import tokens
-from jitkernel.languages.c.unit import OWN
 
 __all__ = ["active"]
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.ir.names import CONTROL, decode_name
+from jitkernel.languages.c.generated import file_name
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
 from jitkernel.languages.c.tokens import words
 from jitkernel.languages.c.types import Types
-from jitkernel.languages.c.unit import Unit, file_name
+from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
 
 __all__ = ["learned", "reasons", "spelled"]

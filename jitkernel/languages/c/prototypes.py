@@ -9,6 +9,7 @@ from __future__ import annotations
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import clang_of
 from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
+from jitkernel.languages.c.generated import OWN, TYPE
 from jitkernel.languages.c.module import parse
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import cut
@@ -16,7 +17,7 @@ from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
 from jitkernel.languages.c.shapes import number, shape_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.types import VOID, CType, Types
-from jitkernel.languages.c.unit import OWN, TYPE, Guesses, Unit
+from jitkernel.languages.c.unit import Guesses, Unit
 from jitkernel.languages.language import Glance
 from jitkernel.languages.prototypes import Pointee, Prototype
 from jitkernel.languages.shapes import Shape

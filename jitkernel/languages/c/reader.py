@@ -16,6 +16,7 @@ from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import UNDECLARED, Complaints
 from jitkernel.languages.c.conditions import active
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
+from jitkernel.languages.c.generated import LENGTH, OWN, TYPE, VALUE, file_name
 from jitkernel.languages.c.learned import learned, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import MACRO, Notes
@@ -23,7 +24,7 @@ from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.tokens import Unfinished, tokens
 from jitkernel.languages.c.types import CType, Types
-from jitkernel.languages.c.unit import LENGTH, OWN, TYPE, VALUE, Guesses, Unit, file_name
+from jitkernel.languages.c.unit import Guesses, Unit
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan
 

@@ -7,40 +7,27 @@ in lines of cells.  What a change of the cell's reaches in other cells is compil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
+from jitkernel.languages.c.computed import Computed
 from jitkernel.languages.c.declarations import (
     Declarator,
     declarators,
     specifiers,
 )
-from jitkernel.languages.c.declared import Declared, is_unbounded
+from jitkernel.languages.c.declared import Declared
+from jitkernel.languages.c.generated import LENGTH, OWN, Part, file_name, value_function
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, mentioned
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import Token, all_words, closing, words
+from jitkernel.languages.c.tokens import all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
 
-__all__ = ["LENGTH", "OWN", "VALUE", "Guesses", "Run", "Unit", "file_name"]
+__all__ = ["Guesses", "Run", "Unit"]
 
-#: What names begin with that are no program's.
-OWN = "__jk_"
-VALUE, TYPE, LENGTH = "__jk_value", "__jk_type", "__jk_length"
-_DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
-_ALIAS = re.compile(
-    r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref)(?:__)?\s*\([^)]*\)\s*\)\)"
-)
-#: A value is written several times, in what does nothing with it.
-_QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
-_UNSIZED = re.compile(r"\[\s*\]")
 _WIDE = 1000  # columns that are filled with blanks so that clang counts as the cell does
 _NEAR = 8  # lines that are
-
-
-def file_name(cell: int) -> str:
-    """What clang is told that a cell's file is called."""
-    return f"cell {cell}"
 
 
 @dataclass(slots=True)
@@ -65,17 +52,6 @@ class Run:
     text: str
     line: int
     last_line: int
-
-
-@dataclass(slots=True)
-class _Part:
-    """A piece of a function that runs once: text, and its place in the cell where it has one."""
-
-    text: str
-    line: int = 0
-    column: int = 1
-    last_line: int = 0
-    label: str = ""
 
 
 class Unit:
@@ -103,7 +79,7 @@ class Unit:
         self.owned = self._declared.keys.keys()
         self.fleeting = self._declared.fleeting
         self._out: list[str] = []
-        self._pending: list[_Part] = []
+        self._pending: list[Part] = []
         self._at = (0, 0)  # the cell's line and column that clang counts now; 0: another file's
         self.runs: list[Run] = []
         self.value: Piece | None = None
@@ -272,7 +248,7 @@ class Unit:
                 self.value = piece
             case PieceKind.STATEMENT | PieceKind.EXPRESSION:
                 self._pending.append(
-                    _Part(piece.text, piece.line, piece.column, piece.last_line, piece.text)
+                    Part(piece.text, piece.line, piece.column, piece.last_line, piece.text)
                 )
             case _:
                 self._write_declaration(index, piece)
@@ -295,7 +271,12 @@ class Unit:
                 if declared.init < 0 and not declared.function and self._same(piece, declared):
                     self.kept.add(declared.name)
                 elif declared.init >= 0 and self._declared.is_computed(index, declared):
-                    edits += self._compute(index, piece, declared, base)
+                    computed = Computed(
+                        self._source, self._declared, self._notes, piece, declared,
+                        partial(self._elements, index, piece, declared),
+                    )  # fmt: skip
+                    edits += computed.edits()
+                    self._pending += computed.parts()
         for start, stop, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[stop:]
         self._put_own(piece.line, piece.column, text)
@@ -324,57 +305,6 @@ class Unit:
         """Text that is not the cell's."""
         self._out.append(text)
         self._at = (0, 0)
-
-    def _compute(
-        self, index: int, piece: Piece, declared: Declarator, base: int
-    ) -> list[tuple[int, int, str]]:
-        """Give a variable its value when the cell runs; what changes in its declaration."""
-        tokens, found = piece.tokens, specifiers(piece.tokens)
-        name = tokens[declared.name_at]
-        equals, first, last = (
-            tokens[declared.init],
-            tokens[declared.init + 1],
-            tokens[declared.end - 1],
-        )
-        value = self._source[first.start : last.stop]
-        edits = [
-            (
-                equals.start - base,
-                last.stop - base,
-                re.sub(r"[^\n]", " ", self._source[equals.start : last.stop]),
-            )
-        ]
-        if found.deduced >= 0:
-            word = tokens[found.deduced]
-            edits.append((word.start - base, word.stop - base, f"__typeof__({value})"))
-        elif first.text == "{" and (alias := self._unsized_type(piece, declared)):
-            count = self._elements(index, piece, declared, value)
-            typed = f"__typeof__((*({alias.text} *)0)[0])"
-            edits.append((alias.start - base, alias.stop - base, typed))
-            edits.append((name.stop - base, name.stop - base, f"[{count}]"))
-        elif first.text == "{" and is_unbounded(piece, declared):
-            bracket = next(t for t in tokens[declared.name_at :] if t.text == "]").start - base
-            edits.append((bracket, bracket, str(self._elements(index, piece, declared, value))))
-        name_ = declared.name
-        label = self._source[tokens[declared.first].start : last.stop]
-        self._pending += [
-            _Part(f"{{ __typeof__({name_})"),
-            _Part(f"{OWN}i =", name.line, name.column, piece.last_line),
-            _Part(value, first.line, first.column, piece.last_line, label),
-            _Part(f"; __builtin_memcpy((void *)&{name_}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
-        ]
-        return edits
-
-    def _unsized_type(self, piece: Piece, declared: Declarator) -> Token | None:
-        """The name of a type that is an array without a length, where the variable is of it."""
-        tokens = piece.tokens[: specifiers(piece.tokens).end]
-        plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
-        for token in tokens if plain else ():
-            key = IDENTIFIER + token.text
-            note = self._declared.notes.get(key) or self._notes.get(key)
-            if note is not None and note.kind == "typedef" and _UNSIZED.search(note.text):
-                return token
-        return None
 
     def _elements(self, index: int, piece: Piece, declared: Declarator, value: str) -> int:
         """How many elements an initialiser has: only in a function may it stand as it is."""
@@ -420,32 +350,8 @@ class Unit:
         )  # fmt: skip
 
     def _write_value(self, piece: Piece) -> None:
-        """A function that gives the address of the last expression's value.
-
-        What a statement expression gives decays as an operand does; so a value has the type of an
-        operand or, where that is an array or a function, an address.
-        """
         value = f"({self._marker(piece.line, piece.column)}{self._as_typed(piece)}\n)"
-        self._put_other(_QUIET)
-        type = f"__typeof_unqual__(({{ {value}; }}))" if self._guesses.bit_field else (
-            f"__typeof_unqual__({value})"
-        )  # fmt: skip
-        head = f"\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{TYPE};\n"
-        if self._guesses.temporary:
-            self._put_other(
-                f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"
-                f"__builtin_memcpy({OWN}out, {value}, sizeof {OWN}out);\nreturn {OWN}out;\n}}\n"
-            )
-            return
-        void = f"__builtin_types_compatible_p({OWN}T, void)"
-        chosen = f"__builtin_choose_expr({void}, ({value}, 0), {value})"
-        self._put_other(
-            f"{head}__typeof_unqual__(((void)0, {chosen})) {OWN}v = {chosen};\n"
-            f"static __typeof__({OWN}v) {OWN}out;\n"
-            f"__builtin_memcpy(&{OWN}out, &{OWN}v, sizeof {OWN}out);\n"
-            f"return __builtin_choose_expr(__builtin_types_compatible_p({OWN}T, "
-            f"__typeof__({OWN}v)), (void *)&{OWN}out, *(void **)(void *)&{OWN}out);\n}}\n"
-        )
+        self._put_other(value_function(value, self._guesses.bit_field, self._guesses.temporary))
 
     def _as_typed(self, piece: Piece) -> str:
         """An expression, or what stands for one that is written as values are shown: an array's

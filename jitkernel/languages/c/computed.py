@@ -1,0 +1,81 @@
+"""Variables that get their values when their cell runs.  Start from `Computed`.
+
+At file scope C has constants alone; so the declaration stays without its initialiser, and a
+statement writes the value there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from jitkernel.languages.c.declarations import Declarator, specifiers
+from jitkernel.languages.c.declared import Declared, is_unbounded
+from jitkernel.languages.c.generated import OWN, Part
+from jitkernel.languages.c.notes import IDENTIFIER, Notes
+from jitkernel.languages.c.pieces import Piece
+from jitkernel.languages.c.tokens import Token
+
+__all__ = ["Computed"]
+
+_UNSIZED = re.compile(r"\[\s*\]")
+
+
+class Computed:
+    """One such variable of a piece; `elements` tells how many an initialiser has."""
+
+    def __init__(
+        self, source: str, names: Declared, notes: Notes, piece: Piece, declared: Declarator,
+        elements: Callable[[str], int],
+    ):  # fmt: skip
+        self._source, self._names, self._notes = source, names, notes
+        self._piece, self._declared, self._elements = piece, declared, elements
+        tokens = piece.tokens
+        self._name, self._equals = tokens[declared.name_at], tokens[declared.init]
+        self._first, self._last = tokens[declared.init + 1], tokens[declared.end - 1]
+        self._value = source[self._first.start : self._last.stop]
+
+    def edits(self) -> list[tuple[int, int, str]]:
+        """What changes in the text of the declaration: from, to, and what stands there."""
+        tokens, found = self._piece.tokens, specifiers(self._piece.tokens)
+        edits = [
+            (
+                self._equals.start, self._last.stop,
+                re.sub(r"[^\n]", " ", self._source[self._equals.start : self._last.stop]),
+            )
+        ]  # fmt: skip
+        if found.deduced >= 0:
+            word = tokens[found.deduced]
+            edits.append((word.start, word.stop, f"__typeof__({self._value})"))
+        elif self._first.text == "{" and (alias := self._unsized_type()):
+            edits.append((alias.start, alias.stop, f"__typeof__((*({alias.text} *)0)[0])"))
+            edits.append((self._name.stop, self._name.stop, f"[{self._elements(self._value)}]"))
+        elif self._first.text == "{" and is_unbounded(self._piece, self._declared):
+            behind = tokens[self._declared.name_at :]
+            bracket = next(t for t in behind if t.text == "]").start
+            edits.append((bracket, bracket, str(self._elements(self._value))))
+        base = self._piece.start
+        return [(start - base, stop - base, text) for start, stop, text in edits]
+
+    def parts(self) -> list[Part]:
+        """The statement that writes the value."""
+        name, first, last_line = self._name, self._first, self._piece.last_line
+        start = self._piece.tokens[self._declared.first].start
+        label = self._source[start : self._last.stop]
+        return [
+            Part(f"{{ __typeof__({name.text})"),
+            Part(f"{OWN}i =", name.line, name.column, last_line),
+            Part(self._value, first.line, first.column, last_line, label),
+            Part(f"; __builtin_memcpy((void *)&{name.text}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
+        ]
+
+    def _unsized_type(self) -> Token | None:
+        """The name of a type that is an array without a length, where the variable is of it."""
+        declared, tokens = self._declared, self._piece.tokens
+        plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
+        for token in tokens[: specifiers(tokens).end] if plain else ():
+            key = IDENTIFIER + token.text
+            note = self._names.notes.get(key) or self._notes.get(key)
+            if note is not None and note.kind == "typedef" and _UNSIZED.search(note.text):
+                return token
+        return None

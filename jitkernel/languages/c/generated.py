@@ -1,0 +1,53 @@
+"""What clang is given besides the user's text: names, and functions that run once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LENGTH", "OWN", "TYPE", "VALUE", "Part", "file_name", "value_function"]
+
+#: What names begin with that are no program's.
+OWN = "__jk_"
+VALUE, TYPE, LENGTH = "__jk_value", "__jk_type", "__jk_length"
+#: A value is written several times, in what does nothing with it.
+_QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
+
+
+def file_name(cell: int) -> str:
+    """What clang is told that a cell's file is called."""
+    return f"cell {cell}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a function that runs once: text, and its place in the cell where it has one."""
+
+    text: str
+    line: int = 0
+    column: int = 1
+    last_line: int = 0
+    label: str = ""
+
+
+def value_function(value: str, bit_field: bool, temporary: bool) -> str:
+    """A function that gives the address of an expression's value.
+
+    What a statement expression gives decays as an operand does; so a value has the type of an
+    operand or, where that is an array or a function, an address.
+    """
+    type = f"__typeof_unqual__({f'({{ {value}; }})' if bit_field else value})"
+    head = f"{_QUIET}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{TYPE};\n"
+    if temporary:
+        return (
+            f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"
+            f"__builtin_memcpy({OWN}out, {value}, sizeof {OWN}out);\nreturn {OWN}out;\n}}\n"
+        )
+    void = f"__builtin_types_compatible_p({OWN}T, void)"
+    chosen = f"__builtin_choose_expr({void}, ({value}, 0), {value})"
+    return (
+        f"{head}__typeof_unqual__(((void)0, {chosen})) {OWN}v = {chosen};\n"
+        f"static __typeof__({OWN}v) {OWN}out;\n"
+        f"__builtin_memcpy(&{OWN}out, &{OWN}v, sizeof {OWN}out);\n"
+        f"return __builtin_choose_expr(__builtin_types_compatible_p({OWN}T, "
+        f"__typeof__({OWN}v)), (void *)&{OWN}out, *(void **)(void *)&{OWN}out);\n}}\n"
+    )
