@@ -19,7 +19,8 @@ _KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": compl
 
 class Pointee(NamedTuple):
     """A parameter that is a pointer to numbers: `text` as the language writes it, and what it leads
-    to as numpy writes that (`f8`).  `constant`: the function does not write there."""
+    to as numpy writes that (`f8`; addresses are `u8`, and `text` has another star).  `constant`:
+    the function does not write there."""
 
     text: str
     code: str

@@ -1,4 +1,4 @@
-"""What the pointers among a function's parameters lead to, as arrays of numbers.
+"""What the pointers among a function's parameters lead to, as arrays of numbers or of addresses.
 
 Start from `pointee`.  C11 6.7.6.3: a parameter `double a[]` is a `double *`.
 """
@@ -24,7 +24,7 @@ _DEEPEST = 20  # typedefs of typedefs
 
 def pointee(part: list[Token], known: Notes) -> Pointee | None:
     """What the parameter `T *x` or `T x[n][m]` points to, whatever is const or restrict in it; None
-    where that is no number, or not known."""
+    where that is no number and no pointer, or not known."""
     while part and part[0].text in ATTRIBUTES:
         part = part[closing([*part, part[-1]], 1) :]
     if not part:
@@ -35,14 +35,18 @@ def pointee(part: list[Token], known: Notes) -> Pointee | None:
     behind = rest[stars:]
     if behind[:1] and behind[0] not in ("[", "("):
         behind = behind[1:]  # the name
-    if stars + (behind[:1] == ["["]) != 1 or "(" in behind:
-        return None
-    code = number_of([t.text for t in part[:end]], known)
-    if not code or code in _CHARACTERS:
+    stars += behind[:1] == ["["]
+    if not stars or "(" in behind:
         return None
     words = [t.text for t in part[:end] if t.text not in QUALIFIERS and t.text != "register"]
     constant = any(t.text in _CONST for t in part[:end])
-    return Pointee(f"{'const ' * constant}{' '.join(words)} *", code, constant)
+    text = f"{'const ' * constant}{' '.join(words)} {'*' * stars}"
+    if stars > 1:
+        return Pointee(text, "u8")  # addresses
+    code = number_of([t.text for t in part[:end]], known)
+    if not code or code in _CHARACTERS:
+        return None
+    return Pointee(text, code, constant)
 
 
 def parameters_of(found: list[Token], declared: Declarator) -> list[list[Token]]:

@@ -22,7 +22,7 @@ from jitkernel.languages.language import Glance
 from jitkernel.languages.prototypes import Pointee, Prototype
 from jitkernel.languages.shapes import Shape
 
-__all__ = ["prototype"]
+__all__ = ["pointed", "prototype"]
 
 type_ = type
 
@@ -43,6 +43,16 @@ def prototype(name: str, known: Glance) -> Prototype | None:
     text = " ".join(note.text.removeprefix("extern ").rstrip(";").split())
     read = _function if note.kind == "function" and declared[0].function else _variable
     return read(name, text, found, declared[0], notes, known)
+
+
+def pointed(name: str, index: int, known: Glance) -> Shape | None:
+    """The struct that a parameter of a function points to; None where it is none, or not known."""
+    type = _ask(name, known, Notes(known.notes))
+    if type is None or type.bare.kind != "function" or index >= len(type.bare.parameters):
+        return None
+    of = type.bare.parameters[index].bare.of
+    shape = shape_of(of) if of is not None else None
+    return shape if shape is not None and shape.kind == "struct" else None
 
 
 def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tuple[bool, str]:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 from jitkernel.errors import UsageError
 from jitkernel.ir.names import written
 from jitkernel.languages import find
+from jitkernel.languages.llvm.conversion import PLAIN
 from jitkernel.languages.prototypes import Prototype
-from jitkernel.session.arrays import numpy
+from jitkernel.session.element_types import Elements, elements_of, named, refuse_other_members
 from jitkernel.session.program.names import NoteTexts
 from jitkernel.session.run.host import SessionGlance
 
 if TYPE_CHECKING:
+    from jitkernel.languages.language import Language
     from jitkernel.languages.prototypes import Pointee
+    from jitkernel.languages.shapes import Shape
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
 
@@ -34,6 +37,7 @@ class Prototypes:
         self._core = core
         self._known: dict[str, tuple[Image, Prototype]] = {}
         self._given: dict[str, Prototype] = {}
+        self._structs: dict[tuple[str, int], tuple[Image, Shape | None]] = {}
 
     def given(self, name: str, prototype: Prototype) -> None:
         """A function has come from another session, and this with it."""
@@ -57,23 +61,52 @@ class Prototypes:
         return found
 
     def _ask(self, name: str, cell: int) -> Prototype:
+        language, glance = self._language_of(name, cell)
+        found = language.prototype(name, glance) if language is not None else None
+        return found or _NOTHING
+
+    def _language_of(self, name: str, cell: int) -> tuple[Language | None, _Glance]:
         notes = self._core.program.notes.found
+        glance = _Glance(self._core, NoteTexts(notes, name, cell))
         for key, note in notes.items():
             if note.cell == cell and key.endswith(f":{name}"):
-                glance = _Glance(self._core, NoteTexts(notes, name, cell))
-                return find(key.partition(":")[0]).prototype(name, glance) or _NOTHING
-        return _NOTHING
+                return find(key.partition(":")[0]), glance
+        return None, glance
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
 
-        Raises UsageError for an array whose elements are others than a pointer's.  Only arrays that
-        say what they hold are looked at, by `dtype`; plain bytes may be anything.
+        Raises UsageError for an array whose elements are others than a pointer's.  Only what says
+        what it holds is looked at, numpy's arrays, `array` and ctypes; plain bytes may be anything.
         """
         found = self.of(name).pointees
-        for number, (thing, wanted) in enumerate(zip(arguments, found, strict=False), 1):
-            if wanted is not None and (dtype := getattr(thing, "dtype", None)) is not None:
-                _refuse_other(dtype, wanted, f"argument {number} of {written(name)}")
+        for number, thing in enumerate(arguments, 1):
+            if thing.__class__ in PLAIN:
+                continue
+            what = f"argument {number} of {written(name)}"
+            dtype = getattr(thing, "dtype", None)
+            if (wanted := found[number - 1] if number <= len(found) else None) is not None:
+                if dtype is not None:
+                    _refuse_other(dtype, wanted, what)
+                elif (held := elements_of(thing)) is not None:
+                    _refuse_other(held, wanted, what)
+            elif getattr(dtype, "names", None):
+                shape = self._pointed(name, number - 1)
+                if shape is not None:
+                    refuse_other_members(dtype, shape, what)
+        return found
+
+    def _pointed(self, name: str, index: int) -> Shape | None:
+        """The struct that a parameter leads to, where that is known."""
+        symbol = self._core.program.named(name)
+        image = symbol.image if symbol is not None else None
+        if image is None:
+            return None
+        known, found = self._structs.get((name, index), (None, None))
+        if known is not image:
+            language, glance = self._language_of(name, image.cell)
+            found = language.pointed(name, index, glance) if language is not None else None
+            self._structs[name, index] = image, found
         return found
 
 
@@ -85,16 +118,19 @@ class _Glance(SessionGlance):
         self.notes = notes  # and no copy
 
 
-def _refuse_other(dtype: Any, wanted: Pointee, what: str) -> None:
+def _refuse_other(held: Any, wanted: Pointee, what: str) -> None:
     """Raises UsageError where numbers of a type are not what a pointer leads to; whether integers
     have a sign is the function's business."""
     kind, size = wanted.code[0], int(wanted.code[1:])
-    given = getattr(dtype, "kind", kind)
+    given = getattr(held, "kind", kind)
     fits = given == kind or {given, kind} == {"i", "u"}
-    if fits and getattr(dtype, "itemsize", size) == size and getattr(dtype, "isnative", True):
+    if fits and getattr(held, "itemsize", size) == size and getattr(held, "isnative", True):
         return
-    name = numpy().dtype(wanted.code).name
-    raise UsageError(
-        f"{what} is {wanted.text}, and an array of {dtype} is given: array.astype({name!r}) "
-        "gives one that fits"
-    )
+    name = named(kind, size)
+    if wanted.text.endswith("**"):
+        remedy = "addresses fit (uint64), such as array.ctypes.data of what session.array gives"
+    elif isinstance(held, Elements):
+        remedy = f"one of {name} fits"
+    else:
+        remedy = f"array.astype({name!r}) gives one that fits"
+    raise UsageError(f"{what} is {wanted.text}, and an array of {held} is given: {remedy}")
