@@ -75,7 +75,16 @@ class Arena(Recorded):
         self.rollback = Rollback()
         self.rollback.repairs.append(self._repair)
         self.fd = memfd(capacity)
-        self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        try:
+            protection = mmap.PROT_READ | mmap.PROT_WRITE
+            self._map = mmap.mmap(self.fd, capacity, mmap.MAP_SHARED, protection)
+        except OSError as error:
+            os.close(self.fd)
+            raise JitError(
+                f"no room for an arena of {capacity >> 20} MB of addresses: {error}; a smaller one "
+                "may fit (Session(capacity=64 << 20), %config Arena.capacity=64M), or `ulimit -v` "
+                "allow more"
+            ) from None
         self.view = memoryview(self._map)
         self.writes = Writes(self)
         self.zones: dict[str, Zone] = {}

@@ -121,7 +121,10 @@ class ProcessExecutor(Executor):
     def _call(self, thunk: int, fn: int, args: int, ret: int, ret_size: int) -> Outcome:
         talk = self._talk
         if talk.busy:
-            raise JitError("the executor is running another call")
+            raise JitError(
+                "the executor is running another call: Python that the program calls, or that "
+                'watches it, cannot call it (what it calls can in Session(executor="inline"))'
+            )
         asked, self._handled = False, None
         for attempt in range(3):
             seq = new_number()

@@ -248,7 +248,10 @@ class Arrays:
         if found is not None:
             self.attach(found)
             return given
-        shared = self.array(given.shape, given.dtype)
+        if given.flags.fnc:  # Fortran's order, by columns, stays
+            shared = self.array(given.shape[::-1], given.dtype).T
+        else:
+            shared = self.array(given.shape, given.dtype)
         shared[...] = given
         return shared
 

@@ -350,3 +350,15 @@ def test_a_random_base_is_above_heaps_where_there_is_room():
                 assert lowest <= arena.base <= HIGHEST - capacity
             finally:
                 arena.close()
+
+
+def test_addresses_that_are_short_are_told(monkeypatch):
+    def full(*arguments):
+        raise OSError(12, "Cannot allocate memory")
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr("jitkernel.arena.arena.mmap.mmap", full)
+        with pytest.raises(JitError, match=r"an arena of 64 MB of addresses: .* a smaller one"):
+            Arena(capacity=64 << 20)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -219,7 +219,8 @@ def test_calls_do_not_nest(lab: Lab) -> None:
         lab.run(PUTS)
     finally:
         lab.executor.on_output = lab.output
-    assert caught == ["the executor is running another call"]
+    (why,) = caught
+    assert why.startswith("the executor is running another call: Python that the program calls")
 
 
 def test_a_process_that_becomes_another_program(fresh: Lab) -> None:

@@ -120,6 +120,17 @@ def test_share_copies_once(s):
     assert (s.share(mine[:, ::2]) == mine[:, ::2]).all()
 
 
+def test_share_keeps_the_order_of_columns(s):
+    """A function is given the memory, shared or not: it is to find the same there."""
+    mine = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    given = s.share(mine)
+    assert (given == mine).all() and given.strides == mine.strides
+    assert s.share(given) is given
+    for each in (mine, given):
+        s["put"](each, 1, 9.0)
+        assert each[1, 0] == 9
+
+
 def test_arrays_of_one_session_are_seen_by_another(s):
     a = s.array(4)
     with Session() as other:

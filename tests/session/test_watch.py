@@ -208,7 +208,7 @@ def test_the_observer_may_ask_the_session_and_not_call_it(steps):
     steps.watch("g", call=ask, every=0.0)
     steps.call("steps", 2, False)
     assert [1] in asked and [2] in asked
-    assert set(refused) == {"the executor is running another call"}
+    assert {why.partition(":")[0] for why in refused} == {"the executor is running another call"}
 
 
 def test_where_code_cannot_be_stopped_what_the_observer_raises_waits(fresh):
