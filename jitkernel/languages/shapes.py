@@ -6,6 +6,7 @@ reads bytes, `to_bytes` writes them.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ _LETTERS = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
     "f2": "e", "f4": "f", "f8": "d", "b1": "?",
 }  # fmt: skip
+_OF_CTYPES = (ctypes.Structure, ctypes.Union, ctypes.Array)
 _FLOATS = {"f2": "half", "f4": "float", "f8": "double", "f16": "x86_fp80"}
 
 
@@ -118,7 +120,12 @@ def _number(shape: Shape, data: memoryview) -> Any:
 
 def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
     """A Python value as so many bytes.  A struct is a sequence of its parts in order, a mapping by
-    their names, or one of numpy's records.  Raises UsageError."""
+    their names, an object that has them all (of a dataclass, say), or one of numpy's records; what
+    ctypes has of the same size is as it is.  Raises UsageError."""
+    if isinstance(thing, _OF_CTYPES) and shape.kind in ("struct", "array", "text", "bytes"):
+        raw = bytes(thing)  # type: ignore[arg-type]
+        if len(raw) == shape.size:
+            return raw
     match shape.kind:
         case "number" if shape.code[0] in "iub":
             value = from_python(IntType(8 * shape.size), thing, host, what).data
@@ -162,6 +169,8 @@ def _struct(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
         if unknown := [name for name in thing if name not in names]:
             raise UsageError(f"{what} has no member {unknown[0]!r}: it has {', '.join(names)}")
         given = [(part, thing[part.name]) for part in shape.parts if part.name in thing]
+    elif _sequence(thing) is None and names and all(hasattr(thing, name) for name in names):
+        given = [(part, getattr(thing, part.name)) for part in shape.parts]
     else:
         every = _sequence(thing)
         if every is None or len(every) != len(names):

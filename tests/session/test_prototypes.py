@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import inspect
 import pickle
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -287,3 +289,29 @@ def test_functions_that_travel_take_their_shapes_along(s):
 def test_a_shape_that_nobody_wrote_is_refused(row):
     with pytest.raises((ValueError, TypeError, KeyError)):
         Prototype.of(row)
+
+
+def test_structs_of_ctypes_and_objects_with_the_members(s):
+    class Point(ctypes.Structure):
+        _fields_ = (("x", ctypes.c_double), ("y", ctypes.c_double))
+
+    class Either(ctypes.Union):
+        _fields_ = (("i", ctypes.c_int), ("f", ctypes.c_float))
+
+    @dataclass
+    class Pair:
+        x: float
+        y: float
+
+    assert s.call("norm2", Point(3, 4)) == s.call("norm2", Pair(3, 4)) == 25.0
+    assert s.call("inner", (Point(1, 0), Pair(0, 2))) == 3.0
+    assert s.call("flip", ((ctypes.c_long * 6)(*range(6)),)) == ((5, 4, 3, 2, 1, 0),)
+    assert s.call("inner", SimpleNamespace(p=Pair(1, 0), q={"y": 5})) == 6.0
+    s["origin"].value = Point(5, 6)
+    assert s["origin"].value == (5.0, 6.0)
+    s["either"].value = Either(9)
+    assert int.from_bytes(s["either"].value[:4], "little") == 9
+    with pytest.raises(UsageError, match=r"is a struct \(x, y\)"):
+        s.call("norm2", Either(3))
+    with pytest.raises(UsageError, match="argument 1, y: a Python str"):
+        s.call("norm2", Pair(1, "2"))
