@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "Shape", "Shaped", "read_shape", "row_of", "to_bytes", "to_python"]
 
-ShapeKind: TypeAlias = Literal["number", "pointer", "array", "text", "struct", "bytes"]
+ShapeKind: TypeAlias = Literal["number", "bits", "pointer", "array", "text", "struct", "bytes"]
 _LETTERS = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
     "f2": "e", "f4": "f", "f8": "d", "b1": "?",
@@ -42,9 +42,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`size` bytes: a number whose `code` is numpy's (`u4`, `c16`), a pointer, `count` elements of
-    one shape, text of so many characters, a struct's parts, or bytes of which no more is known,
-    but that the first `count` are no padding (0: all)."""
+    """`size` bytes: a number whose `code` is numpy's (`u4`, `c16`), `count` bits of one from the
+    bit `shift` on, a pointer, `count` elements of one shape, text of so many characters, a struct's
+    parts, or bytes of which no more is known, but that the first `count` are no padding (0: all).
+    """
 
     kind: ShapeKind
     size: int
@@ -52,6 +53,7 @@ class Shape:
     count: int = 0
     inner: Shape | None = None
     parts: tuple[Part, ...] = ()
+    shift: int = 0
 
     def words(self, at: int = 0) -> set[int]:
         """Which of its words of 8 bytes are not padding alone, from the offset `at` on."""
@@ -86,6 +88,8 @@ def to_python(shape: Shape, data: bytes | memoryview) -> Any:
     match shape.kind:
         case "number":
             return _number(shape, data)
+        case "bits":
+            return _bits(shape, int.from_bytes(data, "little") >> shape.shift)
         case "pointer":
             return Pointer(int.from_bytes(data, "little"))
         case "struct":
@@ -97,6 +101,14 @@ def to_python(shape: Shape, data: bytes | memoryview) -> Any:
             size, inner = shape.inner.size, shape.inner
             return tuple(to_python(inner, data[i * size :]) for i in range(shape.count))
     return bytes(data)
+
+
+def _bits(shape: Shape, value: int) -> int | bool:
+    value &= (1 << shape.count) - 1
+    if shape.code == "b1":
+        return bool(value)
+    negative = shape.code[0] == "i" and value >> shape.count - 1
+    return value - (1 << shape.count) if negative else value
 
 
 def _number(shape: Shape, data: memoryview) -> Any:
@@ -123,13 +135,17 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
     their names, an object that has them all (of a dataclass, say), or one of numpy's records; what
     ctypes has of the same size is as it is.  Raises UsageError."""
     if isinstance(thing, _OF_CTYPES) and shape.kind in ("struct", "array", "text", "bytes"):
-        raw = bytes(thing)  # type: ignore[arg-type]
+        raw = bytes(thing)
         if len(raw) == shape.size:
             return raw
     match shape.kind:
         case "number" if shape.code[0] in "iub":
             value = from_python(IntType(8 * shape.size), thing, host, what).data
             return b"\1" if shape.code == "b1" and any(value) else value
+        case "bits":
+            one = from_python(IntType(shape.count), thing, host, what).data
+            bits = int.from_bytes(one, "little") & (1 << shape.count) - 1
+            return (bits << shape.shift).to_bytes(shape.size, "little")
         case "number" if shape.code in _FLOATS:
             return from_python(FloatType(_FLOATS[shape.code]), thing, host, what).data
         case "number" if shape.code in ("c8", "c16"):
@@ -179,7 +195,10 @@ def _struct(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
     data = bytearray(shape.size)  # what is not given is zero
     for part, one in given:
         value = to_bytes(part.shape, one, host, f"{what}, {part.name}")
-        data[part.offset : part.offset + len(value)] = value
+        place = slice(part.offset, part.offset + len(value))
+        if part.shape.kind == "bits":  # others may be in the same bytes
+            value = bytes(a | b for a, b in zip(data[place], value, strict=True))
+        data[place] = value
     return bytes(data)
 
 
@@ -215,18 +234,20 @@ def row_of(shape: Shape) -> list[Any]:
     """What JSON can have, and `read_shape` takes."""
     parts = [[part.name, part.offset, row_of(part.shape)] for part in shape.parts]
     inner = shape.inner and row_of(shape.inner)
-    return [shape.kind, shape.size, shape.code, shape.count, inner, parts]
+    return [shape.kind, shape.size, shape.code, shape.count, inner, parts, shape.shift]
 
 
 def read_shape(row: Any, depth: int = 0) -> Shape:
     """The inverse.  Raises ValueError or TypeError for what is no such row."""
-    kind, size, code, count, inner, parts = row
-    if not all(type(n) is int and 0 <= n <= _LARGEST for n in (size, count)) or depth > _DEEPEST:
-        raise ValueError(f"{size!r} and {count!r} are no sizes")
+    kind, size, code, count, inner, parts, shift = row
+    sizes = size, count, shift
+    if not all(type(n) is int and 0 <= n <= _LARGEST for n in sizes) or depth > _DEEPEST:
+        raise ValueError(f"{sizes!r} are no sizes")
     of = inner and read_shape(inner, depth + 1)
     made = tuple(Part(str(name), offset, read_shape(r, depth + 1)) for name, offset, r in parts)
     good = {
         "number": code in _CODES and size == int(code[1:]),
+        "bits": code in _CODES and code[0] in "iub" and 0 < count and shift + count <= 8 * size,
         "pointer": size == 8,
         "array": of is not None and count * of.size == size,
         "text": count == 0,
@@ -235,4 +256,4 @@ def read_shape(row: Any, depth: int = 0) -> Shape:
     }
     if not good.get(kind):
         raise ValueError(f"{row!r} is no shape")
-    return Shape(kind, size, code if kind == "number" else "", count, of, made)
+    return Shape(kind, size, code if kind in ("number", "bits") else "", count, of, made, shift)

@@ -172,7 +172,7 @@ def dtype_of_shape(shape: Shape) -> Any:
         case "array" if shape.inner is not None:
             inner = dtype_of_shape(shape.inner)
             return np.dtype((inner.base, (shape.count, *inner.shape)))
-        case "struct" if shape.parts:
+        case "struct" if shape.parts and all(part.shape.kind != "bits" for part in shape.parts):
             return np.dtype(
                 {
                     "names": [part.name for part in shape.parts],

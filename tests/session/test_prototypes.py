@@ -47,6 +47,10 @@ double mixed(struct odd a, int k, struct text b) { return a.a + a.b + k + b.t[0]
 struct six flip(struct six s) { struct six r; for (int i = 0; i < 6; i++) r.v[i] = s.v[5 - i]; return r; }
 double inner(struct nest nest) { return nest.p.x + nest.q.y; }
 struct wide twice(struct wide w) { w.l *= 2; w.k++; return w; }
+struct date { unsigned day : 5, month : 4; int offset : 6; unsigned : 3; unsigned long year : 33; _Bool leap : 1; char c; };
+struct date back(struct date d) { d.day--; d.offset--; d.year++; d.leap = !d.leap; d.c++; return d; }
+struct small { int a : 3, b : 5; };
+int sign(struct small s) { return s.a * 100 + s.b; }
 struct none nothing(struct none a, int x) { return a; }
 double _Complex square(double _Complex z) { return z * z; }
 float _Complex squaref(float _Complex z) { return z * z; }
@@ -149,7 +153,8 @@ def test_arrays_have_members_and_signs(s):
     assert s["path"].array["y"].tolist() == [2.0, 4.0]
     assert s["us3"].array.tolist() == [1, 4000000000, 3]
     assert s["z"].array == 1 + 2j
-    assert s["bits"].value == bytes((0x21, 0, 0, 0)) and len(s["either"].value) == 4
+    assert s["bits"].value == (1, 2) and s["bits"].array.dtype.kind == "V"
+    assert len(s["either"].value) == 4
 
 
 def test_the_value_of_a_cell_is_the_same(s):
@@ -273,15 +278,15 @@ def test_functions_that_travel_take_their_shapes_along(s):
     "row",
     [
         None, 3, [], [1, 2, 3, 4, 5, 6],
-        [["number", 4, "u8", 0, None, []], None, [], [], "", []],
-        [["number", 8, "zz8", 0, None, []], None, [], [], "", []],
-        [["text", -1, "", 0, None, []], None, [], [], "", []],
-        [["text", 1 << 40, "", 0, None, []], None, [], [], "", []],
-        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, []]]]], None, [], [], "",
+        [["number", 4, "u8", 0, None, [], 0], None, [], [], "", []],
+        [["number", 8, "zz8", 0, None, [], 0], None, [], [], "", []],
+        [["text", -1, "", 0, None, [], 0], None, [], [], "", []],
+        [["text", 1 << 40, "", 0, None, [], 0], None, [], [], "", []],
+        [["struct", 4, "", 0, None, [["a", 2, ["number", 4, "i4", 0, None, [], 0]]], 0], None, [], [], "",
          []],
-        [["array", 8, "", 3, ["number", 4, "i4", 0, None, []], []], None, [], [], "", []],
+        [["array", 8, "", 3, ["number", 4, "i4", 0, None, [], 0], [], 0], None, [], [], "", []],
         [None, [None], [], ["int"], "", []], [None, [None], [], ["object", None], "", []],
-        [None, None, [3], [], "", []], [["nothing", 0, "", 0, None, []], None, [], [], "", []],
+        [None, None, [3], [], "", []], [["nothing", 0, "", 0, None, [], 0], None, [], [], "", []],
         [None, None, [], [], "", [["double *", "f8", 1]]],
         [None, None, [], [], "", [["double *", "O8", True]]], [None, None, [], [], "", [["f8"]]],
     ],
@@ -315,3 +320,19 @@ def test_structs_of_ctypes_and_objects_with_the_members(s):
         s.call("norm2", Either(3))
     with pytest.raises(UsageError, match="argument 1, y: a Python str"):
         s.call("norm2", Pair(1, "2"))
+
+
+def test_bit_fields(s):
+    assert s.call("back", (31, 12, -32, 2**33 - 2, True, 5)) == (30, 12, 31, 2**33 - 1, False, 6)
+    assert s.call("back", {"day": 1, "year": 7}) == (0, 0, -1, 8, True, 1)
+    assert s.call("sign", (-4, 15)) == -385
+    with pytest.raises(UsageError, match="argument 1, day: 32 does not fit"):
+        s.call("back", {"day": 32})
+    s["bits"].value = {"high": 15}
+    assert s["bits"].value == (0, 15)
+    s["bits"].value = (1, 2)
+    back = pickle.loads(pickle.dumps(s["back"]))
+    try:
+        assert back({"day": 2, "offset": 3}) == (1, 0, 2, 1, True, 1)
+    finally:
+        arrival._close()

@@ -38,7 +38,7 @@ def shape_of(type: CType, depth: int = 0) -> Shape:
             for count in reversed(bare.counts):
                 inner = Shape("array", count * inner.size, count=count, inner=inner)
             return inner
-        case "struct" if bare.complete and not any(m.bits or m.offset % 8 for m in bare.members):
+        case "struct" if bare.complete:
             return Shape("struct", bare.size, parts=_parts(bare, depth))
     return unknown
 
@@ -56,8 +56,11 @@ def _parts(type: CType, depth: int) -> tuple[Part, ...]:
         parts.append(Part(name, at, shape))
 
     for member in type.members:
-        shape = shape_of(member.type, depth + 1)
-        at = member.offset // 8
+        shape, at = shape_of(member.type, depth + 1), member.offset // 8
+        if member.bits:
+            shift = member.offset % 8
+            size = (shift + member.bits + 7) // 8
+            shape = Shape("bits", size, shape.code, member.bits, shift=shift)
         if not member.name and shape.kind == "struct":
             for part in shape.parts:
                 add(part.name, at + part.offset, part.shape)
