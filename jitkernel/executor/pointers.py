@@ -27,6 +27,7 @@ Range = tuple[int, int, int]
 _CHUNK = 1 << 20
 _SLAB = "/memfd:jitkernel"
 _HELD = 3 << 62  # of an entry of a page map: in memory, swapped (proc_pid_pagemap(5))
+_GUARD = 1 << 58  # nothing is there, and nobody can read it (madvise(2), MADV_GUARD_INSTALL)
 
 
 class Unreadable(Exception):
@@ -96,7 +97,11 @@ def _read(memory: int, runs: Iterable[tuple[int, int]]) -> Iterator[bytes]:
 
 
 def _held(pid: int, region: procfs.Region) -> Iterator[tuple[int, int]]:
-    """The parts of a private mapping that hold memory: to read the others would allocate it."""
+    """The parts of a private mapping that hold memory: to read the others would allocate it.
+
+    Guard pages count as swapped.  Stacks of threads have one inside their mapping, from glibc 2.42
+    on; Linux tells of them from 6.15 on.
+    """
     if region.access.endswith("s"):
         yield region.start, region.stop
         return
@@ -107,7 +112,7 @@ def _held(pid: int, region: procfs.Region) -> Iterator[tuple[int, int]]:
         raise Unreadable(f"the page map of {region.start:#x} is cut short")
     begun = -1
     for page, entry in enumerate(memoryview(table).cast("Q")):
-        if entry & _HELD:
+        if entry & _HELD and not entry & _GUARD:
             begun = page if begun < 0 else begun
         elif begun >= 0:
             yield region.start + begun * PAGESIZE, region.start + page * PAGESIZE

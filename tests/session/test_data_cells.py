@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,22 @@ def test_nothing_goes_while_threads_of_the_program_live(s):
     s.run("@finish()")
     s.gc()
     assert len(live(s)) < len(before)
+
+
+def test_guard_pages_hinder_nothing(s):
+    """They lie within what is mapped, as in the stacks of threads from glibc 2.42 on."""
+    if tuple(map(int, platform.release().split("-")[0].split(".")[:2])) < (6, 15):
+        pytest.skip("Linux tells of guard pages from 6.15 on")
+    s.run("declare ptr @mmap(ptr, i64, i32, i32, i32, i64)\ndeclare i32 @munmap(ptr, i64)")
+    s.run("declare i32 @madvise(ptr, i64, i32)")
+    s.run("@place = @mmap(ptr null, i64 8192, i32 3, i32 34, i32 -1, i64 0)")
+    install = 102  # MADV_GUARD_INSTALL
+    assert s.run(f"@madvise(load @place, i64 4096, i32 {install})").value == 0
+    fill(s)
+    before = live(s)
+    s.gc()
+    assert len(live(s)) < len(before)
+    s.run("@munmap(load @place, i64 8192)")
 
 
 def test_they_go_by_themselves(s):
