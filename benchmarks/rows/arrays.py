@@ -88,8 +88,11 @@ def numeric(scale: Scale) -> Iterator[Figure]:
     with several sets of small arrays, show what that does to it.
     """
     sides: dict[str, _Make] = {"C cell": _cell}
-    for name, module, make in (("numba", "numba", _numba), ("cffi", "cffi", _cffi)):
-        if importlib.util.find_spec(module) and (name != "cffi" or shutil.which("gcc")):
+    for name, needed, make in (
+        ("numba", ("numba",), _numba), ("cffi", ("cffi", "setuptools"), _cffi),
+    ):  # fmt: skip
+        there = all(map(importlib.util.find_spec, needed))
+        if there and (name != "cffi" or shutil.which("gcc")):
             sides[name] = make
         else:
             yield Figure(name, None, "x", note="not installed: pip install 'jitkernel[bench]'")
