@@ -135,9 +135,9 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
     their names, an object that has them all (of a dataclass, say), or one of numpy's records; what
     ctypes has of the same size is as it is.  Raises UsageError."""
     if isinstance(thing, _OF_CTYPES) and shape.kind in ("struct", "array", "text", "bytes"):
-        raw = bytes(thing)
-        if len(raw) == shape.size:
-            return raw
+        given = bytes(thing)
+        if len(given) == shape.size:
+            return given
     match shape.kind:
         case "number" if shape.code[0] in "iub":
             value = from_python(IntType(8 * shape.size), thing, host, what).data
@@ -161,9 +161,9 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
                 raise _refusal(shape, thing, what) from None
         case "pointer":
             return from_python(PTR, thing, host, what).data
-        case "text" if isinstance(thing, (str, bytes)):
-            raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
-            if len(raw) <= shape.size:
+        case "text":
+            raw = _text(thing, host, what)
+            if raw is not None and len(raw) <= shape.size:
                 return raw.ljust(shape.size, b"\0")
         case "array" if shape.inner is not None:
             every = _sequence(thing)
@@ -200,6 +200,19 @@ def _struct(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
             value = bytes(a | b for a, b in zip(data[place], value, strict=True))
         data[place] = value
     return bytes(data)
+
+
+def _text(thing: Any, host: Host, what: str) -> bytes | None:
+    if isinstance(thing, str):
+        return thing.encode("utf-8", "surrogateescape")
+    if isinstance(thing, (bytes, bytearray)):
+        return bytes(thing)
+    if (every := _sequence(thing)) is None:
+        return None
+    return b"".join(
+        from_python(IntType(8), one, host, f"{what}, element {i}").data
+        for i, one in enumerate(every)
+    )
 
 
 def _sequence(thing: Any) -> Sequence[Any] | None:

@@ -51,6 +51,10 @@ struct date { unsigned day : 5, month : 4; int offset : 6; unsigned : 3; unsigne
 struct date back(struct date d) { d.day--; d.offset--; d.year++; d.leap = !d.leap; d.c++; return d; }
 struct small { int a : 3, b : 5; };
 int sign(struct small s) { return s.a * 100 + s.b; }
+struct words { char word[2][4]; };
+int third(struct words w) { return w.word[0][2] + w.word[1][0]; }
+struct words swap(struct words w) { char c = w.word[0][0]; w.word[0][0] = w.word[1][0]; w.word[1][0] = c; return w; }
+char table[2][3][5] = {{"a", "bc"}, {"def"}};
 struct none nothing(struct none a, int x) { return a; }
 double _Complex square(double _Complex z) { return z * z; }
 float _Complex squaref(float _Complex z) { return z * z; }
@@ -336,3 +340,17 @@ def test_bit_fields(s):
         assert back({"day": 2, "offset": 3}) == (1, 0, 2, 1, True, 1)
     finally:
         arrival._close()
+
+
+def test_rows_of_text(s):
+    assert s.call("swap", ((b"abc", "xyz"),)) == ((b"xbc\0", b"ayz\0"),)
+    assert s.call("third", (([1, 2, 3, 4], np.array([5, 6], "i1")),)) == 8
+    assert s["table"].value == (
+        (b"a\0\0\0\0", b"bc\0\0\0", bytes(5)),
+        (b"def\0\0", bytes(5), bytes(5)),
+    )
+    assert s["table"].array.shape == (2, 3, 5)
+    with pytest.raises(UsageError, match="word, element 1 is text of at most 4 bytes"):
+        s.call("third", ((b"", b"12345"),))
+    with pytest.raises(UsageError, match="element 0, element 1: a Python str cannot be i8"):
+        s.call("third", (([1, "b"], b""),))

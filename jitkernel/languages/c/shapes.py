@@ -31,11 +31,11 @@ def shape_of(type: CType, depth: int = 0) -> Shape:
         case "pointer" | "function":
             return Shape("pointer", 8)
         case "array" | "vector" if bare.of is not None and -1 not in bare.counts:
-            inner = shape_of(bare.of, depth + 1)
-            text = bare.kind == "array" and len(bare.counts) == 1
-            if text and bare.of.bare.kind == "base" and bare.of.bare.name == "char":
-                return Shape("text", bare.counts[0])
-            for count in reversed(bare.counts):
+            inner, counts = shape_of(bare.of, depth + 1), bare.counts
+            of = bare.of.bare
+            if bare.kind == "array" and of.kind == "base" and of.name == "char":
+                inner, counts = Shape("text", counts[-1]), counts[:-1]
+            for count in reversed(counts):
                 inner = Shape("array", count * inner.size, count=count, inner=inner)
             return inner
         case "struct" if bare.complete:
