@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.languages.c.clang import Complaint
@@ -26,11 +27,24 @@ _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
 
+class Expanded(Protocol):
+    """The code that clang has seen, where macros of the cell were expanded before."""
+
+    def line(self, number: int) -> str:
+        """A line of it."""
+
+    def column(self, line: int, column: int) -> int:
+        """The column of the cell for one of it."""
+
+
 class Complaints:
-    """What is wrong with one cell of C, which clang calls `file`; `is_macro` tells of a word."""
+    """What is wrong with one cell of C, which clang calls `file`; `is_macro` tells of a word.
+    `expansion` is what clang was given for its code, where that is another one.
+    """
 
     def __init__(self, source: str, file: str, is_macro: Callable[[str], bool]):
         self._lines, self._file, self._is_macro = source.split("\n"), file, is_macro
+        self.expansion: Expanded | None = None
 
     def at(self, message: str, line: int, column: int, hint: str = "") -> CompileError:
         """An error at a place of the cell."""
@@ -77,8 +91,11 @@ class Complaints:
                 line = len(self._lines)
                 column = len(self._lines[-1].encode("utf-8", "surrogateescape")) + 1
             text = self._lines[line - 1]
-            before = text.encode("utf-8", "surrogateescape")[: column - 1]
+            code = self.expansion.line(line) if self.expansion is not None else text
+            before = code.encode("utf-8", "surrogateescape")[: column - 1]
             column = len(before.decode("utf-8", "replace")) + 1
+            if self.expansion is not None and code != text:
+                column = min(self.expansion.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
             hint = hint or self._hint_of_words(complaint, text)

@@ -1,4 +1,4 @@
-"""`#if` in a cell of C: which of its lines count.  Start from `active`."""
+"""What the preprocessor makes of a cell of C: which lines `#if` leaves.  Start from `active`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jitkernel.languages.c.generated import OWN
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.tokens import tokens
 
-__all__ = ["active"]
+__all__ = ["MARKED", "active", "marked", "preprocessed"]
 
 _CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
 _HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _MARK = f"#pragma {OWN}at"
-_MARKED = re.compile(rf"#pragma {OWN}at (\d+)")
+MARKED = re.compile(rf"^{_MARK} (\d+)$", re.MULTILINE)
 
 
 def active(code: str, file: str, notes: Notes, clang: Clang, complaints: Complaints) -> str:
@@ -26,23 +26,36 @@ def active(code: str, file: str, notes: Notes, clang: Clang, complaints: Complai
     if not _HAS_CONDITION.search(code):
         return code
     marks = [t for t in tokens(code) if t.kind == "directive" and _CONDITION.match(t.text)]
-    parts: list[str] = []
-    at = 0
-    for number, mark in enumerate(marks):
-        parts.append(f'{code[at : mark.stop]}\n{_MARK} {number}\n# {mark.line + 1} "{file}"')
-        at = mark.stop
-    parts.append(code[at:])
-    macros = "".join(
-        f"\n{note.text}\n" for note in sorted(notes, key=lambda n: n.place)
-        if note.kind in ("define", "undef")
-    )  # fmt: skip
-    output = clang.preprocess(f'{macros}\n# 1 "{file}"\n{"".join(parts)}', notes.header)
-    if any(c.is_error for c in output.complaints):
-        raise complaints.refused(output.complaints)
-    alive = {int(number) for number in _MARKED.findall(output.text)}
+    text = marked(code, [mark.stop for mark in marks], file)
+    text = preprocessed(text, file, notes, clang, complaints)
+    alive = {int(number) for number in MARKED.findall(text)}
     found = list(code)
     for number, mark in enumerate(marks):
         stop = marks[number + 1].start if number + 1 < len(marks) else len(code)
         end = stop if number not in alive else mark.stop
         found[mark.start : end] = re.sub(r"[^\n]", " ", code[mark.start : end])
     return "".join(found)
+
+
+def marked(code: str, places: list[int], file: str) -> str:
+    """The code with a numbered mark at each of these places, where its lines go on."""
+    parts: list[str] = []
+    at = 0
+    for number, place in enumerate(places):
+        line = code.count("\n", 0, place)
+        column = place - (code.rfind("\n", 0, place) + 1)
+        parts.append(f'{code[at:place]}\n{_MARK} {number}\n# {line + 1} "{file}"\n{" " * column}')
+        at = place
+    return "".join((*parts, code[at:]))
+
+
+def preprocessed(code: str, file: str, notes: Notes, clang: Clang, complaints: Complaints) -> str:
+    """The code with its conditions and macros resolved.  Raises CompileError."""
+    macros = "".join(
+        f"\n{note.text}\n" for note in sorted(notes, key=lambda n: n.place)
+        if note.kind in ("define", "undef")
+    )  # fmt: skip
+    output = clang.preprocess(f'{macros}\n# 1 "{file}"\n{code}', notes.header)
+    if any(c.is_error for c in output.complaints):
+        raise complaints.refused(output.complaints)
+    return output.text

@@ -14,7 +14,8 @@ from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import UNDECLARED, Complaints
-from jitkernel.languages.c.conditions import active
+from jitkernel.languages.c.conditions import active, preprocessed
+from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, TYPE, VALUE, file_name
 from jitkernel.languages.c.learned import learned, reasons, spelled
@@ -68,7 +69,14 @@ class _Reader:
         try:
             if self._known.file:
                 code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
-            code = active(code, self._file, self._notes, self._clang, self._complaints)
+            asked = self._file, self._notes, self._clang, self._complaints
+            expansion = Expansion(
+                active(code, *asked), self._file, self._macro_text,
+                lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
+                any(self._notes.directives()),
+            )  # fmt: skip
+            code = expansion.run()
+            self._complaints.expansion = expansion
             pieces = cut(code, self._meaning, self._macro_text)
         except Unfinished as error:
             where = error.token.line, error.token.column
