@@ -178,10 +178,10 @@ def _remedy(thing: Any) -> str:
     """What to give for a pointer instead."""
     if isinstance(thing, (list, tuple, range)):
         return "; numpy.array or array.array makes of it what a pointer can lead to"
-    if any(hasattr(thing, name) for name in ("__array__", *_INTERFACES)) or has_buffer(thing):
-        return "; numpy.asarray makes an array of it"  # a table's column, an image
     if callable(thing):
         return "; session.export_python makes of it a function that the program can call"
+    if any(hasattr(thing, name) for name in ("__array__", *_INTERFACES)) or has_buffer(thing):
+        return "; numpy.asarray makes an array of it"  # a table's column, an image
     if _name(thing) in ("CArgObject", "_ctypes.CArgObject"):  # the latter from Python 3.13 on
         return "; give the object itself, without byref"
     return ""
