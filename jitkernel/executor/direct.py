@@ -60,6 +60,9 @@ def address_of(thing: Any) -> int | None:
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(thing))
     except (TypeError, ValueError, BufferError):
+        flags: Any = getattr(thing, "flags", None)  # an array by columns lies in one piece, too
+        if getattr(flags, "fnc", False) and flags.writeable and not thing.dtype.hasobject:
+            return int(thing.ctypes.data)
         return None
 
 
@@ -174,6 +177,12 @@ class _Pointer(ctypes.c_void_p):
         return ctypes.c_void_p.from_param(value)
 
 
+@cache
+def _pointer_to(what: str) -> type[_Pointer]:
+    """One named as ctypes names them: scipy.LowLevelCallable reads a signature off that."""
+    return type(f"LP_{what}", (_Pointer,), {})
+
+
 def _bit(value: int) -> bool:
     """An i1 that was returned: what is above its bit is nobody's."""
     return bool(value & 1)
@@ -182,9 +191,10 @@ def _bit(value: int) -> bool:
 _CTYPES: dict[str, Any] = {
     "i1": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
     "i64": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double,
-    "ptr": _Pointer,
 }  # fmt: skip
-_UNSIGNED = {"i8": ctypes.c_uint8, "i16": ctypes.c_uint16, "i32": ctypes.c_uint32}
+_UNSIGNED = {
+    "i8": ctypes.c_uint8, "i16": ctypes.c_uint16, "i32": ctypes.c_uint32, "i64": ctypes.c_uint64,
+}  # fmt: skip
 _RESULTS = _CTYPES | {"i1": _bit, "ptr": ctypes.c_void_p, "void": None}
 
 
@@ -223,11 +233,14 @@ def ctypes_function(
     on_result: str,
     on_parameter: Mapping[int, str],
     name: str,
+    leads_to: Sequence[str] = (),
+    unsigned: bool = False,
 ) -> Any:
     """A function object of ctypes that calls what is at `address`; `name` is for messages.
 
-    `on_result` and `on_parameter` are the attributes that a call depends on.  Raises UsageError
-    for what ctypes cannot pass.
+    `on_result` and `on_parameter` are the attributes that a call depends on; `leads_to` what C says
+    of each parameter that is a pointer, `double`; `unsigned` is the result where it is an integer
+    without a sign.  Raises UsageError for what ctypes cannot pass.
     """
     if function.variadic:
         raise UsageError(f"{name} takes any number of arguments: call it by the session")
@@ -238,12 +251,17 @@ def ctypes_function(
     types: list[Any] = []
     for index, type in enumerate(function.parameters):
         text = str(type)
-        unsigned = on_parameter.get(index) == "zeroext"
-        found = (_UNSIGNED.get(text) if unsigned else None) or _CTYPES.get(text)
+        if text == "ptr":
+            said = leads_to[index] if index < len(leads_to) else ""
+            types.append(_pointer_to(said or "void"))
+            continue
+        no_sign = on_parameter.get(index) == "zeroext"
+        found = (_UNSIGNED.get(text) if no_sign else None) or _CTYPES.get(text)
         if found is None:
             raise UsageError(f"ctypes cannot pass {text}, of {name}: call it by the session")
         types.append(found)
     text = str(function.result)
     if text not in _RESULTS:
         raise UsageError(f"ctypes cannot return {text}, of {name}: call it by the session")
-    return _classes(_RESULTS[text], *types)[0](address)
+    returned = _UNSIGNED.get(text) if unsigned else None
+    return _classes(returned or _RESULTS[text], *types)[0](address)

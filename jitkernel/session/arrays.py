@@ -49,6 +49,7 @@ class Buffer(NamedTuple):
     writable: bool
     data: Any
     keep: object
+    constant: bool = False  # the function does not write there
 
 
 def numpy() -> Any:
@@ -331,6 +332,12 @@ class Arrays:
         return address
 
 
+def _differ(first: int, second: int, size: int) -> bool:
+    """Whether so many bytes at two addresses are not the same."""
+    one, other = ((ctypes.c_char * size).from_address(at) for at in (first, second))
+    return memoryview(one).cast("B") != memoryview(other).cast("B")
+
+
 class Copies:
     """The buffers among one call's arguments that are not shared: where the program sees copies.
 
@@ -342,13 +349,14 @@ class Copies:
         self._arrays = arrays
         self._places: dict[int, int] = {}  # by the argument's identity
         self._back: list[tuple[int, int, int]] = []  # from, to, bytes
+        self._unwritable: list[tuple[int, int, int]] = []  # the same, of what may not be written
         self._keep: list[object] = []
         buffers: list[tuple[int, Buffer]] = []
         for number, thing in enumerate(arguments, 1):
             if not isinstance(thing, (str, bytes)) and is_memory(thing):
                 found = buffer_of(thing, f"argument {number}")
                 if number <= len(constant) and constant[number - 1]:
-                    found = found._replace(writable=False)
+                    found = found._replace(writable=False, constant=True)
                 self._keep.append(found)
                 if not found.address or find(found.address) is None:
                     buffers.append((id(thing), found))
@@ -381,6 +389,8 @@ class Copies:
                 if any(buffer.writable for _, buffer in found):
                     self._back.append((here, start, stop - start))
                     copied += stop - start
+                elif not any(buffer.constant for _, buffer in found):
+                    self._unwritable.append((here, start, stop - start))
             else:
                 ctypes.memmove(here, bytes(found[0][1].data), stop)
             copied += stop - start
@@ -401,9 +411,16 @@ class Copies:
         return memory if memory is not None and memory.size >= size else arrays.make(max(size, 1))
 
     def end(self) -> None:
-        """Copy back what could be written."""
+        """Copy back what could be written; of the rest, warn where it was."""
         for source, target, size in self._back:
             ctypes.memmove(target, source, size)
+        lost = any(_differ(*place) for place in self._unwritable)
         memory, self._memory = self._memory, None
         if memory is not None and memory.size <= _KEPT:
             self._arrays.spare = memory
+        if lost:
+            warnings.warn(
+                "the function has written to an array that is read-only, and that is lost: pass a "
+                "copy (array.copy()), which gets it",
+                stacklevel=2,
+            )

@@ -120,6 +120,19 @@ def test_share_copies_once(s):
     assert (s.share(mine[:, ::2]) == mine[:, ::2]).all()
 
 
+def test_what_is_written_to_an_array_that_is_read_only_is_lost_and_told(s):
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert s["sum"](fixed, 3) == 0
+        with pytest.raises(UserWarning, match=r"read-only, and that is lost: pass a copy"):
+            s["put"](fixed, 1, 9.0)
+        assert s["sum"](fixed, 3) == 0
+        s["put"](mine := fixed.copy(), 1, 9.0)
+    assert mine[1] == 9
+
+
 def test_share_keeps_the_order_of_columns(s):
     """A function is given the memory, shared or not: it is to find the same there."""
     mine = np.asfortranarray(np.arange(6.0).reshape(2, 3))
@@ -197,7 +210,8 @@ def test_what_is_not_shared_is_copied_and_copied_back(s):
     assert numbers[0] == 5
     fixed = np.arange(3.0)
     fixed.flags.writeable = False
-    s["put"](fixed, 0, 9.0)
+    with pytest.warns(UserWarning, match="is lost"):
+        s["put"](fixed, 0, 9.0)
     assert fixed[0] == 0
     assert s["sum"](bytes(np.arange(3.0)), 3) == 3
     assert s["sum"](memoryview(bytes(np.arange(4.0))), 4) == 6

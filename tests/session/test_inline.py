@@ -273,6 +273,33 @@ def test_memory_of_arguments_is_used_as_it_is(s: Session) -> None:
     assert s["sum"](numbers, 5) == 15 and numbers[0] == 2.0
 
 
+def test_ctypes_is_told_what_c_says(s: Session) -> None:
+    """Signs, and pointers by the names from which scipy makes a signature."""
+    pytest.importorskip("ziglang")
+    s.run(
+        "unsigned all(void) { return -1; }\nunsigned long more(void) { return -1; }\n"
+        "short less(void) { return -1; }\nstruct pt { double x; int k; };\n"
+        "double get(struct pt p) { return p.x; }\n"
+        "double f(int n, const double *x, void *rest) { return x[n]; }",
+        "c",
+    )
+    for name, value in (("all", 2**32 - 1), ("more", 2**64 - 1), ("less", -1)):
+        assert s[name]() == s[name].ctypes() == value
+    assert [kind.__name__ for kind in s["f"].ctypes.argtypes] == ["c_int", "LP_double", "LP_void"]
+    with pytest.raises(UsageError, match=r"double get\(struct pt p\)\) passes more than numbers"):
+        _ = s["get"].ctypes
+
+
+def test_an_array_by_columns_is_used_as_it_is(s: Session) -> None:
+    numpy = pytest.importorskip("numpy")
+    s.run("define void @set(ptr %p) {\n  store double 5.0, ptr %p\n  ret void\n}")
+    data = numpy.asfortranarray(numpy.zeros((2, 3)))
+    for call in (s["set"], s["set"], s["set"].ctypes):
+        data[:] = 0
+        call(data)
+        assert data[0, 0] == 5
+
+
 def test_a_function_of_ctypes_is_no_memory(s: Session) -> None:
     """It has a buffer, with its address in it, which is not to be called."""
     s.run("define i32 @apply(ptr %f, i32 %x) {\n  %r = call i32 %f(i32 %x)\n  ret i32 %r\n}")

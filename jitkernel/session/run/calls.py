@@ -275,8 +275,21 @@ class DirectCalls:
             )
         attributes = attributes_of(signature.attributes)
         linker = core.engine.linker
+        leads_to, unsigned = [], False
+        if core.has_prototypes:
+            said = core.prototypes.of(name)
+            if said.parameters is not None:
+                raise UsageError(
+                    f"{written(name)} ({said.text}) passes more than numbers and pointers, "
+                    "of which ctypes would have to know: call it by the session"
+                )
+            unsigned = said.result is not None and said.result.code[:1] == "u"
+            texts = [p.text.removeprefix("const ") if p else "" for p in said.pointees]
+            leads_to = [text.removesuffix("*").strip() for text in texts]
         address = linker.canonical(symbol)
-        made = ctypes_function(address, signature.function, *attributes, written(name))
+        made = ctypes_function(
+            address, signature.function, *attributes, written(name), leads_to, unsigned
+        )
         if symbol not in self._held:
             self._held.add(symbol)
             linker.retain_symbol(symbol)
