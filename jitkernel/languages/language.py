@@ -231,11 +231,12 @@ class Language:
     `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
     language where that is another name, "" else.  `prototype(name, known)` says what a variable or
-    a function of this language is to Python where IR does not tell, else None; `pointed(name,
-    index, known)` what a parameter of a function leads to that is a pointer to a struct.  The rest
-    describes files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments
-    has for it, `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same
-    where there is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
+    a function of this language is to Python where IR does not tell, else None;
+    `pointed(name, index, known)` what a parameter of a function leads to that is a pointer to a
+    struct.  The rest describes files and editors, see Jupyter's `language_info`; `lexer` is the
+    name that Pygments has for it, `cell_lexer` the one for notebooks in it, which follows a cell's
+    `%%` line (the same where there is none); `editor_mode` is JupyterLab's mode for it, where that
+    has another name.
     """
 
     name: str
