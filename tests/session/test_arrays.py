@@ -408,6 +408,7 @@ def test_scalars_of_numpy_and_ctypes(s):
         assert s["int"](five) == 5 and s["real"](five) == 5
     for half in (np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5)):
         assert s["real"](half) == 0.5 == s["single"](half)
+    assert s["int"](np.array(5)) == 5 and s["real"](np.array(0.5)) == 0.5  # as scipy's results
     assert s["real"](ctypes.c_double(0.1)) == 0.1
     assert s["bit"](np.bool_(True)) is True
     for bad in (np.uint32(1 << 31), np.int64(1 << 40)):

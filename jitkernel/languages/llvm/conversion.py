@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.types import I32, I64, PTR, FloatType, PointerType, Type, parse_type
+from jitkernel.ir.types import I32, I64, PTR, FloatType, IntType, PointerType, Type, parse_type
 from jitkernel.languages.llvm import literals
 from jitkernel.languages.llvm.values import (
     UNPACK,
@@ -59,7 +59,7 @@ def from_python(
         if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
             return TypedValue(type, address.to_bytes(8, "little"), host.layout)
         if not (isinstance(type, PointerType) and is_memory(thing)):
-            thing = _plain(thing)
+            thing = _plain(thing, number=isinstance(type, (IntType, FloatType)))
     if type is None:
         type = _natural(thing, what)
     layout = host.layout(type)
@@ -130,14 +130,16 @@ def _name(thing: Any) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-def _plain(thing: Any) -> Any:
-    """The Python number that a scalar of numpy or ctypes holds; anything else as it is."""
-    if getattr(thing, "shape", None) == () and hasattr(thing, "dtype") and not is_buffer(thing):
-        number = thing.item()
-        if isinstance(number, (int, float, complex, str, bytes)):
-            return number
-        if thing.dtype.kind == "f" and float(number) == number:  # a long double that a double holds
-            return float(number)
+def _plain(thing: Any, number: bool = False) -> Any:
+    """The Python number that a scalar of numpy or ctypes holds, or an array without sides where a
+    `number` is wanted; anything else as it is."""
+    scalar = getattr(thing, "shape", None) == () and hasattr(thing, "dtype")
+    if scalar and (number or not is_buffer(thing)):
+        item = thing.item()
+        if isinstance(item, (int, float, complex, str, bytes)):
+            return item
+        if thing.dtype.kind == "f" and float(item) == item:  # a long double that a double holds
+            return float(item)
         return thing
     ctypes = sys.modules.get("_ctypes")
     if ctypes is not None and isinstance(thing, ctypes._SimpleCData):

@@ -46,7 +46,9 @@ class PythonFunctions:
         try:
             signature = function_type(type)
         except TypeSyntaxError as error:
-            raise UsageError(f"{written(name)}: {error}") from None
+            raise UsageError(
+                f"{written(name)}: {error}; the type is one of LLVM's, such as 'i32 (double, ptr)'"
+            ) from None
         if signature.variadic:
             raise UsageError(f"{written(name)}: a Python function takes no `...` from a cell")
         known = (function, name, signature)
