@@ -64,7 +64,7 @@ class Declared:
         definition: str = "", inline: bool = False, computed: bool = False,
     ) -> None:  # fmt: skip
         before = self.notes.pop(key, None)
-        if before is not None and before.definition and not definition:
+        if before is not None and before.is_defined and not definition:
             self.notes[key] = before  # declared again behind its definition
             return
         if kind in ("function", "variable") and text and not LABEL.search(text):
@@ -105,8 +105,12 @@ class Declared:
         elif word in ("define", "undef") and name:
             if heads:
                 self._note("header", key, piece.text, index)
-            kind: NoteKind = "define" if word == "define" else "undef"
-            self._note(kind, MACRO + name, piece.text, index)
+            if word == "define":
+                self._note("define", MACRO + name, piece.text, index)
+                return
+            was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+            before = was.definition or was.text if was is not None else ""
+            self._note("undef", MACRO + name, piece.text, index, (), before)
 
     def _leading(self) -> int:
         """How many pieces the cell begins with that are directives."""

@@ -66,7 +66,8 @@ class Note:
     line `definition_line` on, empty where it is declared alone.  `needs` are the keys of what
     `text` mentions, `uses` of what the definition does, of those that were known when it was
     compiled.  An `inline` function may be part of those that its own cell calls it from, and a
-    `computed` variable gets its value when the cell runs: `definition` has none.
+    `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
+    macro that was taken back means its `definition`, the directive that defined it last.
     """
 
     key: str
@@ -82,6 +83,11 @@ class Note:
     uses: frozenset[str] = frozenset()
     inline: bool = False
     computed: bool = False
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether it is a function or a variable, and has a definition."""
+        return bool(self.definition) and self.kind != "undef"
 
     @property
     def name(self) -> str:
@@ -194,7 +200,8 @@ class Notes:
         before it is defined, and so may anything in a macro."""
         found = self._needs.get(note)
         if found is None:
-            found = self._needs[note] = _mentioned(note.text, self._kept) - {note.key, *note.also}
+            text = note.definition if note.kind == "undef" else note.text
+            found = self._needs[note] = _mentioned(text, self._kept) - {note.key, *note.also}
         return found
 
     def stands_behind(self, note: Note) -> frozenset[str]:
@@ -256,6 +263,23 @@ class Notes:
                 todo += self.needs(note)
         return found
 
+    def taken_back(self, text: str, own: Mapping[str, Note]) -> list[Note]:
+        """The macros that a text has, directly or within others, and that are none any more; `own`
+        are the notes of the cell that is read."""
+        found: dict[str, Note] = {}
+        seen: set[str] = set()
+        todo = [*all_words(text)]
+        while todo:
+            word = todo.pop()
+            note = own.get(MACRO + word) or self.get(MACRO + word)
+            if word in seen or note is None:
+                continue
+            seen.add(word)
+            if note.kind == "undef" and note.definition:
+                found[word] = note
+            todo += all_words(note.definition or note.text)
+        return sorted(found.values(), key=lambda note: note.place)
+
     def inlined(self, function: Note) -> dict[str, list[str]]:
         """The definitions of its own cell that may have an inline function in them."""
         return {
@@ -279,7 +303,7 @@ class Notes:
         stale: dict[str, list[str]] = {}
         roots = sorted({n.name for key in changed if (n := self.get(key)) is not None})
         for note in every:
-            if not note.definition:
+            if not note.is_defined:
                 continue
             # A variable keeps its value, whatever that was computed from, unless it is constant.
             uses = note.uses if note.kind == "function" or "const" in words(note.text) else ()

@@ -7,6 +7,7 @@ in lines of cells.  What a change of the cell's reaches in other cells is compil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,7 @@ from jitkernel.languages.c.declarations import (
 )
 from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.generated import LENGTH, OWN, Part, file_name, value_function
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, mentioned
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, mentioned
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
@@ -100,9 +101,9 @@ class Unit:
         for note in wanted.values():
             if note.kind in ("define", "undef", "pragma", "include"):
                 self._put(note)
-        for note in self.own:  # a tag that is defined again: what stands before means the new one
-            if note.kind == "tag" and note.key in self._notes and note.text[:4] != "enum":
-                self._put_other(f"\n{note.text.split()[0]} {note.name};\n")
+        for note in (*self.own, *wanted.values()):
+            if note.key in self._notes:
+                self._put_tags(note)
         self._put_all(early)
         for name in sorted(names | self._guesses.names):
             if not self._is_known(name) and (text := self._foreign(name)):
@@ -129,7 +130,8 @@ class Unit:
             for key in (note.key, *note.also):
                 known = self._notes.get(key)
                 if known is not None and note.text and not known.same(note):
-                    changed.add(key)
+                    if note.kind != "undef":  # what has it keeps what it was
+                        changed.add(key)
         self.unchanged = self._same_types(changed)
         stale = self._notes.affected(changed)[1] if changed else {}
         for note in self.own:
@@ -140,7 +142,7 @@ class Unit:
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
         for note in self._notes:
             follows = note.cell in cells and note.cell != self._replaces
-            if follows and note.definition and note.key not in self.owned:
+            if follows and note.is_defined and note.key not in self.owned:
                 self.remade.setdefault(note.cell, []).append(note)
 
     def _same_types(self, changed: set[str]) -> set[str]:
@@ -182,12 +184,19 @@ class Unit:
 
     # -- notes in the text -----------------------------------------------------------------------
 
+    def _put_tags(self, note: Note) -> None:
+        """Declare the structs and unions that a note defines: what stands before it means them."""
+        for key in (note.key, *note.also):
+            if key.startswith(TAG):
+                word = re.search(
+                    rf"\b(struct|union)\b[^;{{}}]*\b{re.escape(key_name(key))}\b", note.text
+                )
+                if word is not None:
+                    self._put_other(f"\n{word[1]} {key_name(key)};\n")
+
     def _put_all(self, notes: list[Note]) -> None:
-        """Notes, each behind those that it needs; tags are declared before all."""
+        """Notes, each behind those that it must stand behind."""
         by_key = {key: note for note in notes for key in (note.key, *note.also)}
-        for note in notes:
-            if note.key.startswith(TAG) and note.text.split()[0] != "enum":
-                self._put_other(f"\n{note.text.split()[0]} {note.name};\n")
         done: set[str] = set()
         for first in notes:
             todo = [first]
@@ -211,7 +220,16 @@ class Unit:
             text = f"#undef {note.name}\n{text}"
         elif note.key.startswith(IDENTIFIER) and MACRO + note.name in self._notes:
             text = self._without_macros(text, [note.name])
-        self._put_other(f'\n# {note.line} "{file_name(note.cell)}"\n{text}\n')
+        head, tail = ("", "") if note.kind in ("define", "undef") else self._taken_back(text)
+        self._put_other(f'\n{head}# {note.line} "{file_name(note.cell)}"\n{text}\n{tail}')
+
+    def _taken_back(self, text: str) -> tuple[str, str]:
+        """What stands before and behind a text of an earlier cell, for macros that are none now."""
+        every = self._notes.taken_back(text, self._declared.notes)
+        return (
+            "".join(f"{note.definition}\n" for note in every),
+            "".join(f"#undef {note.name}\n" for note in every),
+        )
 
     @staticmethod
     def _without_macros(text: str, names: Iterable[str]) -> str:
@@ -229,7 +247,8 @@ class Unit:
         head = "".join(f'#pragma push_macro("{n}")\n#undef {n}\n' for n in younger)
         tail = "".join(f'#pragma pop_macro("{n}")\n' for n in younger)
         place = f'# {note.definition_line} "{file_name(note.cell)}"'
-        self._put_other(f"\n{head}{place}\n{note.definition}\n{tail}")
+        before, behind = self._taken_back(note.definition)
+        self._put_other(f"\n{head}{before}{place}\n{note.definition}\n{behind}{tail}")
 
     # -- the cell in the text --------------------------------------------------------------------
 

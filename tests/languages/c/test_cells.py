@@ -70,6 +70,14 @@ def run(s, *cells, **named):
           "struct s x = {{&x, 5}};", "x.in.owner->in.n"], "(int) 5"),
         (["typedef struct s s; struct s { int x; }; struct outer { s in; s *other; };", "struct s { long x, y; };",
           "struct outer o = {{1, 2}, &o.in}; o.other->y"], "(long) 2"),
+        (["typedef struct s { int x; } t; int f(struct s *p) { return p->x; }", "t x = {3}; int y = f(&x); y"],
+         "(int) 3"),
+        (["typedef struct s { int x; } t; int f(struct s *p) { return p->x; }", "typedef struct s { long y, x; } t;",
+          "t x = {3, 4}; f(&x)"], "(int) 4"),
+        (["struct o { struct i { int x; } *p; }; int f(struct i *p) { return p->x; }",
+          "struct o { long y; struct i { long y; int x; } *p; };", "struct i x = {3, 4}; f(&x)"], "(int) 4"),
+        (["#define N 4\nstruct s { char b[N]; }; int f(struct s *p) { return sizeof *p; }", "#define N 5", "f(0)"],
+         "(int) 5"),
         (["enum c { RED, BLUE }; typedef enum c c;", "c x = BLUE; x"], "(c) BLUE"),
 
 

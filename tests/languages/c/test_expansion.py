@@ -59,6 +59,17 @@ NAMES = "#define X(c) #c,\nconst char *names[] = { COLORS };\n#undef X"
           "int g(struct s *p) {\n  return V;\n}\n#undef V", "struct s { int x, y; };", "f(0) * 10 + g(0)"], "(int) 12"),
         (["#define N 10\nint a[N];\nstruct s { char b[N]; };\n#undef N\n#define N 20\nint b[N];",
           "sizeof(struct s) + sizeof a / 4 + sizeof b / 4"], "(unsigned long) 40"),
+        # So does what has a macro that a later cell takes back; a new one is followed.
+        (["#define X 4\nint f(void) { return X; }", "#undef X", "int X = f(); X"], "(int) 4"),
+        (["#define N 4\n#define M (N + 1)\nstruct s { char b[M]; };\nint f(struct s *p) { return N; }",
+          "#undef N\nstruct s a;", "struct s b; int g(void) { return sizeof(struct s); }", "sizeof a + sizeof b + g()"],
+         "(unsigned long) 15"),
+        (["#define N 4\nstruct s { char b[N]; };\nint f(struct s *p) { return N; }", "#undef N",
+          "struct s { char b, c; };", "f(0)"], "(int) 4"),
+        (["#define N 4\nstruct s { char b[N]; };\nint f(struct s *p) { return N; }", "#undef N", "#define N 5",
+          "f(0) + sizeof(struct s)"], "(unsigned long) 10"),
+        ([COLORS, "#define X(c) c,\nenum color { COLORS };", "#undef X", NAMES, "names[GREEN]"],
+         '(const char *) "GREEN"'),
         # All others are followed.
         (["#define N 2\nstruct s { char b[N]; };\n#define TWICE(x) ((x) * N)\nint f(int x) { return TWICE(x); }",
           "#define N 3", "f(10) + sizeof(struct s)"], "(unsigned long) 33"),
@@ -95,3 +106,11 @@ def test_lines_of_code_stay(s):
     run(s, "TEST(a) {\n  int x = 1;\n  return *p + x;\n}")
     with pytest.raises(Fault, match=r"line 3: return \*p \+ x;"):
         run(s, "test_a(0)")
+
+
+def test_a_macro_that_was_taken_back_is_unknown(s):
+    run(s, "#define N 4\nint f(void) { return N; }", "#undef N")
+    with pytest.raises(CompileError, match="undeclared identifier 'N'"):
+        run(s, "N")
+    s.undo()
+    assert run(s, "N + f()").text == "(int) 8"
