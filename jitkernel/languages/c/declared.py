@@ -109,8 +109,8 @@ class Declared:
                 self._note("define", MACRO + name, piece.text, index)
                 return
             was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
-            before = was.definition or was.text if was is not None else ""
-            self._note("undef", MACRO + name, piece.text, index, (), before)
+            last = was.definition or was.text if was is not None else ""
+            self._note("undef", MACRO + name, piece.text, index, (), last)
 
     def _leading(self) -> int:
         """How many pieces the cell begins with that are directives."""
