@@ -479,12 +479,17 @@ def test_a_python_module_has_the_types_of_c(s: Session, tmp_path: Path) -> None:
     s.export(["sum", "set"], tmp_path / "typed.py")
     source = """
 import sys; sys.path.insert(0, "."); sys.modules["jitkernel"] = None
-import typed, numpy
+import array, ctypes, typed, numpy
 fixed = numpy.ones(3, "f4"); fixed.flags.writeable = False
 print(typed.sum(fixed, 3))
 signed = numpy.zeros(1, "i4"); typed.set(signed); print(signed)
 for call in (lambda: typed.sum(numpy.ones(3), 3), lambda: typed.sum(fixed.astype(">f4"), 3),
-             lambda: typed.set(numpy.zeros(1, "i8")), lambda: typed.set(fixed.view("u4"))):
+             lambda: typed.set(numpy.zeros(1, "i8")), lambda: typed.set(fixed.view("u4")),
+             lambda: typed.sum(array.array("d", [1]), 1), lambda: typed.set(ctypes.c_short()),
+             lambda: typed.sum(ctypes.pointer(ctypes.c_double()), 1),
+             lambda: typed.sum((ctypes.c_float.__ctype_be__ * 1)(), 1),
+             lambda: typed.sum(array.array("f", [1]), 1), lambda: typed.sum(bytearray(4), 1),
+             lambda: typed.sum((ctypes.c_float * 2)(1, 2), 2)):
     try:
         print("taken", call())
     except TypeError as error:
@@ -499,4 +504,11 @@ for call in (lambda: typed.sum(numpy.ones(3), 3), lambda: typed.sum(fixed.astype
         "sum: argument 1 is const real *, and an array of >f4 is given",
         "set: argument 1 is unsigned *, and an array of <i8 is given",
         "set: argument 1: the array is read-only; a copy of it is not",
+        "sum: argument 1 is const real *, and an array of <f8 is given",
+        "set: argument 1 is unsigned *, and an array of <i2 is given",
+        "sum: argument 1 is const real *, and an array of <f8 is given",
+        "sum: argument 1 is const real *, and an array of >f4 is given",
+        "taken 1.0",
+        "taken 0.0",
+        "taken 3.0",
     ]

@@ -167,7 +167,9 @@ def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
         thing = thing.encode("utf-8", "surrogateescape")
     if isinstance(thing, bytes):
         thing = host.allocate(thing + b"\0", 16)
-    elif not isinstance(thing, int) and is_memory(thing):
+    elif isinstance(thing, int):
+        pass
+    elif is_memory(thing):
         thing = host.buffer(thing, what)
     elif hasattr(thing, "__index__"):  # a handle of the session's, whose number is its address
         thing = host.address_in(thing, what)
