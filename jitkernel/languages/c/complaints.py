@@ -57,12 +57,12 @@ class Complaints:
         last: Complaint | None = None
         for complaint in complaints:
             if (header := _HEADER_OF.match(complaint.message)) and last is not None:
-                key = (last.file, last.line, last.message)
-                seen[key] = last._replace(fix=f"#include {header[1]}")
+                seen[self._key(last)] = last._replace(fix=f"#include {header[1]}")
             last = complaint if complaint.is_error else None
             if complaint.is_error and "too many errors" not in complaint.message:
-                seen.setdefault((complaint.file, complaint.line, complaint.message), complaint)
-        found = list(seen.values())
+                seen.setdefault(self._key(complaint), complaint)
+        every = list(seen.values())  # what our own text adds, only where it is all
+        found = [c for c in every if OWN not in c.message] or every
         error = CompileError(_hinted_once([self._diagnostic(c) for c in found[:_ERRORS]]))
         if len(found) > _ERRORS:
             error.args = (f"{error}\nand {len(found) - _ERRORS} more",)
@@ -74,6 +74,11 @@ class Complaints:
                 "any more. Nothing was changed: define both in one cell.",
             )
         return error
+
+    def _key(self, complaint: Complaint) -> tuple[str, int, str]:
+        """What makes a complaint another one for the user."""
+        line = min(complaint.line, len(self._lines)) if complaint.file == self._file else 0
+        return complaint.file, line or complaint.line, _plain(complaint.message)
 
     def warnings(self, complaints: Iterable[Complaint]) -> list[Diagnostic]:
         """The warnings about the cell's own text."""

@@ -229,6 +229,18 @@ def test_long_nonsense_ends(s, source):
     assert run(s, "1 + 1").text == "(int) 2"
 
 
+@pytest.mark.parametrize(
+    "cell", ["struct none *p; *p", "struct none x; x", "enum none x; x", "int f(int n) { return n; } f(", "3 + ) 4"]
+)  # fmt: skip
+def test_nothing_of_ours_is_told_and_nothing_twice(s, cell):
+    with pytest.raises(CompileError) as caught:
+        run(s, cell)
+    told = str(caught.value)
+    assert "__jk" not in told and "typeof" not in told
+    messages = [d.message for d in caught.value.diagnostics]
+    assert len(set(messages)) == len(messages)
+
+
 def test_at_most_three_mistakes_are_told(s):
     with pytest.raises(CompileError) as caught:
         run(s, "\n".join(f"nosuch{i} v{i};" for i in range(10)))
