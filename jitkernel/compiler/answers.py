@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 from jitkernel.compiler.process import WorkerProcess
 from jitkernel.compiler.records import Compiled, Request, Summary, diagnostics_of
-from jitkernel.compiler.wire import frame
+from jitkernel.compiler.wire import frame, readable
 from jitkernel.errors import CompileError, Interrupted, WorkerDied
 
 __all__ = ["ask", "compiled", "interrupted", "question", "refuse", "request_frame"]
@@ -85,7 +84,7 @@ def ask(
         end = monotonic() + timeout
         worker.send(data, timeout)
         if tick:
-            while monotonic() < end and not select.select([worker], [], [], _TICK)[0]:
+            while monotonic() < end and not readable(worker, _TICK):
                 tick()
         return worker.receive(end - monotonic(), _SPIN if len(data) < _SHORT else 0)
     except TimeoutError:

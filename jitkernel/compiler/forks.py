@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import select
 import signal
 import socket
 from collections.abc import Callable
 
 from jitkernel.compiler.memory import give_back
+from jitkernel.compiler.wire import readable
 from jitkernel.syscalls import SYS
 
 __all__ = ["fork_child", "in_child", "next_socket"]
@@ -71,14 +71,14 @@ def next_socket(control: socket.socket, warm_up: Callable[[], None]) -> socket.s
     warm = gave = False
     while True:
         idle = _PAUSE if warm else _IDLE
-        if not gave and not select.select([control], [], [], idle)[0]:
+        if not gave and not readable(control, idle):
             warm = warm or _warm(warm_up)
             gave = bool(give_back())
         message, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not message:
             os._exit(0)
         served, words = descriptors
-        if not warm and not select.select([served], [], [], 0)[0]:
+        if not warm and not readable(served, 0):
             warm = _warm(warm_up)
         gave = False
         gc.freeze()

@@ -13,9 +13,12 @@ import socket
 import struct
 from collections.abc import Callable
 from time import monotonic, perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SPIN_ALLOWED", "FrameReader", "frame"]
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+__all__ = ["SPIN_ALLOWED", "FrameReader", "frame", "readable"]
 
 LENGTHS = struct.Struct("<IQ")  # bytes of JSON, bytes of blob
 _CHUNK = 1 << 16
@@ -36,6 +39,14 @@ def frame(header: Any, blob: bytes = b"") -> bytes:
     """The bytes of one frame."""
     text = _dumps(header).encode()
     return LENGTHS.pack(len(text), len(blob)) + text + blob
+
+
+def readable(descriptor: FileDescriptorLike, seconds: float) -> bool:
+    """Whether there is something to read by then, or an end: whatever the descriptor's number,
+    which select(2) cannot do from 1,024 on."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 class FrameReader:

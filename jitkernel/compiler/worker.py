@@ -44,7 +44,7 @@ from jitkernel.compiler.foreign import assembly  # noqa: E402
 from jitkernel.compiler.forks import next_socket  # noqa: E402
 from jitkernel.compiler.records import Options, Part  # noqa: E402
 from jitkernel.compiler.sizes import layout_rows  # noqa: E402
-from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame  # noqa: E402
+from jitkernel.compiler.wire import SPIN_ALLOWED, FrameReader, frame, readable  # noqa: E402
 from jitkernel.errors import CompileError, Diagnostic  # noqa: E402
 
 WARM_UP = "define i32 @warm(i32 %x) {\n  %y = mul i32 %x, %x\n  ret i32 %y\n}\n"
@@ -70,7 +70,7 @@ def main() -> None:
     threading.Thread(target=_end_with, args=(sock.fileno(),), daemon=True).start()
     inbox = FrameReader(sock)
     inbox.idle, inbox.on_idle = memory.IDLE, memory.give_back
-    if not zygote and not select.select([sock], [], [], 0)[0]:
+    if not zygote and not readable(sock, 0):
         _warm_up()
     _take_stderr()
     gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -567,6 +568,26 @@ def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("jitkernel.compiler.process.packages", lambda: ("/nowhere",))
     with CompilerPool() as pool, pytest.raises(WorkerDied, match="No module named 'llvmlite'"):
         pool.compile(Request(SQUARE))
+
+
+def test_descriptors_that_select_cannot_wait_for() -> None:
+    """As where there are a thousand arrays, or a server's connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("no descriptors above 1,024 may be had")
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    taken = []
+    try:
+        while not taken or taken[-1] < 1030:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+        with CompilerPool() as pool:
+            assert pool.compile(Request(SQUARE)).object
+            assert pool.trace(Request(SQUARE), tick=lambda: None).steps
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_many_keep_their_order_and_their_errors() -> None:
