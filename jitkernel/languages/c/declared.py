@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from jitkernel.languages.c.declarations import (
@@ -48,8 +49,9 @@ class Declared:
 
     def __init__(
         self, number: int, source: str, pieces: list[Piece], notes: Notes, computed: set[int],
-        defines: Callable[[str], bool],
+        defines: Callable[[str], bool], replaces: int = 0,
     ):  # fmt: skip
+        self._replaces = replaces
         self._number, self._source, self._pieces = number, source, pieces
         self._notes, self._computed, self._defines = notes, computed, defines
         self.notes: dict[str, Note] = {}
@@ -96,8 +98,10 @@ class Declared:
             for p in self._pieces[index : self._leading()]
         )
         key = f"{DIRECTIVE}{self._number}.{index}"
+        known = next((n for n in self._notes.directives() if n.text == piece.text), None)
         if word in ("include", "import", "include_next"):
-            if not any(n.text == piece.text for n in self._notes.directives()):
+            # That of the cell whose place this one takes goes with it.
+            if known is None or known.key.startswith(f"{DIRECTIVE}{self._replaces}."):
                 header = _HEADER.match(piece.text)
                 self._note("header" if header else "include", key, piece.text, index)
         elif word == "pragma":
@@ -105,12 +109,14 @@ class Declared:
         elif word in ("define", "undef") and name:
             if heads:
                 self._note("header", key, piece.text, index)
-            if word == "define":
-                self._note("define", MACRO + name, piece.text, index)
-                return
-            was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
-            last = was.definition or was.text if was is not None else ""
-            self._note("undef", MACRO + name, piece.text, index, (), last)
+            last = ""
+            if word == "undef":
+                was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+                last = was.definition or was.text if was is not None else ""
+            kind: NoteKind = "define" if word == "define" else "undef"
+            self._note(kind, MACRO + name, piece.text, index, (), last)
+        if known is not None and key in self.notes:  # headers stay in their order
+            self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
 
     def _leading(self) -> int:
         """How many pieces the cell begins with that are directives."""

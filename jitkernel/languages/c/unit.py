@@ -75,7 +75,9 @@ class Unit:
         self._number, self._source, self._lines = number, source, source.split("\n")
         self.pieces, self._notes, self._guesses = pieces, notes, guesses
         self._foreign, self._replaces, self._length = foreign, replaces, length
-        self._declared = Declared(number, source, pieces, notes, guesses.computed, defines)
+        self._declared = Declared(
+            number, source, pieces, notes, guesses.computed, defines, replaces
+        )
         self.own = list(self._declared.notes.values())
         self.owned = self._declared.keys.keys()
         self.fleeting = self._declared.fleeting
@@ -197,17 +199,19 @@ class Unit:
     def _put_all(self, notes: list[Note]) -> None:
         """Notes, each behind those that it must stand behind."""
         by_key = {key: note for note in notes for key in (note.key, *note.also)}
+        begun: set[str] = set()
         done: set[str] = set()
         for first in notes:
             todo = [first]
             while todo:
                 note = todo[-1]
-                before = [] if note.key in done else [
+                before = [] if note.key in begun else [
                     by_key[key] for key in sorted(self._notes.stands_behind(note))
-                    if key in by_key and by_key[key].key not in done and by_key[key] not in todo
+                    if key in by_key and by_key[key].key not in begun
                 ]  # fmt: skip
+                begun.add(note.key)
+                todo += before
                 if before:
-                    todo += before
                     continue
                 todo.pop()
                 if note.key not in done:

@@ -265,3 +265,33 @@ def test_a_name_keeps_the_symbol_that_it_was_given(s):
     assert not {"f", "v"} & set(s.symbols)
     s.undo()
     s.check()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["#include <stdlib.h>\n#include <string.h>\n#define SIZE 4", "void *f(void) { return calloc(1, SIZE); }",
+         "f() != NULL && strlen(f()) == 0"],
+        ["#define _GNU_SOURCE\n#include <string.h>\nint n;", "#include <stdlib.h>\nint m;",
+         "(strchrnul(\"ab\", 'b') != NULL) + (abs(n) == m) == 2"],
+        ["typedef struct s s;\nstruct s { int top; s *next; };", "s x;\nint f(s *p) { return p->next == 0; }\nf(&x)",
+         "s y; f(&y) + x.top"],
+        ["#define PAIR(T) typedef struct { T a, b; } pair_##T;", "PAIR(int) PAIR(long)", "pair_int p = {1}; pair_long q; p.a"],
+    ],
+)  # fmt: skip
+def test_all_cells_run_again_any_number_of_times(s, cells):
+    for _ in range(4):
+        for index, cell in enumerate(cells):
+            result = s.run(cell, "c", cell_id=f"cell {index}")
+        assert result.text == "(int) 1"
+    for index, cell in [*enumerate(cells)][:-1][::-1]:  # earlier ones again, the last first
+        s.run(cell, "c", cell_id=f"cell {index}")
+    assert s.run(cells[-1], "c", cell_id=f"cell {len(cells) - 1}").text == "(int) 1"
+
+
+def test_types_of_cells_in_any_order_stand_in_theirs(s):
+    cell = "typedef struct s s;\nstruct s { int top; s *next; };"
+    s.run(cell, "c", cell_id="1")
+    s.run("s x;\nint f(s *p) { return p->top; }", "c")
+    s.run(cell.replace("int", "long"), "c", cell_id="1")
+    assert s.run("f(&x) + x.top", "c").text == "(long) 0"
