@@ -63,17 +63,27 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--version", action="version", version=f"jitkernel {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    command = commands.add_parser("install", help="make the kernel visible to Jupyter")
+    command = commands.add_parser(
+        "install", help="make the kernel visible to Jupyter",
+        description="Make the kernels visible to Jupyter: for this user, if nothing else is said.",
+    )  # fmt: skip
     where = command.add_mutually_exclusive_group()
     where.add_argument("--user", action="store_true", help="for every Jupyter of this user")
     where.add_argument("--sys-prefix", action="store_true", help="for this environment's Jupyter")
     where.add_argument("--prefix", metavar="PATH", help="for the Jupyter installed under PATH")
     command.set_defaults(call=install)
 
-    command = commands.add_parser("run", help="run a file of IR, C or Kaleidoscope, or a notebook")
-    command.add_argument("file", metavar="FILE", help="FILE.ll, FILE.c, FILE.ks or FILE.ipynb")
+    command = commands.add_parser(
+        "run", help="run a file of IR, C or Kaleidoscope, or a notebook",
+        description="Run a file as one cell, then the main function that it defines; or the cells "
+        "of a notebook. The status is main's, else 0 if nothing failed.",
+    )  # fmt: skip
     command.add_argument(
-        "arguments", metavar="ARGUMENT", nargs="*",
+        "file", metavar="FILE",
+        help="FILE.ll, FILE.c, FILE.ks, FILE.ipynb, or a file of a language that was added",
+    )  # fmt: skip
+    command.add_argument(
+        "arguments", metavar="ARGUMENT", nargs="*", default=[],
         help="what the file's main function gets; behind -- where they begin with a dash",
     )  # fmt: skip
     command.add_argument(
@@ -91,12 +101,24 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     command.set_defaults(call=console)
 
-    command = commands.add_parser("doctor", help="what this machine offers and what is missing")
+    command = commands.add_parser(
+        "doctor", help="what this machine offers and what is missing",
+        description="Say what this machine offers, what is missing, and the remedy for each. The "
+        "status is 1 where something is missing without which the kernel cannot run.",
+    )  # fmt: skip
     command.set_defaults(call=doctor)
 
-    command = commands.add_parser("tour", help="run the tour through the kernel and check it")
-    command.add_argument("notebook", nargs="?", help="another notebook to run and check")
-    command.add_argument("--update", action="store_true", help="store the outputs that come")
+    command = commands.add_parser(
+        "tour", help="run the tour through the kernel and check it",
+        description="Run the tour's notebook through the kernel and compare its outputs with those "
+        "that it has. The status is 1 where one differs.",
+    )  # fmt: skip
+    command.add_argument(
+        "notebook", metavar="NOTEBOOK", nargs="?", help="another notebook to run and check"
+    )
+    command.add_argument(
+        "--update", action="store_true", help="store the outputs that come in the notebook"
+    )
     command.set_defaults(call=tour)
     return root
 

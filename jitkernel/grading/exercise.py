@@ -125,7 +125,10 @@ def make_exercise(session: Session, name: str, source: str) -> Exercise:
     names = [function.name for function in functions(source, "define")]
     function = bare(head["function"]) if "function" in head else next(iter(names), "")
     if function not in names:
-        raise UsageError(f"an exercise defines its function; here @{function or '...'} is not")
+        missing = f"@{function}" if function else "a function"
+        raise UsageError(
+            f"an exercise defines {missing}, the reference for solutions; here is none"
+        )
     plan = parse_cell(source)
     if plan.actions:
         raise UsageError("an exercise only defines: it has no calls and no instructions outside")

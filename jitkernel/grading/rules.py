@@ -15,6 +15,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.module import functions
 from jitkernel.ir.text import without_comments
 from jitkernel.languages.llvm.instructions import read_instruction
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session import Session
@@ -148,7 +149,7 @@ def _direct_calls(session: Session, name: str) -> Finding:
         target = _named(session, operands)
         if target.startswith("the entry of "):
             return Finding(False, f"{mnemonic} of {target}")
-    return Finding(True, f"{len(leaving)} calls, all direct" if leaving else "no calls")
+    return Finding(True, f"{counted(len(leaving), 'call')}, all direct" if leaving else "no calls")
 
 
 def _named(session: Session, operands: str) -> str:

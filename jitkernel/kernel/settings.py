@@ -144,8 +144,8 @@ class Session(Configurable):
         "start",
         Bool(
             False,
-            help="Load the libraries that the session's file names: a library runs code when it is"
-            " loaded, and whoever wrote the file chose which.",
+            help="Load the libraries that the session's file names: loading one runs its code, and"
+            " whoever wrote the file chose which.",
         ),
     )
 

@@ -105,7 +105,7 @@ def tour(path: Path | None = None, update: bool = False, out: TextIO | None = No
         _write(path, notebook)
     seconds = time.monotonic() - start
     summary = (
-        f"{len(cells)} cells, {counted(expected, 'expected error')},"
+        f"{counted(len(cells), 'cell')}, {counted(expected, 'expected error')},"
         f" {unexpected} unexpected, {seconds:.1f} s"
     )
     print(paint("1", summary), file=out)

@@ -311,7 +311,7 @@ def deps(session: Session, target: int | str | None = None) -> View:
         for n in numbers
         if str(n) in linked
     ]
-    alt = f"{title}: {len(nodes)} cells, {len(edges)} uses. {note}".strip()
+    alt = f"{title}: {counted(len(nodes), 'cell')}, {counted(len(edges), 'use')}. {note}".strip()
     legend = "An arrow leads from a cell to one that it uses; dashed where cells use each other."
     return View(view.text, f"{view.html}{diagram(nodes, edges, alt)}<p>{legend}</p>")
 

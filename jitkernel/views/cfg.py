@@ -111,7 +111,7 @@ def _view(flow: Flow, how: str, around: str, depth: int | None) -> View:
         "T and F mark where a condition that holds, or does not, leads; dashed arrows lead back."
     )
     html = f"{image}<p>{prose(f'{legend} {drawn}'.strip())}</p>{shown.html}"
-    html += folding(f"{count} instructions", code).html
+    html += folding(counted(count, "instruction"), code).html
     return View(shown.text + (f"\n{drawn}" if drawn else "") + f"\n\n{code.text}", html)
 
 
@@ -186,7 +186,7 @@ def _node(
     kind = kinds[chain[0]]
     title = f"%{flow.blocks[chain[0]][0]}" + (f" ({kind})" if kind else "")
     if len(chain) > 1:
-        title += f" to %{flow.blocks[chain[-1]][0]}, {len(chain)} blocks"
+        title += f" to %{flow.blocks[chain[-1]][0]}, {counted(len(chain), 'block')}"
     if out:
         lines.append(f"({counted(out, 'neighbour')} not drawn)")
     return Node(str(number), title, lines, kind)

@@ -153,7 +153,7 @@ def _source(session: Session, number: int, only: str) -> View:
     lines = (shown or source).strip("\n").splitlines()
     width = len(str(first + len(lines)))
     body = "\n".join(f"{n:>{width}}  {line}" for n, line in enumerate(lines, first))
-    return _cut(f"cell {number}, {len(source.splitlines())} lines", body, "%history")
+    return _cut(f"cell {number}, {counted(len(source.splitlines()), 'line')}", body, "%history")
 
 
 def _written(session: Session, number: int, only: str) -> View:
@@ -192,7 +192,7 @@ def _machine(machine: dict[str, list[Stage]]) -> View:
         views.append(paragraph(f"{written(name)}: {spill_note(found)}"))
         for stage in found:
             if stage.name != "final":
-                what = f"{STAGES[stage.name]}, {stage.instructions} instructions"
+                what = f"{STAGES[stage.name]}, {counted(stage.instructions, 'instruction')}"
                 views.append(folding(f"{written(name)}, {what}", marked(stage, _LINES)))
     views.append(paragraph(LEFT_OUT))
     if len(machine) > _FUNCTIONS:

@@ -14,6 +14,7 @@ from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare, written
 from jitkernel.views.asm import source_lines
 from jitkernel.views.view import View, join, listing
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.compiler import Request
@@ -202,7 +203,7 @@ def _view(code: ForeignCode, machine: str, cpu: str, only: str, source: str, whe
             for line, text, is_code in rows
         ]
         count = sum(is_code for _, _, is_code in rows)
-        title = f"{written(name)} on {on}: {count} instructions, not placed here"
+        title = f"{written(name)} on {on}: {counted(count, 'instruction')}, not placed here"
         views.append(listing(title, "\n".join(body)))
     if code.data and not only:
         views.append(listing("Data", "\n".join(code.data)))

@@ -261,7 +261,7 @@ def test_on_disk(s: Session, tmp_path: Path) -> None:
         ("; inputs: any, any\n", "2 are described"),
         ("; try: 1, 2\n", "2 values, 1 are needed"),
         ("; samples: many\n", "is no number"),
-        ("; function: @other\n", "is not"),
+        ("; function: @other\n", "an exercise defines @other"),
     ],
 )
 def test_an_authors_mistakes(s: Session, head: str, words: str) -> None:

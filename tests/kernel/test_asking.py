@@ -79,7 +79,7 @@ def test_restore_asks_before_it_loads_a_library(kernel: Kernel, tmp_path: Path) 
         return found
 
     assert ran()
-    assert f"not loaded, for a library runs code when it is: {library}" in kernel.ok(
+    assert f"not loaded, since loading them runs their code: {library}" in kernel.ok(
         f"%restore {file}"
     )
     assert not ran()

@@ -242,6 +242,12 @@ def test_run_reports_failures(tmp_path: Path, source: str, status: int, words: s
     assert words in done.stderr
 
 
+def test_run_without_a_file_asks_for_that_alone(tmp_path: Path) -> None:
+    done = run("jitkernel", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("required: FILE")
+
+
 def test_run_a_notebook(book: Path) -> None:
     done = run("jitkernel", "run", str(book), cwd=book.parent)
     assert done.returncode == 0, done.stderr

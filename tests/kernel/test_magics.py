@@ -335,7 +335,8 @@ def test_help(kernel: Kernel) -> None:
     assert "closes a loop" in kernel.ok("%help back edge")
     assert "no help for zzz" in kernel.fails("%help zzz")
     assert "%%writefile" in kernel.ok("%lsmagic")
-    assert "%timeit" in kernel.page("%quickref")
+    page = kernel.page("%quickref")
+    assert "%timeit" in page and max(map(len, page.splitlines())) <= 100
     for source in ("%evict?", "?%evict", "%evict??"):
         assert "usage: %evict" in kernel.page(source)
     assert "usage: %%writefile" in kernel.page("%%writefile?")

@@ -6,7 +6,7 @@ from jitkernel.errors import UsageError
 from jitkernel.kernel import magics
 from jitkernel.kernel.magics import MAGICS
 from jitkernel.kernel.magics.help import explained, grouped
-from jitkernel.kernel.magics.parsing import help_text, parse, targets
+from jitkernel.kernel.magics.parsing import help_text, parse, targets, usage
 from jitkernel.kernel.magics.registry import HABITS
 
 DAY_ONE = (
@@ -152,7 +152,15 @@ def test_help_lists_every_magic_once_the_most_used_first() -> None:
     assert sorted(names) == sorted(magic.name for magic in MAGICS)
     assert groups[0][0] == "Every day" and names[0] == "cells" and "asm" in names[:5]
     title, rest = groups[-1]
-    assert title == "The rest" and len(rest) < 10  # a new magic belongs to what it is for
+    assert title == "The rest"  # a new magic belongs to what it is for
+    assert [magic.name for magic in rest] == ["config", "clear", "lsmagic", "quickref"]
+
+
+def test_usage_tells_what_may_be_left_out_and_what_a_value_is() -> None:
+    assert usage(MAGICS.find("config", "line")) == "usage: %config [SETTING]"
+    assert usage(MAGICS.find("time", "line")) == "usage: %time CODE"
+    assert "[--every SECONDS]" in usage(MAGICS.find("watch", "line"))
+    assert "[-O LEVEL]" in usage(MAGICS.find("llvm", "cell"))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +174,7 @@ def test_help_lists_every_magic_once_the_most_used_first() -> None:
         ("unwind tables", "unwind table: "),
         ("pipelnie", "pipeline: "),
         ("passes", "pass: "),
+        ("zones", "zone: "),
     ],
 )
 def test_words_are_explained(word: str, begins: str) -> None:

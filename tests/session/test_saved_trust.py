@@ -87,7 +87,7 @@ def test_a_library_is_loaded_only_where_the_file_is_trusted(
     with Session.restore(file, spare=False) as s:
         assert not ran()
         assert s.frontend.withheld == [str(path)]
-        assert f"not loaded, for a library runs code when it is: {path}" in str(s.restored)
+        assert f"not loaded, since loading them runs their code: {path}" in str(s.restored)
         for name in ("call", "read"):
             with pytest.raises(UndefinedSymbol):
                 s.call(name)

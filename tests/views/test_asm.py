@@ -121,7 +121,7 @@ def test_other_machines_for_reading(session: Session, machine: str, cpu: str, wo
     assert not re.search(r"\.(cfi|loc|debug|Ltmp|size)\b", view.text)
     if machine != "nvptx64":
         assert "12    %r = call i32 @puts(ptr %p)" in view.text
-        count = re.search(r": (\d+) instructions, not placed here", view.text)
+        count = re.search(r": (\d+) instructions?, not placed here", view.text)
         assert count is not None
         body = view.text.split("\n\n")[0].splitlines()[1:]
         assert int(count[1]) == sum(not line.endswith(":") for line in body)
@@ -136,6 +136,8 @@ def test_x86_is_written_as_here(session: Session) -> None:
     # A module's own assembly is AT&T's: all is, then.
     own = 'module asm "own: movl %eax, %ebx"\ndefine i32 @h() {\n  ret i32 7\n}'
     assert "movl    $7, %eax" in unplaced(session, own, "x86_64").text
+    one = "define i32 @one(i32 %x) {\n  ret i32 %x\n}"
+    assert ": 1 instruction, not placed here" in unplaced(session, one, "aarch64").text
 
 
 def test_a_machine_that_llvm_has_not(session: Session) -> None:

@@ -20,7 +20,7 @@ _KEEP_CPU = Argument(
 )
 _SANITIZE = Argument("--sanitize", "stop where C leaves undefined what happens", "flag")
 COMPILE_OPTIONS = (
-    Argument("-O", "optimisation level", type=int, choices=LEVELS),
+    Argument("-O", "optimisation level", type=int, choices=LEVELS, value="LEVEL"),
     Argument(
         "--passes", "passes to run instead of a level's, with commas between", completes="passes"
     ),
@@ -36,7 +36,7 @@ COMPILE_OPTIONS = (
 
 @magic("llvm", *COMPILE_OPTIONS, form="cell", example="%%llvm -O3 --closed")
 def llvm(context: Frontend, arguments: Any) -> Any:
-    """Run the rest of the cell with options of its own."""
+    """Run the rest of the cell as LLVM IR, with options of its own."""
     return context.execute(arguments.body, arguments.cell_id, cell_options(arguments), "llvm")
 
 
@@ -102,11 +102,21 @@ def language(context: Frontend, arguments: Any) -> None:
 @magic(
     "pass",
     Argument("name", "the function's name, or a name for the one function there is"),
-    Argument("--on", "the cell or function to run it on; else the last cell", completes="target"),
+    Argument(
+        "--on",
+        "the cell or function to run it on; else the last cell",
+        completes="target",
+        value="TARGET",
+    ),
     Argument("--last", "after LLVM's passes instead of before them", "flag"),
-    Argument("--time", 'a call to compare and time with both codes: "@f(3)"', completes="code"),
+    Argument(
+        "--time",
+        'a call to compare and time with both codes: "@f(3)"',
+        completes="code",
+        value="CALL",
+    ),
     Argument("--keep", "let the new code stay in place of the old", "flag"),
-    Argument("--timeout", "seconds until it is stopped", "", float, 10.0),
+    Argument("--timeout", "seconds until it is stopped", "", float, 10.0, value="SECONDS"),
     form="cell",
     example='%%pass no-neg --on @f --time "@f(3)"',
 )

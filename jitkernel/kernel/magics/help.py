@@ -29,7 +29,7 @@ _REST = "The rest"
 _GROUPS = {
     "Every day": "cells symbols who asm ir time timeit undo evict reset run history help",
     "What became of the code": "explain cfg passes compare mir object callgraph timeline stack",
-    "How a cell is compiled": "llvm opt pass language kaleidoscope",
+    "How a cell is compiled": "llvm c kaleidoscope opt pass language",
     "The session": "redo deps gc save export restore",
     "Memory": "memory arena watch budget keep hibernate context",
     "Libraries, files, folders": "lib load link writefile cd pwd env",
@@ -52,6 +52,7 @@ WORDS = {
     "they jump to its present definition.",
     "dominate": "A block dominates another one if every way there leads through it. A value may "
     "only be used where its definition dominates.",
+    "extent": "A piece of a zone that one cell has, in units of 16 bytes: %arena ZONE PART.",
     "fault": "What ends a cell against its will: a bad address, a division by zero, a trap.",
     "global": "A variable with one fixed place in memory: @name = global i32 5.",
     "intrinsic": "A function that LLVM itself knows and replaces by instructions: @llvm.ctpop.i32.",
@@ -76,6 +77,8 @@ WORDS = {
     "signature": "A function's type with all that calling it depends on: i32 (i32, ptr).",
     "spill": "A value that is put on the stack since no register is free.",
     "ssa": "Static single assignment: each %name gets its value at one place only.",
+    "stub": "A few bytes of code in place of a function: they jump to it, raise an error where "
+    "it is missing, or bring its code back into memory.",
     "successor": "A block's successors are the blocks that it can jump to: 'goes to' in %cfg.",
     "symbol": "A name that other cells can use: @name, a function or a global.",
     "tail call": "A call whose result is returned at once: it can become a jump, and then "
@@ -93,6 +96,8 @@ WORDS = {
     "exceptions and backtraces need it (.eh_frame).",
     "vectorise": "Do several steps of a loop at once, in registers of several values.",
     "volatile": "A load or store that has to happen as it is written: no pass touches it.",
+    "zone": "A part of the arena whose pages allow the same: text is executed, rodata and unwind "
+    "are read, data is written.",
 }
 
 
@@ -153,15 +158,22 @@ def lsmagic(context: Frontend, arguments: Any) -> None:
 @magic("quickref")
 def quickref(context: Frontend, arguments: Any) -> None:
     """One page of everything."""
-    width = max(len(usage(m)) for m in context.magics if len(usage(m)) < 60)
     lines = [CELLS, ""]
     for title, members in grouped(context.magics):
         lines += [title, ""]
-        for member in members:
-            how = usage(member).removeprefix("usage: ")
-            lines.append(f"{how:<{width}}  {_first_sentence(member.help)}")
+        lines += [line for member in members for line in _brief(member)]
         lines.append("")
     context.page(listing("jitkernel, in short", "\n".join(lines)))
+
+
+def _brief(magic: Magic) -> list[str]:
+    """How it is called, and in the next column, or below where it is long, what it does."""
+    column = 34
+    how = usage(magic).removeprefix("usage: ").replace("\n       ", "\n  ").splitlines()
+    what = textwrap.wrap(_first_sentence(magic.help), 100 - column)
+    if len(how) == 1 and len(how[0]) < column - 1:
+        how = [f"{how[0]:<{column}}{what.pop(0)}"]
+    return [*how, *(" " * column + line for line in what)]
 
 
 def _wrapped(text: str) -> View:

@@ -189,12 +189,14 @@ def usage(magic: Magic) -> str:
     for argument in magic.arguments:
         name = argument.names[-1] if len(argument.names) == 1 else argument.names[0]
         if argument.is_option:
-            text = name if argument.take == "flag" else f"{name} {argument.dest.upper()}"
-            words.append(f"[{text}]")
+            value = argument.value or argument.dest.upper()
+            words.append(f"[{name}]" if argument.take == "flag" else f"[{name} {value}]")
         elif argument.take == "*":
             words.append(f"[{name.upper()} ...]")
         else:
-            words.append(f"[{name.upper()}]" if argument.take == "?" else name.upper())
+            # What a cell's magic takes as text stands below it, or, in a line, has to be there.
+            optional = argument.take == "?" or (argument.take == "rest" and magic.form == "line")
+            words.append(f"[{name.upper()}]" if optional else name.upper())
     lines = ["usage:"]
     for word in words:
         if len(lines[-1]) + 1 + len(word) > 100:

@@ -12,7 +12,7 @@ from jitkernel.files import read_text
 from jitkernel.ir.names import bare, shown, written
 from jitkernel.kernel.magics.parsing import CELLS
 from jitkernel.kernel.magics.registry import Argument, magic
-from jitkernel.wording import cut_list
+from jitkernel.wording import counted, cut_list
 
 if TYPE_CHECKING:
     from jitkernel.kernel.frontend import Frontend
@@ -183,7 +183,9 @@ def run(context: Frontend, arguments: Any) -> Any:
 @magic(
     "lib",
     Argument("name", "a file, or a name that the loader finds", "?", completes="file"),
-    Argument("-l", "a library as a linker finds it: -lz is libz.so, or else libz.a", "?"),
+    Argument(
+        "-l", "a library as a linker finds it: -lz is libz.so, or else libz.a", "?", value="NAME"
+    ),
     example="%lib -lz",
 )
 def library(context: Frontend, arguments: Any) -> None:
@@ -231,7 +233,7 @@ def link(context: Frontend, arguments: Any) -> None:
 @magic(
     "history",
     Argument("-n", "the last N cells, of earlier sessions too", "", int),
-    Argument("-g --search", "cells that contain TEXT, of earlier sessions too"),
+    Argument("-g --search", "cells that contain TEXT, of earlier sessions too", value="TEXT"),
     Argument("-f --file", "write them to a new file", completes="file"),
     aliases=("hist",),
 )
@@ -255,6 +257,6 @@ def history(context: Frontend, arguments: Any) -> None:
         except (OSError, ValueError) as error:
             words = getattr(error, "strerror", None) or error
             raise UsageError(f"%history: {arguments.file}: {words}") from None
-        context.print(f"{len(texts)} cells written to {arguments.file}")
+        context.print(f"{counted(len(texts), 'cell')} written to {arguments.file}")
     else:
         context.print(text or "no cells yet")

@@ -36,7 +36,8 @@ class Argument:
     """One argument.  `words` is `target` for a positional one, `-n --number` for an option.
 
     `take`: "" one value, "?" at most one, "*" any number (an option is given once for each), "flag"
-    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number.
+    none, "rest" the remaining text exactly as it was typed.  `least` and `most` bound a number;
+    `value` is what usage calls an option's value, where that is not the option's name.
     """
 
     words: str
@@ -48,6 +49,7 @@ class Argument:
     completes: Completes = ""
     least: int | None = None
     most: int | None = None
+    value: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

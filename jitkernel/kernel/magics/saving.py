@@ -33,7 +33,12 @@ def save(context: Frontend, arguments: Any) -> None:
 @magic(
     "export",
     Argument("names", "functions and variables", "*", completes="symbol"),
-    Argument("-o --output", f"the file, which ends in {' '.join(ENDINGS)}", completes="file"),
+    Argument(
+        "-o --output",
+        f"the file, which ends in {' '.join(ENDINGS)}",
+        completes="file",
+        value="FILE",
+    ),
     Argument("--first", "variables begin with their first values, not the present ones", "flag"),
     Argument("--cpu", "the processor that runs it, such as x86-64-v3", completes="cpu"),
     example="%export @dot -o libdot.so",

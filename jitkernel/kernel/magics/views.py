@@ -48,9 +48,10 @@ def ir(context: Frontend, arguments: Any) -> None:
         "--target",
         "another machine: aarch64, riscv64, ..., or a triple",
         completes="machine",
+        value="MACHINE",
     ),
     Argument("--cpu", "its CPU, as LLVM calls it; with --target", completes="cpu"),
-    Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS),
+    Argument("-O", "optimisation level; with --target", type=int, choices=LEVELS, value="LEVEL"),
     aliases=("dis",),
     form="both",
     example="%asm @sq --target riscv64",
@@ -103,9 +104,11 @@ def object_file(context: Frontend, arguments: Any) -> None:
     "cfg",
     SHOWN,
     Argument("--raw", "as the cell is written, before any pass", "flag"),
-    Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS),
-    Argument("--around", "draw the blocks around this one, such as %loop"),
-    Argument("--depth", "draw so many edges around it, or around the entry", "", int),
+    Argument("-O", "as this optimisation level has it", type=int, choices=LEVELS, value="LEVEL"),
+    Argument("--around", "draw the blocks around this one, such as %loop", value="BLOCK"),
+    Argument(
+        "--depth", "draw so many edges around it, or around the entry", "", int, value="EDGES"
+    ),
     example="%cfg @sum --raw",
 )
 def cfg(context: Frontend, arguments: Any) -> None:
@@ -128,7 +131,7 @@ def cfg(context: Frontend, arguments: Any) -> None:
         "?",
         completes="target",
     ),
-    Argument("--depth", "only what is so many calls away from it", "", int),
+    Argument("--depth", "only what is so many calls away from it", "", int, value="CALLS"),
     _ALL,
     example="%callgraph @sum --depth 2",
 )
@@ -142,7 +145,13 @@ def callgraph(context: Frontend, arguments: Any) -> None:
 
 @magic(
     "stack",
-    Argument("--after", "show it when code has run for so many seconds, and go on", "", float),
+    Argument(
+        "--after",
+        "show it when code has run for so many seconds, and go on",
+        "",
+        float,
+        value="SECONDS",
+    ),
     example="%stack --after 2",
 )
 def stack(context: Frontend, arguments: Any) -> None:
@@ -161,10 +170,18 @@ def stack(context: Frontend, arguments: Any) -> None:
 @magic(
     "compare",
     Argument("what", "two functions, or one and cells that defined it", "*", completes="target"),
-    Argument("-O", "a level; twice, or once against what is", "*", int, choices=LEVELS),
-    Argument("--target", "a machine; twice, or once against this one", "*", completes="machine"),
+    Argument(
+        "-O", "a level; twice, or once against what is", "*", int, choices=LEVELS, value="LEVEL"
+    ),
+    Argument(
+        "--target",
+        "a machine; twice, or once against this one",
+        "*",
+        completes="machine",
+        value="MACHINE",
+    ),
     Argument("--cpu", "the machines' CPU, as LLVM calls it", completes="cpu"),
-    Argument("--time", "time a call with these arguments: '7, 3'"),
+    Argument("--time", "time a call with these arguments: '7, 3'", value="ARGUMENTS"),
     example="%compare @sum -O0 -O2 --time 100",
 )
 def compare(context: Frontend, arguments: Any) -> None:
@@ -216,11 +233,14 @@ def timeline(context: Frontend, arguments: Any) -> None:
 @magic(
     "passes",
     SHOWN,
-    Argument("--only", "the steps of this pass alone; * and ? allowed", completes="pass"),
+    Argument(
+        "--only", "the steps of this pass alone; * and ? allowed", completes="pass", value="PASS"
+    ),
     Argument(
         "--stop-after",
         "end after step N, or a pass's last one, and show the IR",
         completes="pass",
+        value="STEP",
     ),
     example="%passes @sq --only instcombine",
 )

@@ -33,6 +33,7 @@ from jitkernel.session.saved.restoring import TRUST, Restored, find_libraries, n
 from jitkernel.session.saved.store import Record, read_record
 from jitkernel.session.saved.tables import UNREADABLE, Damaged, checksum
 from jitkernel.session.settings import stored_request
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -227,7 +228,7 @@ def rebuild(session: Core, path: str, db: sqlite3.Connection, data: bytes | mmap
         "made are missing; what was run before cannot be undone"
     ]
     if lost:
-        words.append(f"{lost} cells could not be read")
+        words.append(f"{counted(lost, 'cell')} could not be read")
     if idle:
         words.append(
             f"the constructors of cells {', '.join(idle)} were not run, for they are the file's: "

@@ -187,7 +187,7 @@ def find_libraries(executor: Executor, paths: Sequence[str], trust: bool) -> lis
         if not paths:
             return []
         names = ", ".join(paths)
-        return [f"not loaded, for a library runs code when it is: {names}; {TRUST} loads them"]
+        return [f"not loaded, since loading them runs their code: {names}; {TRUST} loads them"]
     words: list[str] = []
     for library in paths:
         try:
