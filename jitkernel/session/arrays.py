@@ -89,7 +89,10 @@ def buffer_of(thing: Any, what: str = "the argument") -> Buffer:
             )
         address, constant = interface["data"]
         return Buffer(address, size, not constant, None, thing)
-    view = memoryview(thing.contents if isinstance(thing, _Pointer) else thing)
+    try:
+        view = memoryview(thing.contents if isinstance(thing, _Pointer) else thing)
+    except ValueError as error:  # it was closed, or released
+        raise UsageError(f"{what}: {error}") from None
     if not view.contiguous:
         raise UsageError(
             f"{what}: the elements of the memoryview do not lie one behind the other: pass bytes"

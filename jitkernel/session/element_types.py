@@ -53,7 +53,7 @@ def elements_of(thing: Any) -> Elements | None:
     try:
         with memoryview(thing) as view:
             form, size = view.format, view.itemsize
-    except TypeError:
+    except (TypeError, ValueError):  # it has none, or none any more
         return None
     kind = _KINDS.get(form.lstrip("@=<>!"))
     return None if kind is None else Elements(kind, size, form[0] not in ">!")

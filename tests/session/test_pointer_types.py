@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import mmap
 from types import SimpleNamespace
 
 import pytest
@@ -145,6 +146,18 @@ def test_members_that_are_structs_texts_unions_and_pointers(s):
         s["get"](np.zeros(1, np.dtype(parts, align=True)))
     s.run("int opaque(struct unknown *p) { return p != 0; }", language="c")
     assert s["opaque"](data) == 1
+
+
+def test_a_buffer_that_is_gone(s):
+    s.run(SUM, language="c")
+    released, closed = memoryview(bytearray(16)), mmap.mmap(-1, 16)
+    released.release()
+    closed.close()
+    for gone, why in ((released, "released memoryview"), (closed, "mmap closed")):
+        for _ in range(2):
+            with pytest.raises(UsageError, match=rf"argument 1: .*{why}"):
+                s["sum"](gone, 2)
+            assert s["sum"](bytearray(16), 2) == 0.0
 
 
 def test_what_can_become_an_array_is_told_so(s):

@@ -121,6 +121,8 @@ def has_buffer(thing: Any) -> bool:
         memoryview(thing).release()
     except TypeError:
         return False
+    except ValueError:  # it is closed
+        pass
     return True
 
 
