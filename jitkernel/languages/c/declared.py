@@ -28,13 +28,14 @@ from jitkernel.languages.c.notes import (
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import Token, closing
 
-__all__ = ["Declared", "is_unbounded"]
+__all__ = ["Declared", "is_unbounded", "packed"]
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
 _ALIAS = re.compile(
     r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref)(?:__)?\s*\([^)]*\)\s*\)\)"
 )
+_PACK = re.compile(r"#\s*pragma\s+pack\s*\(([^)]*)\)")
 _ATTRIBUTE = ("__attribute__", "__attribute")
 
 
@@ -52,6 +53,8 @@ class Declared:
         defines: Callable[[str], bool], replaces: int = 0,
     ):  # fmt: skip
         self._replaces = replaces
+        self._packed = [packed(notes)]
+        self._packed_before, self._pack_key = self._packed[0], ""
         self._number, self._source, self._pieces = number, source, pieces
         self._notes, self._computed, self._defines = notes, computed, defines
         self.notes: dict[str, Note] = {}
@@ -78,7 +81,7 @@ class Declared:
         line = self._pieces[index].line
         self.notes[key] = Note(
             key, kind, text, self._number, len(self.keys), line, tuple(also), definition, line,
-            inline=inline, computed=computed,
+            inline=inline, pack=self._packed[-1], computed=computed,
         )  # fmt: skip
         self.keys |= dict.fromkeys((key, *also), index)
 
@@ -104,6 +107,14 @@ class Declared:
             if known is None or known.key.startswith(f"{DIRECTIVE}{self._replaces}."):
                 header = _HEADER.match(piece.text)
                 self._note("header" if header else "include", key, piece.text, index)
+        elif word == "pragma" and (pack := _PACK.match(piece.text)):
+            self._packs(pack[1])
+            if self._packed[-1] == self._packed_before:
+                self.notes.pop(self._pack_key, None)
+            else:  # for later cells, unless this one takes it back
+                self.notes.pop(self._pack_key, None)
+                self._pack_key = key
+                self._note("pragma", key, f"#pragma pack({self._packed[-1] or ''})", index)
         elif word == "pragma":
             self._note("pragma", key, piece.text, index)
         elif word in ("define", "undef") and name:
@@ -117,6 +128,17 @@ class Declared:
             self._note(kind, MACRO + name, piece.text, index, (), last)
         if known is not None and key in self.notes:  # headers stay in their order
             self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
+
+    def _packs(self, arguments: str) -> None:
+        """Follow a `#pragma pack`: its words are `push` or `pop`, a name, a number."""
+        given = [word.strip() for word in arguments.split(",")]
+        numbers = [int(word) for word in given if word.isdecimal()]
+        if given[0] == "push":
+            self._packed.append(self._packed[-1])
+        elif given[0] == "pop" and len(self._packed) > 1:
+            self._packed.pop()
+        if numbers or given == [""]:
+            self._packed[-1] = numbers[0] if numbers else 0
 
     def _leading(self) -> int:
         """How many pieces the cell begins with that are directives."""
@@ -269,6 +291,12 @@ class Declared:
                 if own or (note is not None and note.kind == "function"):
                     return True
         return False
+
+
+def packed(notes: Notes) -> int:
+    """What `#pragma pack` of earlier cells says to later ones, 0 for nothing."""
+    said = [m[1].strip() for n in notes.directives() if (m := _PACK.match(n.text))]
+    return int(said[-1]) if said and said[-1].isdecimal() else 0
 
 
 def is_unbounded(piece: Piece, declared: Declarator) -> bool:

@@ -67,7 +67,8 @@ class Note:
     `text` mentions, `uses` of what the definition does, of those that were known when it was
     compiled.  An `inline` function may be part of those that its own cell calls it from, and a
     `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
-    macro that was taken back means its `definition`, the directive that defined it last.
+    macro that was taken back means its `definition`, the directive that defined it last.  `pack` is
+    what `#pragma pack` said where it stood, 0 for nothing.
     """
 
     key: str
@@ -83,6 +84,7 @@ class Note:
     uses: frozenset[str] = frozenset()
     inline: bool = False
     computed: bool = False
+    pack: int = 0
 
     @property
     def is_defined(self) -> bool:
@@ -110,12 +112,12 @@ class Note:
         return json.dumps([
             self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
             self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
-            self.inline, self.computed,
+            self.inline, self.computed, self.pack,
         ])  # fmt: skip
 
     def same(self, other: Note) -> bool:
         """Whether both declare the same, however it is spaced."""
-        return _spelling(self.text) == _spelling(other.text)
+        return self.pack == other.pack and _spelling(self.text) == _spelling(other.text)
 
     def known_with(self, known: Collection[str]) -> Note:
         """The note with what it needs and uses of these keys."""

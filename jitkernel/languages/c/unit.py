@@ -18,7 +18,7 @@ from jitkernel.languages.c.declarations import (
     declarators,
     specifiers,
 )
-from jitkernel.languages.c.declared import Declared
+from jitkernel.languages.c.declared import Declared, packed
 from jitkernel.languages.c.generated import LENGTH, OWN, Part, file_name, value_function
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, mentioned
 from jitkernel.languages.c.pieces import Piece, PieceKind
@@ -224,15 +224,20 @@ class Unit:
             text = f"#undef {note.name}\n{text}"
         elif note.key.startswith(IDENTIFIER) and MACRO + note.name in self._notes:
             text = self._without_macros(text, [note.name])
-        head, tail = ("", "") if note.kind in ("define", "undef") else self._taken_back(text)
+        head, tail = ("", "") if note.kind in ("define", "undef") else self._around(note, text)
         self._put_other(f'\n{head}# {note.line} "{file_name(note.cell)}"\n{text}\n{tail}')
 
-    def _taken_back(self, text: str) -> tuple[str, str]:
-        """What stands before and behind a text of an earlier cell, for macros that are none now."""
+    def _around(self, note: Note, text: str) -> tuple[str, str]:
+        """What stands before and behind a text of a note: macros that are none now, and how structs
+        were packed there."""
         every = self._notes.taken_back(text, self._declared.notes)
+        packs = note.pack or packed(self._notes)
+        before = f"#pragma pack(push, {note.pack})\n" if packs else ""
         return (
-            "".join(f"{note.definition}\n" for note in every),
-            "".join(f"#undef {note.name}\n" for note in every),
+            "".join((before, *(f"{note.definition}\n" for note in every))),
+            "".join(
+                (*(f"#undef {note.name}\n" for note in every), "#pragma pack(pop)\n" * bool(packs))
+            ),
         )
 
     @staticmethod
@@ -251,7 +256,7 @@ class Unit:
         head = "".join(f'#pragma push_macro("{n}")\n#undef {n}\n' for n in younger)
         tail = "".join(f'#pragma pop_macro("{n}")\n' for n in younger)
         place = f'# {note.definition_line} "{file_name(note.cell)}"'
-        before, behind = self._taken_back(note.definition)
+        before, behind = self._around(note, note.definition)
         self._put_other(f"\n{head}{before}{place}\n{note.definition}\n{behind}{tail}")
 
     # -- the cell in the text --------------------------------------------------------------------
