@@ -102,6 +102,7 @@ class Notebook:
         """The frontend; where somebody has closed its session, one that will start another."""
         if self._started is not None and self._started.closed:
             self._started = None
+            self._frontend.history.close()
             self._make_frontend()
         return self._frontend
 
@@ -117,7 +118,10 @@ class Notebook:
 
     def close(self) -> None:
         """End the session, if it has begun; not where a fork of this process ends."""
-        if self._started is not None and os.getpid() == self._process:
+        if os.getpid() != self._process:
+            return
+        self._frontend.history.close()
+        if self._started is not None:
             with contextlib.suppress(Exception):
                 self._started.close()
 

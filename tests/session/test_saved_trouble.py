@@ -359,3 +359,23 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         finally:
             subprocess.run(["umount", str(folder)], check=True)
         assert path.read_bytes() == old and s.call("h") == 5
+
+
+def open_copies() -> list[str]:
+    """Temporary files of SQLite that this process has open."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [name for name in found if name.endswith(".jks (deleted)")]
+
+
+def test_a_session_that_cannot_begin_leaves_nothing_open(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.jks")
+    with Session() as s:
+        s.run(SQ)
+        s.save(path)
+    before = open_copies()
+    with pytest.raises(UsageError, match="nonsense") as error:
+        Session.restore(path, executor="nonsense", spare=False)
+    assert open_copies() == before, error

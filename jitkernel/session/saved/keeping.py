@@ -181,7 +181,11 @@ def open_copy(
                 f"{path} has sources of cells, but no session was saved in it; --rebuild compiles "
                 "them"
             )
-        session = cls(worker=worker, store=store, **overrides)
+        try:
+            session = cls(worker=worker, store=store, **overrides)
+        except BaseException:
+            store.close()
+            raise
     except BaseException:
         worker.close()
         raise
