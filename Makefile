@@ -1,5 +1,6 @@
 # Needs only Python 3.11 or later, make and the package registry: every target does its own set-up
-# in .venv.  `make tour` is the place to start.
+# in .venv.  `make tour` is the place to start.  Another Python has an environment of its own:
+# make test PYTHON=python3.13 VENV=.venv-3.13
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
