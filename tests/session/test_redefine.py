@@ -151,7 +151,7 @@ def test_many_callers_in_other_cells(s):
     r = s.run(constant("f", 5), cell_id="f")
     assert notes(r) == ["@f replaced; 1000 callers (1000 calls) now use it"]
     assert all(s.call(f"c{i}") == 5 + i for i in range(0, 1000, 37))
-    assert r.cell.times[-1] < 20_000_000, "linking, and writing 1,000 calls again"
+    assert r.cell.times[-1] < 200_000_000, "linking, and writing 1,000 calls again"
 
 
 def test_many_callers_in_the_same_cell(s):
