@@ -1,8 +1,15 @@
-"""Numbers of the System V gABI and the x86-64 psABI that the reader and the linker need."""
+"""Numbers and records of the System V gABI and the x86-64 psABI that are read and written."""
 
 from __future__ import annotations
 
+import struct
 from typing import Final
+
+# gABI 4: Elf64_Ehdr, Elf64_Shdr, Elf64_Sym, Elf64_Rela
+HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+SYMBOL: Final = struct.Struct("<IBBHQQ")
+RELA: Final = struct.Struct("<QQq")
 
 # gABI 4, "ELF Header"
 ET_REL: Final = 1
@@ -26,8 +33,6 @@ SHT_X86_64_UNWIND: Final = 0x7000_0001
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
-SHF_MERGE: Final = 0x10
-SHF_STRINGS: Final = 0x20
 SHF_INFO_LINK: Final = 0x40
 SHF_LINK_ORDER: Final = 0x80
 SHF_GROUP: Final = 0x200
@@ -42,6 +47,7 @@ SHN_LORESERVE: Final = 0xFFFF_FF00
 SHN_X86_64_LCOMMON: Final = 0xFFFF_FF02
 SHN_ABS: Final = 0xFFFF_FFF1
 SHN_COMMON: Final = 0xFFFF_FFF2
+COMMON: Final = (SHN_COMMON, SHN_X86_64_LCOMMON)  # where definitions are that have no place yet
 RESERVED: Final = 0xFF00  # the first one in the file
 
 # gABI 4, "Symbol Table"
@@ -52,6 +58,5 @@ STT_NOTYPE: Final = 0
 STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
 STT_SECTION: Final = 3
-STT_FILE: Final = 4
 STT_TLS: Final = 6
 STT_GNU_IFUNC: Final = 10

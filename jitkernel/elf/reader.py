@@ -11,14 +11,11 @@ import struct
 from typing import Any, NamedTuple
 
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import HEADER, RELA, SECTION, SYMBOL
 from jitkernel.errors import LinkError
 
 __all__ = ["ElfObject", "LateObject", "Section", "SymbolEntry", "read_object"]
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
 _WORD = struct.Struct("<I")
 
 #: A section header as the file has it; `Section` names the fields.
@@ -77,7 +74,7 @@ class ElfObject:
         if data[:4] != b"\x7fELF":
             raise LinkError(f"not an ELF object: it begins with {data[:4]!r}")
         ident, kind, machine, _, _, _, offset, _, _, _, _, entry, count, names = (
-            _HEADER.unpack_from(data)
+            HEADER.unpack_from(data)
         )  # fmt: skip
         if ident[4] != 2 or ident[5] != 1:
             raise LinkError("not a 64-bit little-endian ELF object")
@@ -87,14 +84,14 @@ class ElfObject:
             raise LinkError(f"section headers of {entry} bytes; 64 are expected")
         if offset and (count == 0 or names == c.SHN_XINDEX):
             # What 16 bits cannot hold is in the first header (gABI "ELF Header", e_shnum).
-            first = _SECTION.unpack_from(data, offset)
+            first = SECTION.unpack_from(data, offset)
             count = count or first[5]
             names = first[6] if names == c.SHN_XINDEX else names
         if offset + 64 * count > len(data):
             raise LinkError("the section headers lie outside the file")
         self.machine = machine
         self.sections: list[SectionTuple] = [
-            *_SECTION.iter_unpack(data[offset : offset + 64 * count])
+            *SECTION.iter_unpack(data[offset : offset + 64 * count])
         ]
         self.symbols: list[SymbolTuple] = []
         self.relocations = {}
@@ -116,13 +113,13 @@ class ElfObject:
             if kind == read_now:
                 if info >= count:
                     raise LinkError(f"section {index} relocates section {info}, which is not there")
-                entries = [*_RELA.iter_unpack(data[start : start + size])]
+                entries = [*RELA.iter_unpack(data[start : start + size])]
                 if info in self.relocations:
                     self.relocations[info] += entries
                 else:
                     self.relocations[info] = entries
             elif kind == c.SHT_SYMTAB:
-                self.symbols = [*_SYMBOL.iter_unpack(data[start : start + size])]
+                self.symbols = [*SYMBOL.iter_unpack(data[start : start + size])]
                 strings = self.sections[link]
                 self.strings = data[strings[4] : strings[4] + strings[5]]
             elif kind == c.SHT_GROUP:
@@ -158,14 +155,14 @@ class ElfObject:
     def entries(self, index: int) -> list[tuple[int, int, int]]:
         """The relocations of one section."""
         if index in self.late:
-            return [*_RELA.iter_unpack(self.late[index])]
+            return [*RELA.iter_unpack(self.late[index])]
         return self.relocations.get(index, [])
 
     def tables(self) -> dict[int, bytes]:
         """The relocations of each section as the file has them."""
         if self.late:
             return self.late
-        pack = _RELA.pack
+        pack = RELA.pack
         return {
             index: b"".join([pack(*entry) for entry in entries])
             for index, entries in self.relocations.items()
@@ -260,14 +257,14 @@ class LateObject(ElfObject):
             if kind == c.SHT_RELA:
                 if info >= len(self.sections):
                     raise LinkError(f"section {index} relocates section {info}, which is not there")
-                if size % _RELA.size:
+                if size % RELA.size:
                     raise LinkError(f"section {index} has {size} bytes of relocations")
                 self.late[info] = self.late.get(info, b"") + self.data[start : start + size]
 
     def __getattr__(self, name: str) -> object:
         """What is there when somebody asks for it first."""
         if name == "relocations":
-            made = {index: [*_RELA.iter_unpack(table)] for index, table in self.late.items()}
+            made = {index: [*RELA.iter_unpack(table)] for index, table in self.late.items()}
             self.relocations = made
             return made
         raise AttributeError(name)

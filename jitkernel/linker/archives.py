@@ -17,6 +17,7 @@ from typing import NamedTuple
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.elf.archive import Archive, read_archive
+from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL
 from jitkernel.linker.builder import Builder
@@ -24,8 +25,6 @@ from jitkernel.linker.prepare import prepare
 from jitkernel.linker.resolver import Resolver
 
 __all__ = ["LinkedArchive", "Taken", "combine", "offered", "select"]
-
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 
 
 class LinkedArchive(NamedTuple):
@@ -87,7 +86,7 @@ def select(
                 continue
             name = texts[at] or obj.symbol_name(at)
             if section:
-                gives[name] = section in _COMMON
+                gives[name] = section in COMMON
             elif info >> 4 != c.STB_WEAK:
                 asks.append(name)
         if only and gives.get(only, True):

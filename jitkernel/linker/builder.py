@@ -11,6 +11,7 @@ from array import array
 from dataclasses import dataclass
 
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import COMMON, HEADER, RELA, SECTION, SYMBOL
 from jitkernel.elf.reader import ElfObject, LateObject, SectionTuple, SymbolTuple
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
@@ -18,15 +19,10 @@ from jitkernel.linker.x86_64 import TABLE
 
 __all__ = ["Builder", "Relocation", "SectionDraft", "SymbolDraft"]
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
 
 _TABLES = frozenset(
     (c.SHT_SYMTAB, c.SHT_STRTAB, c.SHT_RELA, c.SHT_REL, c.SHT_GROUP, c.SHT_SYMTAB_SHNDX)
 )
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 #: What is more is damaged: bytes of a section, and what it may be aligned to.
 _LARGEST, _MOST_ALIGNED = 1 << 31, 1 << 20
 _TYPE, _WIDEST = 0xFFFF_FFFF, 8  # of a relocation; bytes of its field
@@ -62,7 +58,7 @@ class SectionDraft:
                 words, symbols, _ = self._read
                 self._own = [
                     (at, i & _TYPE, symbols[i >> 32], more)
-                    for at, i, more in _RELA.iter_unpack(words)
+                    for at, i, more in RELA.iter_unpack(words)
                 ]
                 self._read = None
         return self._own
@@ -76,7 +72,7 @@ class SectionDraft:
         """Offset, relocation type in the low 32 bits, and addend of each, three words."""
         if self._own is None:
             return self._read[0] if self._read is not None else array("Q")
-        pack = _RELA.pack
+        pack = RELA.pack
         return array("Q", b"".join([pack(at, kind, more) for at, kind, _, more in self._own]))
 
     @property
@@ -96,7 +92,7 @@ class SectionDraft:
                 return []
             return [
                 (at, i & _TYPE, symbols[i >> 32], addend)
-                for at, i, addend in _RELA.iter_unpack(words) if i in wanted
+                for at, i, addend in RELA.iter_unpack(words) if i in wanted
             ]  # fmt: skip
         return [r for r in self._own if r[1] in kinds and r[2].section == 0]
 
@@ -122,7 +118,7 @@ class SectionDraft:
                 words = words[:]
                 words[1::3] = array("Q", [number.get(i, i & _TYPE) for i in words[1::3]])
                 return words.tobytes()
-        index, pack = numbers.index, _RELA.pack
+        index, pack = numbers.index, RELA.pack
         if loaded and any(symbol not in index for _, _, symbol, _ in self.relocations):
             raise LinkError(f"section {self.name} refers to a symbol that is nowhere")
         return b"".join(
@@ -366,12 +362,12 @@ class Builder:
         wide = count >= c.RESERVED
         first = (0, 0, 0, 0, 0, count if wide else 0, count - 1 if wide else 0, 0, 0, 0)
         ident = b"\x7fELF\2\1\1" + bytes(9)
-        _HEADER.pack_into(
+        HEADER.pack_into(
             out, 0, ident, c.ET_REL, self._machine, 1, 0, 0, len(out), 0, 64, 0, 0, 64,
             0 if wide else count, c.SHN_XINDEX if wide else count - 1,
         )  # fmt: skip
         sections = [first, *headers]
-        out += b"".join([_SECTION.pack(*header) for header in sections])
+        out += b"".join([SECTION.pack(*header) for header in sections])
         return LateObject.made(
             bytes(out), self._machine, sections, made_symbols, relocations, made_groups,
             bytes(strings.table), bytes(names.table),
@@ -424,7 +420,7 @@ class _Strings:
 def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
     """The table, and the one beside it of section indices that 16 bits cannot hold, if any."""
     if all(section < c.RESERVED for _, _, _, section, _, _ in symbols):
-        return b"".join([_SYMBOL.pack(*row) for row in symbols]), b""
+        return b"".join([SYMBOL.pack(*row) for row in symbols]), b""
     rows: list[bytes] = []
     extended: dict[int, int] = {}
     for at, (name, info, other, section, value, size) in enumerate(symbols):
@@ -432,7 +428,7 @@ def _symbol_table(symbols: list[SymbolTuple]) -> tuple[bytes, bytes]:
             section -= c.SHN_LORESERVE - c.RESERVED
         elif section >= c.RESERVED:
             extended[at], section = section, c.SHN_XINDEX
-        rows.append(_SYMBOL.pack(name, info, other, section, value, size))
+        rows.append(SYMBOL.pack(name, info, other, section, value, size))
     words = [extended.get(i, 0) for i in range(len(symbols))] if extended else []
     return b"".join(rows), struct.pack(f"<{len(words)}I", *words)
 
@@ -446,7 +442,7 @@ def _merge(known: SymbolDraft, fresh: SymbolDraft) -> None:
         if not known.is_defined and was_weak and not weak:
             known.info = fresh.info
         return
-    common, was_common = fresh.section in _COMMON, known.section in _COMMON
+    common, was_common = fresh.section in COMMON, known.section in COMMON
     if known.is_defined:
         if common and was_common:
             known.value, known.size = max(known.value, fresh.value), max(known.size, fresh.size)

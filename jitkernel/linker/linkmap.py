@@ -186,7 +186,7 @@ class _Reader:
             section, address = "", 0
         elif entry.section == c.SHN_ABS:
             section, address = "absolute", entry.value
-        elif entry.section in (c.SHN_COMMON, c.SHN_X86_64_LCOMMON):
+        elif entry.section in c.COMMON:
             section, address = "common", 0
         else:
             section = self.obj.section_name(entry.section)

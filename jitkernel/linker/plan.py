@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from jitkernel.arena import Extent
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import RELA
 from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.content import Content, ends_behind, refusal
@@ -36,7 +37,6 @@ from jitkernel.linker.x86_64 import BRANCH
 __all__ = ["Extents", "Plan", "make_plan", "plan_runtime"]
 
 _I32 = struct.Struct("<i")
-_RELA = struct.Struct("<QQq")
 _FEW = 16  # relocations of a section that are looked at one by one
 _NO_GROUPS = Groups()
 _NO_COMMONS: dict[int, tuple[int, int]] = {}
@@ -211,7 +211,7 @@ def fill(
             entries = indirect_types(job, layout, resolution, index, start + base, buffer)
         if len(entries) > _FEW:  # or they are bytes
             if entries.__class__ is bytes:
-                entries = _RELA.iter_unpack(entries)
+                entries = RELA.iter_unpack(entries)
             if buffer is not None and moved is None:
                 own = own or OwnFields(resolution, job.bind.arena)
                 entries = own.write(entries, buffer, start)

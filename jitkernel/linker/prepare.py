@@ -15,6 +15,7 @@ from operator import sub
 
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import RELA
 from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
 from jitkernel.linker.far_data import NEAR, detour, is_branch, near_names
@@ -26,7 +27,6 @@ from jitkernel.linker.x86_64 import GOTPCRELX, REX_GOTPCRELX, TABLE
 
 __all__ = ["prepare", "prepared"]
 
-_RELA = struct.Struct("<QQq")
 _SPECIAL = (c.STT_TLS, c.STT_GNU_IFUNC)
 #: bytes before a field that are written with it: opcode, ModRM, REX
 _BEFORE = {GOTPCRELX: 2, REX_GOTPCRELX: 3}
@@ -67,7 +67,7 @@ def _near(obj: ElfObject, section: int, table: bytes) -> list[str]:
         return []
     code, size = obj.content(section), obj.sections[section][5]
     return [
-        names[info >> 32] for offset, info, _ in _RELA.iter_unpack(table)
+        names[info >> 32] for offset, info, _ in RELA.iter_unpack(table)
         if info in wanted and offset < size and not is_branch(info & 0xFFFF_FFFF, code, offset)
     ]  # fmt: skip
 
@@ -109,7 +109,7 @@ def _check_apart(words: array[int], where: str, infos: Collection[int] = ()) -> 
     if apart >= widest + max([_BEFORE.get(kind, 0) for kind in kinds]):
         return
     end = -3
-    for offset, info, _ in sorted(_RELA.iter_unpack(words)):
+    for offset, info, _ in sorted(RELA.iter_unpack(words)):
         if (row := TABLE.get(info & 0xFFFF_FFFF)) is None:
             continue
         if offset - _BEFORE.get(row.number, 0) < end:

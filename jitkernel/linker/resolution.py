@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jitkernel.arena import Extent
 from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, shown, written
 from jitkernel.linker import x86_64
@@ -44,7 +45,6 @@ __all__ = [
 MISSING, DEFINED, FAR, FIXED, NULL = SymbolState
 UNKNOWN, FUNCTION, DATA = SymbolKind
 _TYPE = 0xFFFF_FFFF  # of a relocation: its symbol is above
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 
 
 class Job(NamedTuple):
@@ -227,7 +227,7 @@ def _define(
             address, state = value, FIXED
         elif index in commons:
             address = starts["data"] + commons[index][0]
-        elif section in _COMMON:  # defined already
+        elif section in COMMON:  # defined already
             targets[index] = symbol
             continue
         else:

@@ -17,6 +17,7 @@ import struct
 from typing import Final
 
 from jitkernel.elf import constants as c
+from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
@@ -40,7 +41,6 @@ _HELPER: Final = bytes.fromhex("ff7708 488b3f 4885ff 740b e800000000 5a 4801d0 c
 _HELPER_CALL: Final = 12
 #: a function's one argument, as a symbol and an offset from it, and the function
 _Way = tuple[SymbolDraft, int, SymbolDraft]
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 
 
 def value_of(name: str, address: int, size: int) -> tuple[int, int]:
@@ -150,7 +150,7 @@ class _Emulation:
         if section == 0:
             return self._global(CONTROL + symbol.name, binding), 0
         if isinstance(section, int):
-            if section not in _COMMON:
+            if section not in COMMON:
                 raise LinkError(f"{written(symbol.name)} is thread-local and in no section")
             return self._control(symbol.name, symbol.size, symbol.value, -1, c.STB_WEAK), 0
         size = symbol.size if binding != c.STB_LOCAL else 0  # that of a part may be the whole's

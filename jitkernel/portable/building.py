@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from jitkernel.compiler import CompilerPool
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
+from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import ASK, written
@@ -26,7 +27,6 @@ __all__ = ["Built", "build", "merge_objects"]
 
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
-_COMMON = (c.SHN_COMMON, c.SHN_X86_64_LCOMMON)
 _LINKERS = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
 
@@ -125,7 +125,7 @@ def merge_objects(
             if draft.info >> 4 != c.STB_WEAK and name not in _LINKERS:
                 undefined.append(name)
             continue
-        if draft.section in _COMMON:
+        if draft.section in COMMON:
             bss = SectionDraft(".bss", _NOBITS, c.SHF_ALLOC | c.SHF_WRITE, b"", draft.size,
                                draft.value or 1)  # fmt: skip
             builder.sections.append(bss)
