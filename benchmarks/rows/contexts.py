@@ -1,8 +1,8 @@
 """What LLVM contexts cost that are thrown away, shared or kept.  Start from `named_types`.
 
-The story is that of a JIT that never stops and compiles everything in one context: each module's
-types and constants stay in it for ever.  A context for each method can be freed, but with the
-method's code, so all that LLVM knows of it stays as long.
+In a JIT that never stops and compiles everything in one context, each module's types and constants
+stay in it for ever.  A context for each method can be freed, but with the method's code, so all
+that LLVM knows of it stays as long.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statistics import fmean, median
 from benchmarks.harness import Figure, Scale
 from benchmarks.processes import uss
 from jitkernel import Session
+from jitkernel.session.settings import CONTEXTS
 
 __all__ = ["named_types"]
 
 _TYPES = 500
-_POLICIES = ("throwaway", "shared", "kept")
 
 
 def _cell(k: int) -> str:
@@ -41,7 +41,7 @@ def _cell(k: int) -> str:
 def named_types(scale: Scale) -> Iterator[Figure]:
     """500 named types in each of 1,000 cells; then half of the cells are evicted."""
     cells = max(4, scale.pick(20 if scale.block < 10 else 200, 1_000))
-    for policy in _POLICIES:
+    for policy in CONTEXTS:
         # One worker for the whole row: no spare takes over from one that has grown.
         with Session(context=policy, opt_level=0, spare=False) as s:
             s.contexts()

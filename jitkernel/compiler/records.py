@@ -7,11 +7,12 @@ Plain records, shared by the kernel process and the worker.  Nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jitkernel.errors import Diagnostic
 
 __all__ = [
+    "NO_TIMES",
     "CallInfo",
     "Compiled",
     "ContextAccount",
@@ -200,6 +201,10 @@ class Summary(NamedTuple):
             types,
             tuple([CallInfo(*row) for row in calls]),
         )
+
+
+#: What `Compiled.times` is where nothing was compiled.
+NO_TIMES: Final = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
 
 
 class Compiled(NamedTuple):

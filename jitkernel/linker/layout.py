@@ -17,6 +17,7 @@ from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
 
 __all__ = [
+    "SPECIAL",
     "Export",
     "Layout",
     "Names",
@@ -37,7 +38,7 @@ __all__ = [
 PRIVATE = "DW.ref."
 
 #: Names that the linker may give a meaning: an address, and no symbol.
-_SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
+SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
 _SECTION_BOUNDS = ("__start_", "__stop_")
 
 _UNSIZED = (c.STT_FUNC, c.STT_NOTYPE, c.STT_OBJECT)
@@ -132,7 +133,7 @@ def read_names(obj: ElfObject) -> Names:
 
 def is_special(name: str) -> bool:
     """Whether the linker may supply what a name means: an address, and no symbol."""
-    return name in _SPECIAL or name.startswith(_SECTION_BOUNDS)
+    return name in SPECIAL or name.startswith(_SECTION_BOUNDS)
 
 
 def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:

@@ -10,12 +10,13 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from jitkernel.arena import Extent
 from jitkernel.rollback import Recorded, RecordedDict, RecordedList, set_first
 
 __all__ = [
+    "NOWHERE",
     "SITE",
     "BaseRelocations",
     "Block",
@@ -51,6 +52,9 @@ class SymbolState(IntEnum):
     FIXED = 3  #: an address that never changes: the runtime, an absolute symbol
     NULL = 4  #: weak and defined nowhere: address 0
 
+
+#: Symbols that nobody defines.
+NOWHERE: Final = (SymbolState.MISSING, SymbolState.NULL)
 
 #: What a symbol's definition was, to put it back: state, address, size, image, kind, why.
 Definition = tuple[SymbolState, int, int, "Image | None", SymbolKind, str]

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, FunctionInfo, Part, Request, Summary
+from jitkernel.compiler.records import NO_TIMES
 from jitkernel.elf import read_object
 from jitkernel.errors import JitError, LinkError
 from jitkernel.ir.names import written
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from jitkernel.session.settings import CellOptions
 
 __all__ = ["call", "linked", "process_session"]
-
-_NO_TIMES = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
 
 
 class _Process:
@@ -114,7 +113,7 @@ def _cell(label: str, code: bytes, summary: Summary) -> Any:
     place = import_module("jitkernel.session.handles").CompiledCell
     options: CellOptions = import_module("jitkernel.session.settings").CellOptions()
     return place(
-        f"; %link {label}", Request(f"; {label}", label=label), Compiled(code, summary, _NO_TIMES),
+        f"; %link {label}", Request(f"; {label}", label=label), Compiled(code, summary, NO_TIMES),
         {}, options,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from jitkernel.ir.names import ASK, written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
+from jitkernel.linker.layout import SPECIAL
 from jitkernel.linker.thread_locals import emulate
 from jitkernel.portable.gathering import Gathered, Home, gather
 from jitkernel.wording import cut_list
@@ -27,7 +28,6 @@ __all__ = ["Built", "build", "merge_objects"]
 
 _ADDRSIG = 0x6FFF4C03  # SHT_LLVM_ADDRSIG: it names symbols by their numbers
 _NOBITS = c.SHT_NOBITS
-_LINKERS = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
 _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
 
 
@@ -122,7 +122,7 @@ def merge_objects(
     undefined = []
     for name, draft in builder.globals.items():
         if not draft.is_defined:
-            if draft.info >> 4 != c.STB_WEAK and name not in _LINKERS:
+            if draft.info >> 4 != c.STB_WEAK and name not in SPECIAL:
                 undefined.append(name)
             continue
         if draft.section in COMMON:

@@ -294,8 +294,9 @@ def timeline(session: Session, target: int | str | None = None, picture: bool = 
     )
 
 
-def _strip(bars: Sequence[tuple[str, int, int]], total: int, width: int = 60) -> str:
+def _strip(bars: Sequence[tuple[str, int, int]], total: int) -> str:
     """The bars in letters, one line a step."""
+    width = 60
     lines = []
     for step, begin, spent in bars:
         left = " " * min(begin * width // total, width - 1)

@@ -13,8 +13,8 @@ from jitkernel.languages.llvm.expressions import parse_expression
 from jitkernel.languages.llvm.values import (
     Pointer,
     TypedValue,
-    preformatted,
     scalar_layout,
+    value_html,
     void,
 )
 
@@ -183,7 +183,7 @@ def test_wide_text_adds_unsigned_hex_and_html_is_escaped(host):
     assert (
         read("[2 x i16] [i16 -2, i16 3]", host).wide_text() == "[2 x i16] [i16 -2 (0xfffe), i16 3]"
     )
-    assert preformatted('[3 x i8] c"<&>"') == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
+    assert value_html('[3 x i8] c"<&>"') == PRE + "[3 x i8] c&quot;&lt;&amp;&gt;&quot;</pre>"
 
 
 def test_elision_over_64_elements(host):

@@ -40,7 +40,7 @@ __all__ = [
     "encode_int",
     "pack",
     "plain_layout",
-    "preformatted",
+    "value_html",
     "scalar_layout",
     "void",
 ]
@@ -140,7 +140,7 @@ class TypedValue:
         return f"{self.type} {value}"
 
 
-def preformatted(text: str, result: bool = True) -> str:
+def value_html(text: str, result: bool = True) -> str:
     """HTML of a value, of the size and with the margins that JupyterLab gives plain text above and
     below: that of a cell's result stands lower than that of other values."""
     top = "6px" if result else "0"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jitkernel.errors import LinkError
 from jitkernel.linker import Image, Symbol, SymbolState
 from jitkernel.linker.editing import adopt, describe, restore_exports, set_reason
+from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, keep_stale
 from jitkernel.rollback import RecordedDict, RecordedList
 from jitkernel.session.program.cell import CellState, Change, Removed, names_of
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 __all__ = ["forget", "revert"]
-
-_NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
 
 
 def revert(program: Program, change: Change) -> Change:
@@ -97,7 +96,7 @@ def _bring_back(program: Program, gone: Sequence[Removed]) -> None:
         stale = {symbol.name for symbol in removed.stale}
         for name, info in removed.infos.items():
             symbol = program.symbol(name) if name not in stale else None
-            if symbol is not None and info is not None and symbol.state in _NOWHERE:
+            if symbol is not None and info is not None and symbol.state in NOWHERE:
                 # as for its other users: see `dependence`
                 describe(program.linker, symbol, info)
         keep_stale(program.linker, image, removed.stale)

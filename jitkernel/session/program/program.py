@@ -16,6 +16,7 @@ from jitkernel.ir.names import CONTROL, shown
 from jitkernel.linker import Image, Linker, Symbol, SymbolState
 from jitkernel.linker.editing import describe
 from jitkernel.linker.layout import ReadObject
+from jitkernel.linker.records import NOWHERE
 from jitkernel.linker.retargeting import Retargeting, stale_symbols
 from jitkernel.linker.thread_locals import value_of
 from jitkernel.printable import shortened
@@ -223,8 +224,7 @@ class Program(Recorded):
                 describe(self.linker, symbol, info)
             elif symbol.info is None or (
                 # Who took it for something else leaves now, or has left.
-                symbol.state in (SymbolState.MISSING, SymbolState.NULL)
-                and not same_type(symbol.info, info)
+                symbol.state in NOWHERE and not same_type(symbol.info, info)
             ):
                 change.infos[name] = symbol.info
                 describe(self.linker, symbol, info)

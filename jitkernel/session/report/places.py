@@ -42,8 +42,8 @@ _MARK = re.compile(r"\s*; line (\d+)\b")
 class FreedCode:
     """The last pieces of text that were freed, so that a stale pointer can be named."""
 
-    def __init__(self, kept: int = 256):
-        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=kept)
+    def __init__(self) -> None:
+        self._freed: deque[tuple[int, int, int, str]] = deque(maxlen=256)
 
     def add(self, image: Image) -> None:
         """The text of an image is about to be freed."""

@@ -19,6 +19,7 @@ from jitkernel.languages.llvm.prelude import PRELUDE, prelude_type
 from jitkernel.languages.llvm.values import TypedValue
 from jitkernel.linker import Block, Symbol, SymbolKind, SymbolState
 from jitkernel.linker.editing import describe
+from jitkernel.linker.records import NOWHERE
 from jitkernel.procfs import memory
 from jitkernel.session.history.snapshot import far_words
 from jitkernel.session.program.cell import Cell, Change
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from jitkernel.session.run.thunks import Thunk
 
 __all__ = ["Execution", "LanguageHost", "SessionGlance", "SessionHost"]
-
-
-_NOWHERE = (SymbolState.MISSING, SymbolState.NULL)
 
 
 class SessionHost:
@@ -85,7 +83,7 @@ class SessionHost:
         storage of the thread that runs cells."""
         symbol = self._program.named(name)
         declared = self._program.declared.get(name)
-        if isinstance(declared, Variable) and (symbol is None or symbol.state in _NOWHERE):
+        if isinstance(declared, Variable) and (symbol is None or symbol.state in NOWHERE):
             self._provide([name])
             symbol = self._program.named(name)
         if symbol is None and isinstance(declared, Variable):
@@ -108,7 +106,7 @@ class SessionHost:
         """The symbol, looked up in archives and the executor's process where the session lacks
         it."""
         symbol = self._program.named(name)
-        if symbol is not None and symbol.state not in _NOWHERE:
+        if symbol is not None and symbol.state not in NOWHERE:
             return symbol
         if (signature := self.full_signature(name)) is None:
             return symbol

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jitkernel.compiler import Compiled, Request, Summary
+from jitkernel.compiler.records import NO_TIMES
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes
@@ -20,6 +21,7 @@ from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
 from jitkernel.linker.layout import ReadObject, is_special
 from jitkernel.linker.prepare import prepared
+from jitkernel.linker.records import NOWHERE
 from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["link_file", "read_again"]
 
-_NO_TIMES = dict.fromkeys(("parse", "verify", "optimise", "emit"), 0)
 _NAMES = 6  # that are shown of many
 
 
@@ -65,7 +66,7 @@ def read_again(core: Core, paths: Iterable[str]) -> list[str]:
 def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
     """An object that another compiler made, as if it were the answer to a request."""
     summary = Summary((), (), {}, ())
-    return Request(f"; {label}", label=label), Compiled(read.object.data, summary, _NO_TIMES)
+    return Request(f"; {label}", label=label), Compiled(read.object.data, summary, NO_TIMES)
 
 
 def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Result:
@@ -167,7 +168,7 @@ def _provide(
     wanted = [
         n for n in offered(archives, names)
         if n not in about_to_be
-        and ((s := program.named(n)) is None or s.state in (SymbolState.MISSING, SymbolState.NULL))
+        and ((s := program.named(n)) is None or s.state in NOWHERE)
     ]  # fmt: skip
     if wanted and (
         taken := select(archives, wanted, lambda n: n in about_to_be or _has(program, n))

@@ -33,7 +33,7 @@ from jitkernel.languages.llvm.plan import (
     parse_cell,
     progress,
 )
-from jitkernel.languages.llvm.values import TypedValue, preformatted
+from jitkernel.languages.llvm.values import TypedValue, value_html
 from jitkernel.linker import SymbolState
 from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
@@ -372,7 +372,7 @@ class Runner:
             return own, ""
         describe = self._core.places.describe
         text, wide = value.text(describe), value.wide_text(describe)
-        return text, "" if wide == text else preformatted(wide)
+        return text, "" if wide == text else value_html(wide)
 
 
 _NAMED = re.compile(rf"\s*(%{NAME})\s*=")
