@@ -14,7 +14,7 @@ import statistics
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -139,30 +139,42 @@ def numeric(scale: Scale) -> Iterator[Figure]:
                 found.ratio("contracted", "C cell"), "x",
                 note=f"of the cell's time: {found.median('contracted'):.2f} ms",
             )  # fmt: skip
-            slow, quick = max(places, key=found.median), min(places, key=found.median)
-            yield Figure(
-                f"  the slowest / the quickest of {len(places)} places of the code",
-                found.ratio(slow, quick), "x",
-                note=f"at {slow}, {quick}: {found.median(quick):.2f} ms",
-            )  # fmt: skip
-            if sets:
-                slow, quick = max(sets, key=found.median), min(sets, key=found.median)
-                yield Figure(
-                    f"  the slowest / the quickest of {len(sets)} sets of small arrays",
-                    found.ratio(slow, quick), "x", note=f"{found.median(quick):.2f} ms",
-                )  # fmt: skip
+            yield from _where_it_lies(found, places, sets)
             if "numba" in began:
-                yield Figure(
-                    f"{program.name}: first call, C cell / numba",
-                    began["C cell"] / began["numba"], "x", 0.2,
-                    note=", ".join(f"{n} {t:.0f} ms" for n, t in began.items()),
-                )  # fmt: skip
-                more = {n: t - found.median(n) for n, t in began.items()}
-                yield Figure(
-                    "  without a call's own time", more["C cell"] / more["numba"], "x",
-                    note=", ".join(f"{n} {t:.0f} ms" for n, t in more.items()),
-                )  # fmt: skip
+                yield from _first_calls(program, found, began)
     yield Figure("geometric mean of run times", statistics.geometric_mean(ratios), "x")
+
+
+def _where_it_lies(
+    found: Comparison, places: Collection[str], sets: Collection[str]
+) -> Iterator[Figure]:
+    """What the place of the code, and that of the arrays, does to a cell."""
+    slow, quick = max(places, key=found.median), min(places, key=found.median)
+    yield Figure(
+        f"  the slowest / the quickest of {len(places)} places of the code",
+        found.ratio(slow, quick), "x",
+        note=f"at {slow}, {quick}: {found.median(quick):.2f} ms",
+    )  # fmt: skip
+    if sets:
+        slow, quick = max(sets, key=found.median), min(sets, key=found.median)
+        yield Figure(
+            f"  the slowest / the quickest of {len(sets)} sets of small arrays",
+            found.ratio(slow, quick), "x", note=f"{found.median(quick):.2f} ms",
+        )  # fmt: skip
+
+
+def _first_calls(program: Program, found: Comparison, began: dict[str, float]) -> Iterator[Figure]:
+    """How long each side took to its first result, in milliseconds."""
+    yield Figure(
+        f"{program.name}: first call, C cell / numba",
+        began["C cell"] / began["numba"], "x", 0.2,
+        note=", ".join(f"{n} {t:.0f} ms" for n, t in began.items()),
+    )  # fmt: skip
+    more = {n: t - found.median(n) for n, t in began.items()}
+    yield Figure(
+        "  without a call's own time", more["C cell"] / more["numba"], "x",
+        note=", ".join(f"{n} {t:.0f} ms" for n, t in more.items()),
+    )  # fmt: skip
 
 
 def _shared(s: Session, program: Program) -> tuple[Any, ...]:

@@ -76,19 +76,7 @@ def select(
         label = archive.label(number)
         if obj.machine != c.EM_X86_64:
             raise LinkError(f"{label} is for ELF machine {obj.machine}; this session runs x86-64")
-        asks: list[str] = []
-        gives: dict[str, bool] = {}
-        texts = obj.symbol_texts()
-        at = -1
-        for _, info, _, section, _, _ in obj.symbols:
-            at += 1
-            if info >> 4 == c.STB_LOCAL:
-                continue
-            name = texts[at] or obj.symbol_name(at)
-            if section:
-                gives[name] = section in COMMON
-            elif info >> 4 != c.STB_WEAK:
-                asks.append(name)
+        gives, asks = _gives_and_asks(obj)
         if only and gives.get(only, True):
             return  # another common symbol is none the better for it
         taken[which, number] = Taken(label, obj)
@@ -120,6 +108,24 @@ def select(
             take(which, found, name if name in common else "")
             break
     return list(taken.values())
+
+
+def _gives_and_asks(obj: ElfObject) -> tuple[dict[str, bool], list[str]]:
+    """The names that a member defines, each with whether it is common, and those that it needs."""
+    gives: dict[str, bool] = {}
+    asks: list[str] = []
+    texts = obj.symbol_texts()
+    at = -1
+    for _, info, _, section, _, _ in obj.symbols:
+        at += 1
+        if info >> 4 == c.STB_LOCAL:
+            continue
+        name = texts[at] or obj.symbol_name(at)
+        if section:
+            gives[name] = section in COMMON
+        elif info >> 4 != c.STB_WEAK:
+            asks.append(name)
+    return gives, asks
 
 
 def unchanged(linked: LinkedArchive) -> bytes:

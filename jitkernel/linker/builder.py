@@ -302,12 +302,7 @@ class Builder:
         numbers = {s: 1 + len(groups) + i for i, s in enumerate(self.sections)}
         relas = {s: 1 + len(groups) + len(self.sections) + i for i, s in enumerate(related)}
         tables = 1 + len(groups) + len(self.sections) + len(related)
-        ordered = [s for s in self.symbols if s.info >> 4 == c.STB_LOCAL]
-        local = len(ordered)
-        ordered += [s for s in self.symbols if s.info >> 4 != c.STB_LOCAL]
-        if not ordered or ordered[0].name or ordered[0].info or ordered[0].section != 0:
-            ordered.insert(0, SymbolDraft("", 0, 0, 0, 0, 0))
-            local += 1
+        ordered, local = self._ordered()
         at = _Numbers(ordered)
         names, strings = _Strings(), _Strings()
         named = strings.add_all([s.name for s in ordered])
@@ -372,6 +367,16 @@ class Builder:
             bytes(out), self._machine, sections, made_symbols, relocations, made_groups,
             bytes(strings.table), bytes(names.table),
         )  # fmt: skip
+
+    def _ordered(self) -> tuple[list[SymbolDraft], int]:
+        """The symbols as a table has them, the local ones first, and how many are local."""
+        ordered = [s for s in self.symbols if s.info >> 4 == c.STB_LOCAL]
+        local = len(ordered)
+        ordered += [s for s in self.symbols if s.info >> 4 != c.STB_LOCAL]
+        if not ordered or ordered[0].name or ordered[0].info or ordered[0].section != 0:
+            ordered.insert(0, SymbolDraft("", 0, 0, 0, 0, 0))
+            local += 1
+        return ordered, local
 
 
 def _check(obj: ElfObject, label: str, section: int, words: array[int], size: int) -> None:

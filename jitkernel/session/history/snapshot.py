@@ -21,6 +21,7 @@ from jitkernel.ir.names import NAME, decode_name, shown
 from jitkernel.linker import SymbolState
 from jitkernel.rollback import note
 from jitkernel.session.program.cell import Change, cells_words
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -215,7 +216,7 @@ def lost_words(program: Program, changes: Sequence[Change]) -> str:
 def _size(size: int) -> str:
     if size >= 1 << 20:
         return f"{size / (1 << 20):.1f} MB"
-    return f"{size / 1024:.1f} KB" if size >= 1024 else f"{size} byte{'s' * (size != 1)}"
+    return f"{size / 1024:.1f} KB" if size >= 1024 else counted(size, "byte")
 
 
 _NAME = re.compile(f"@({NAME})")
@@ -243,7 +244,7 @@ def lasting(program: Program, change: Change) -> str:
     effects = change.effects
     words: list[str] = []
     if effects.printed:
-        words.append(f"{effects.printed} byte{'s' * (effects.printed != 1)} that it printed")
+        words.append(f"{counted(effects.printed, 'byte')} that it printed")
     reached = _reached(program, effects.names)
     if heap := sorted(reached & _HEAP):
         words.append(f"the heap ({_shown(heap)})")

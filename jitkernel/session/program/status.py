@@ -11,6 +11,7 @@ from jitkernel.linker.records import sites
 from jitkernel.printable import shortened
 from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
@@ -75,7 +76,7 @@ def _sentence(moved: Sequence[_Moved], moves: str) -> str:
         one, use = ("caller", "call") if functions else ("user", "use")
         uses = sum(m.uses for m in moved)
         what += (
-            f"; {count} {one}{'s' * (count != 1)} ({uses} {use}{'s' * (uses != 1)}) "
+            f"; {counted(count, one)} ({counted(uses, use)}) "
             f"now use{'s' * (count == 1)} {'them' if many else 'it'}"
         )
     return what

@@ -26,6 +26,7 @@ from jitkernel.session.program.cell import Cell, Change
 from jitkernel.session.program.signatures import Signature, Variable
 from jitkernel.session.run.results import Relay, Sink
 from jitkernel.session.settings import CellOptions
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.rollback import Atomic
@@ -400,9 +401,7 @@ class Execution:
         executor = self.core.engine.executor
         low = executor.services.last_low_memory(executor.generation - 1)
         if outcome.respawned and (words := far_words(self.core.engine.arena, low)):
-            stale = (
-                f"{words} word{'s' * (words != 1)} in globals still point into the one that ended"
-            )
+            stale = f"{counted(words, 'word')} in globals still point into the one that ended"
             outcome = outcome._replace(lost=f"{outcome.lost}; {stale}" if outcome.lost else stale)
         # Only where code was stopped.
         from jitkernel.session.report.faults import error_of, stopped
@@ -420,7 +419,4 @@ class Execution:
         ]  # fmt: skip
         functions = sum(s.is_function for s in own)
         variables = len(own) - functions
-        return (
-            f"{functions} function{'s' * (functions != 1)}, "
-            f"{variables} global{'s' * (variables != 1)}"
-        )
+        return f"{counted(functions, 'function')}, {counted(variables, 'global')}"

@@ -26,6 +26,7 @@ from jitkernel.session.program.cell import title
 from jitkernel.session.run.definer import Definer
 from jitkernel.session.run.host import Execution
 from jitkernel.session.run.results import Result
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.session.core import Core
@@ -106,15 +107,15 @@ def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Resu
 def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
     """`libz.a: 15 members; 3 of them linked, with 12 functions and 2 variables, ...`."""
     name, members = os.path.basename(archive.path), len(archive.members)
-    words = f"{name}: {members} member{'s' * (members != 1)}"
+    words = f"{name}: {counted(members, 'member')}"
     if taken:
         image = definer.cell.image
         exports = image.exports if image is not None else ()
         functions = sum(s.is_function for s, _, _ in exports)
         variables = len(exports) - functions
         words += (
-            f", {len(taken)} linked: {functions} function{'s' * (functions != 1)}, "
-            f"{variables} variable{'s' * (variables != 1)}"
+            f", {len(taken)} linked: {counted(functions, 'function')}, "
+            f"{counted(variables, 'variable')}"
         )
     else:
         words += ", none linked yet"

@@ -182,7 +182,7 @@ def recompile(
         replace(program, cell, record._replace(object=answer.object))
         _hide_block(program, cell.number)
     restored.words.append(
-        f"{len(stale)} cell{'s' * (len(stale) != 1)} compiled again: the file is of LLVM "
+        f"{counted(len(stale), 'cell')} compiled again: the file is of LLVM "
         f"{then.llvm} on {then.cpu}, here is LLVM {now.llvm} on {now.cpu}"
     )
     if kept:

@@ -28,6 +28,7 @@ from jitkernel.session.program.cell import LanguageNote
 from jitkernel.session.saved.rows import Index, info_of, read_cell, read_symbol
 from jitkernel.session.saved.tables import Damaged
 from jitkernel.session.saved.writing import LAST, put_back
+from jitkernel.wording import counted
 
 if TYPE_CHECKING:
     from jitkernel.executor import Executor
@@ -65,7 +66,7 @@ class Restored:
     number: int
 
     def __str__(self) -> str:
-        first = f"{self.cells} cell{'s' * (self.cells != 1)}"
+        first = counted(self.cells, "cell")
         if self.saved:
             first += f", saved {ago(self.saved)}"
         return "; ".join([first, *self.words])
@@ -77,7 +78,7 @@ def ago(moment: float) -> str:
     for size, word in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
             count = seconds // size
-            return f"{count} {word}{'s' * (count != 1)} ago"
+            return f"{counted(count, word)} ago"
     return "just now" if seconds < 5 else f"{seconds} seconds ago"
 
 
@@ -116,39 +117,44 @@ def restore(
             set_image(symbol, program.cells[cell].image)
         _lay_out(arena, index.extents, rows["pages"])
         words = find_libraries(executor, named_libraries(head), trust)
-        shared: dict[bytes, int] = {}
-        saved = 0.0
-        for key, body, _ in rows["facts"]:
-            kind, _, name = str(key).partition(" ")
-            if kind == "type":
-                program.types[_loads(name)] = _loads(body)
-            elif kind == "note":
-                cell, text, needs = _loads(body)
-                note = LanguageNote(int(cell), str(text), frozenset(needs))
-                program.notes.found[name] = note
-            elif kind == "declared" and (info := info_of(_loads(body))) is not None:
-                program.declared[_loads(name)] = info
-            elif kind == "unwind":
-                shared = {bytes.fromhex(content): at for content, at in _loads(body)}
-            elif kind == "saved":
-                saved = float(body)
-        linker.unwind.restore(shared)
+        saved = _read_facts(program, rows)
         lost = rebind_all(linker, index.symbols.values())
         if executor.services.libraries:
             # A library may have been missing when the file was written.
             linker.resolver.retry_missing()
         if lost:
             some = ", ".join(shown(name) for name in lost[:5])
-            words.append(f"{len(lost)} functions of libraries are missing now: {some}")
+            words.append(f"missing now: {counted(len(lost), 'function')} of libraries: {some}")
         if stale := far_words(arena, head.get("low_memory", ())):
             words.append(
-                f"{stale} word{'s' * (stale != 1)} in globals may point into the process that "
+                f"{counted(stale, 'word')} in globals may point into the process that "
                 "ended: what was in its heap is gone"
             )
         _read_results(results, rows, head["order"], program.layouts)
         words.append("what was run before cannot be undone")
         number = max([head["number"], *program.cells])
         return Restored(len(program.cells), saved, words, number)
+
+
+def _read_facts(program: Program, rows: Rows) -> float:
+    """Types, notes, declarations and shared unwind records; the time when the file was saved."""
+    shared: dict[bytes, int] = {}
+    saved = 0.0
+    for key, body, _ in rows["facts"]:
+        kind, _, name = str(key).partition(" ")
+        if kind == "type":
+            program.types[_loads(name)] = _loads(body)
+        elif kind == "note":
+            cell, text, needs = _loads(body)
+            program.notes.found[name] = LanguageNote(int(cell), str(text), frozenset(needs))
+        elif kind == "declared" and (info := info_of(_loads(body))) is not None:
+            program.declared[_loads(name)] = info
+        elif kind == "unwind":
+            shared = {bytes.fromhex(content): at for content, at in _loads(body)}
+        elif kind == "saved":
+            saved = float(body)
+    program.linker.unwind.restore(shared)
+    return saved
 
 
 @contextlib.contextmanager
