@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ STEP = re.compile(
     r"|A new file `(?P<new>[^`]+)`:)?\s*^(?P<fence>`{3,})(?P<kind>\w+)\n(?P<text>.*?)^(?P=fence)$",
     re.M | re.S,
 )
-NEEDED = ("jitkernel", "tests", "tools", "notebooks", "kernelspec", "pyproject.toml")
+NEEDED = ("jitkernel", "benchmarks", "tests", "tools", "notebooks", "kernelspec", "pyproject.toml")
 
 
 @pytest.fixture
@@ -104,6 +105,23 @@ def test_a_language(copy: Path) -> None:
     assert "a cell of this language is a whole number" in told
 
 
+def test_a_view(copy: Path) -> None:
+    assert re.search(r"\b2 passed", follow("A view", copy))
+    program = "from jitkernel import *\nwith Session() as s:\n"
+    program += r"    s.run('define i32 @f(i32 %x) {\n  ret i32 %x\n}'); print(views.largest(s))"
+    shown = run(copy, f".venv/bin/python -c {shlex.quote(program)}")
+    assert "Largest functions" in shown and "@f" in shown
+
+
+def test_a_setting(copy: Path) -> None:
+    printed = follow("A setting", copy)
+    assert "JITKernel.greeting = 'ahoy'" in printed and "failed" not in printed
+
+
+def test_a_benchmark(copy: Path) -> None:
+    assert re.search(r"define again and undo +[\d,.]+ us", follow("A benchmark", copy))
+
+
 def test_a_lesson(copy: Path) -> None:
     printed = follow("A lesson", copy)
     assert "half: @half passed" in printed
@@ -115,7 +133,7 @@ def test_a_lesson(copy: Path) -> None:
 
 def test_there_is_a_test_for_each_recipe() -> None:
     tested = {name.removeprefix("test_").replace("_", " ") for name in globals()}
-    assert len(RECIPES) == 4
+    assert len(RECIPES) == 7
     assert {recipe.lower() for recipe in RECIPES} <= tested
     for recipe, text in RECIPES.items():
         *edits, last = STEP.finditer(text)
