@@ -503,8 +503,9 @@ class Session:
 
     @operation()
     def check(self) -> None:
-        """Prove the books of arena, unwind region and linker; raises AssertionError."""
+        """Prove the books of arena, unwind region, linker and notes; raises AssertionError."""
         self._core.program.linker.check()
+        self._core.program.notes.check()
 
     @checked
     def describe(self, address: int) -> str:

@@ -165,6 +165,7 @@ class Notes:
     def __init__(self, kept: Mapping[str, str]):
         self._kept = kept
         self._needs: dict[Note, frozenset[str]] = {}
+        self._directives: list[Note] | None = None
 
     def __contains__(self, key: str) -> bool:
         return key in self._kept
@@ -193,9 +194,11 @@ class Notes:
 
     def directives(self) -> list[Note]:
         """Headers and pragmas, in the order in which they were written."""
-        kept = self._kept
-        found = [decode(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
-        return sorted(found, key=lambda note: note.place)
+        if self._directives is None:
+            kept = self._kept
+            found = [decode(kept[key]) for key in kept if key.startswith(DIRECTIVE)]
+            self._directives = sorted(found, key=lambda note: note.place)
+        return self._directives
 
     def needs(self, note: Note) -> frozenset[str]:
         """The keys of what a note's text mentions: of what is there now, for a type may be named

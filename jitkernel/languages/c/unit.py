@@ -142,7 +142,7 @@ class Unit:
                 stale |= self._notes.inlined(was)
         self.stale = {key: why for key, why in stale.items() if key not in self.owned}
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
-        for note in self._notes:
+        for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != self._replaces
             if follows and note.is_defined and note.key not in self.owned:
                 self.remade.setdefault(note.cell, []).append(note)

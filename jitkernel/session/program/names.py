@@ -154,10 +154,11 @@ class LanguageNotes(Recorded):
 
     def __init__(self) -> None:
         self.found: RecordedDict[str, LanguageNote] = RecordedDict()
+        self._of: RecordedDict[int, RecordedDict[str, None]] = RecordedDict()  # keys by cell
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts by key, as languages read them."""
+        """The texts by key, as languages read them: a copy, for who asks while a cell runs."""
         return {key: note.text for key, note in dict(self.found).items()}
 
     def learn(self, cell: Cell, notes: Mapping[str, PlanNote], change: Change) -> None:
@@ -167,8 +168,7 @@ class LanguageNotes(Recorded):
 
     def forget(self, gone: Iterable[Cell], change: Change) -> None:
         """Drop the notes of cells that left, apart from those that the notes of others need."""
-        numbers = {cell.number for cell in gone}
-        going = {key for key, note in self.found.items() if note.cell in numbers}
+        going = {key for cell in gone for key in self._of.get(cell.number, ())}
         if not going:
             return
         todo = [note.needs for key, note in self.found.items() if key not in going]
@@ -187,10 +187,31 @@ class LanguageNotes(Recorded):
     def clear(self) -> None:
         """Forget all."""
         self.found.clear()
+        self._of.clear()
+
+    def check(self) -> None:
+        """Prove that the notes of each cell are filed under it; raises AssertionError."""
+        filed = {key: cell for cell, keys in self._of.items() for key in keys}
+        if filed != {key: note.cell for key, note in self.found.items()}:
+            raise AssertionError("notes are filed under other cells than theirs")
+
+    def restore(self, key: str, note: LanguageNote) -> None:
+        """Have a note of a saved session."""
+        self._set(key, note)
 
     def _put(self, key: str, note: LanguageNote | None, change: Change) -> None:
         change.noted.setdefault(key, self.found.get(key))
+        self._set(key, note)
+
+    def _set(self, key: str, note: LanguageNote | None) -> None:
+        before = self.found.get(key)
+        if before is not None:
+            keys = self._of[before.cell]
+            keys.pop(key)
+            if not keys:
+                del self._of[before.cell]
         if note is None:
             self.found.pop(key, None)
         else:
             self.found[key] = note
+            self._of.setdefault(note.cell, RecordedDict())[key] = None

@@ -146,7 +146,8 @@ def _read_facts(program: Program, rows: Rows) -> float:
             program.types[_loads(name)] = _loads(body)
         elif kind == "note":
             cell, text, needs = _loads(body)
-            program.notes.found[name] = LanguageNote(int(cell), str(text), frozenset(needs))
+            note = LanguageNote(int(cell), str(text), frozenset(needs))
+            program.notes.restore(name, note)
         elif kind == "declared" and (info := info_of(_loads(body))) is not None:
             program.declared[_loads(name)] = info
         elif kind == "unwind":
