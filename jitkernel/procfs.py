@@ -115,6 +115,15 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def has_children(pid: int) -> bool:
+    """Whether a process has children that have not ended."""
+    for task in _names(f"/proc/{pid}/task"):
+        for child in _text(f"/proc/{pid}/task/{task}/children").split():
+            if (fields := _stat(child)) and fields[0] not in ("Z", "X"):
+                return True
+    return False
+
+
 def session_members(leader: int) -> list[int]:
     """Every process of the session that `leader` leads, but for itself."""
     wanted, found = str(leader), []

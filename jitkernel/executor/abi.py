@@ -57,9 +57,12 @@ SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK = 0, 1, 2
 SA_FLAGS = 0x0C000004  # SA_SIGINFO | SA_ONSTACK | SA_RESTORER, no SA_RESTART
 SIGSET_SIZE = 8
 
-# Linux, on every machine: errno(3), mprotect(2), poll(2), futex(2), send(2), openat(2).
+# Linux, on every machine: errno(3), mprotect(2), poll(2), futex(2), send(2), openat(2), mmap(2),
+# lseek(2), mremap(2).
 EINTR, EBADF, EAGAIN = 4, 9, 11
-PROT_READ, PROT_READ_EXEC = 1, 5
+PROT_READ, PROT_READ_WRITE, PROT_READ_EXEC = 1, 3, 5
+MAP_PRIVATE_ANONYMOUS_NORESERVE, MREMAP_MAYMOVE_FIXED = 0x4022, 3
+O_RDONLY_CLOEXEC, SEEK_DATA, SEEK_HOLE = 0x80000, 3, 4
 POLLIN, POLLOUT = 1, 4
 FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 0, 1, 128, 129
 MSG_NOSIGNAL, MSG_NOSIGNAL_DONTWAIT = 0x4000, 0x4040
@@ -183,6 +186,12 @@ _CONTROL = (
     "reaper_envp",
     # what tells of writes to the arena: two pages that only a fork changes, 0 where that is not had
     "fork_pages",
+    # the data zone, and where it begins in the slab's file: what a forked child gets a copy of
+    "data_start",
+    "data_stop",
+    "data_offset",
+    "fork_own",  # private memory of native/fork.ll
+    "forks",  # how often the program has forked
     # where the kernel process runs code itself: an object of Python's that `jk_fetch` calls
     "upcall",
     "errno",  # of the program, between its calls

@@ -244,6 +244,16 @@ def let_protect(span: tuple[int, int], high: int) -> None:
     os.close(fd)
 
 
+def give_children_copies(slab_file: str) -> None:
+    """Forked children get a copy of the data zone: see native/fork.ll."""
+    own = map_pages(None, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS)
+    path = slab_file.encode() + b"\0"
+    ctypes.memmove(own + 24, path, len(path))
+    put("fork_own", own)
+    handlers = (entry[name] for name in ("jk_before_fork", "jk_after_fork", "jk_in_child"))
+    libc.__register_atfork(*map(pointer, handlers), None)
+
+
 def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     """Start the thread that ends this process, and what it started, with the kernel process."""
     strings = [a.encode() + b"\0" for a in argv]
@@ -396,6 +406,7 @@ def main() -> NoReturn:
     reset_for_c()
     tell_runtime(stack_size, setup["result_size"], high)
     libc.on_exit(entry["jk_on_exit"], None)
+    give_children_copies(setup["slab_file"])
     native("jk_arm")()  # an interrupt may come before the first call
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
     os.close(setup["lifeline"])

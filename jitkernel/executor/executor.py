@@ -162,6 +162,12 @@ class Executor(Callbacks, ABC):
         """How many threads the program has running of its own."""
 
     @property
+    def shared(self) -> bool:
+        """Whether others than the thread of the cell may run session code: threads of the
+        program's own, or children that it has forked."""
+        return self.threads > 0
+
+    @property
     @abstractmethod
     def handles_signals(self) -> bool:
         """Whether the program may have handlers of its own for signals."""

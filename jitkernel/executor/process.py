@@ -249,6 +249,10 @@ class ProcessExecutor(Executor):
         """How many threads the program has running of its own."""
         return max(procfs.thread_count(self.pid) - OWN_THREADS, 0)
 
+    @property
+    def shared(self) -> bool:
+        return self.threads > 0 or (self._get("forks") > 0 and procfs.has_children(self.pid))
+
     def page_table(self) -> PageTable | None:
         """What tells which pages of the arena the program wrote; None where it cannot be told."""
         if self.busy or self.threads:

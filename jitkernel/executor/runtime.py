@@ -42,7 +42,7 @@ _PLACES = {
     "frame": abi.FRAME_AT,
     "ask_frame": abi.ASK_AT,
 }
-_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "serve", "inline")
+_PARTS = ("base", "enter", "record", "handler", "health", "wake", "ask", "fork", "serve", "inline")
 _BESIDE = os.path.join(os.path.dirname(__file__), "native", "")
 _NAME = re.compile(r"\$([A-Za-z]\w*)")
 _TYPED = re.compile(r"(i64 )?" + _NAME.pattern)

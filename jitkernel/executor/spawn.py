@@ -249,6 +249,9 @@ def first_message(
             "text_stop": text.stop,
             "runtime_start": runtime.start,
             "runtime_stop": runtime.stop,
+            "data_start": at["data"].start,
+            "data_stop": at["data"].stop,
+            "data_offset": at["data"].start - arena.base,
         },
         "entry": entry,
         "frame": address + abi.FRAME_AT,
@@ -258,5 +261,6 @@ def first_message(
         "libraries": services.libraries,
         "shared": b"".join(struct.pack("<4Q", a, *row) for a, row in [*services.shared.items()]),
         "owner": os.getpid(),
+        "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
         "protect": (min(r.start for r in kept), max(r.stop for r in kept)),
     }

@@ -275,8 +275,8 @@ class Engine:
         """While session code is written: no thread of the program's and no handler of its signals
         runs any.
 
-        What is freed while such threads live stays as it is until they have ended.  Raises
-        UsageError: see `check_idle`.
+        What is freed while such threads live, or children that it forked, stays as it is until they
+        have ended.  Raises UsageError: see `check_idle`.
         """
         self.check_idle()
         if self._writing:
@@ -294,7 +294,7 @@ class Engine:
             self._park(executor, threads)
             self._writing, arena.in_use = True, None  # no thread comes or goes meanwhile
             with arena.rollback.atomic():
-                arena.defer_frees(threads)
+                arena.defer_frees(executor.shared)
             yield
         finally:
             self.write_no_more()
@@ -320,10 +320,9 @@ class Engine:
         executor, self.taking_back = self.executor, True
         if lost := executor.restore_order():
             self.notices.append(lost)
-        threads = executor.threads > 0
-        if threads:
+        if executor.shared:
             self.arena.keep_reserved()
-        self._park(executor, threads)
+        self._park(executor, executor.threads > 0)
 
     def _taken_back(self) -> None:
         """That is done."""
@@ -340,8 +339,8 @@ class Engine:
         self._writing, self.arena.in_use = False, self._in_use
 
     def _in_use(self) -> bool:
-        """Whether threads of the program run, which may use what is freed."""
-        return self.started and self.executor.threads > 0
+        """Whether threads or children of the program run, which may use what is freed."""
+        return self.started and self.executor.shared
 
     def _replaced(self) -> None:
         """The executor was found dead before a call, which goes on in another one."""

@@ -98,8 +98,8 @@ class Residency(Recorded):
         return self._program.linker.code
 
     def trim(self) -> None:
-        """Make the code that is in memory fit the budget; nothing while threads may run it."""
-        if not self.budget or self.code <= self.budget or self._engine.executor.threads:
+        """Make the code that is in memory fit the budget; nothing while others may run it."""
+        if not self.budget or self.code <= self.budget or self._engine.executor.shared:
             return
         goal, ahead = self.budget - self.budget // _SLACK, _AHEAD
         fresh = False
@@ -127,8 +127,9 @@ class Residency(Recorded):
     def hibernate(self, cell: Cell) -> None:
         """Take a cell's code out of memory.  Raises LinkError where it has to stay."""
         why = self.why_not(cell)
-        if not why and self._engine.executor.threads:
-            why = "threads of the program may run it"
+        if not why and self._engine.executor.shared:
+            threads = self._engine.executor.threads
+            why = f"{'threads' if threads else 'children'} of the program may run it"
         if why:
             raise LinkError(f"the code of cell {cell.number} stays in memory: {why}")
         with self._engine.writing():
@@ -203,7 +204,7 @@ class Residency(Recorded):
         """Link a cell's code again, for whoever wants to see it.  Raises LinkError, ArenaFull."""
         if cell.state is CellState.HIBERNATED:
             with self._engine.writing():
-                self._relink(cell, not self._engine.executor.threads)
+                self._relink(cell, not self._engine.executor.shared)
 
     def _come_back(self, cell: Cell, alone: bool) -> None:
         """Link a cell's code again while code of the program runs; nothing that runs moves."""
