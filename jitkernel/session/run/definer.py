@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
@@ -127,7 +127,11 @@ class Definer:
             compiled = self.engine.pool.compile(request, self.options.fresh)
         except CompileError as error:
             raise self.explained(error, request, source) from None
-        for warning in compiled.warnings:
+        warnings = compiled.warnings
+        if warnings and self.plan is not None and self.plan.notes:
+            at = _line_of(request, self.plan.source)
+            warnings = tuple(w._replace(column=0, **at(w.line, within=True)) for w in warnings)
+        for warning in warnings:
             self.relay.note(f"{warning.severity}: {warning.render()}")
         return compiled
 
@@ -153,15 +157,12 @@ class Definer:
     @staticmethod
     def _in_lines(error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints at lines of the source that the module was made of."""
-        marked = "; line " in request.source  # the text of `asm` outside functions has no lines
-        line_of = cell_lines(request.source, request.first_line, source)
-        lines = ["", *source.split("\n")]
+        at = _line_of(request, source)
         found = []
         for told in error.diagnostics:
-            number = line_of(told.line) if marked else 0
             first, _, more = told.message.partition("\n")
-            at = Diagnostic(first, number, 0, lines[number] if number < len(lines) else "")
-            found.append(Diagnostic(f"{at.render()}\n{more}" if more else at.render()))
+            said = Diagnostic(first)._replace(**at(told.line)).render()
+            found.append(Diagnostic(f"{said}\n{more}" if more else said))
         made = CompileError(found)
         if isinstance(error, WorkerDied):
             made = WorkerDied(str(made), error.words, error.begun)
@@ -402,3 +403,21 @@ def _definitions(source: str) -> Plan:
         words = "only definitions can be compiled without running: no statements, no magics"
         raise CompileError([Diagnostic(words)])
     return plan
+
+
+def _line_of(request: Request, source: str) -> Callable[..., dict[str, Any]]:
+    """The line of a cell that a line of the module was made of, its number and its text; where
+    `within`, of the first in the function that has one."""
+    marked = "; line " in request.source  # the text of `asm` outside functions has no lines
+    line_of = cell_lines(request.source, request.first_line, source)
+    lines = ["", *source.split("\n")]
+    module = ["", *request.source.split("\n")[request.first_line - 1 :]]
+
+    def place(line: int, within: bool = False) -> dict[str, Any]:
+        number = line_of(line) if marked else 0
+        while within and marked and not number and line < len(module) and module[line] != "}":
+            line += 1
+            number = line_of(line)
+        return {"line": number, "source": lines[number] if number < len(lines) else ""}
+
+    return place

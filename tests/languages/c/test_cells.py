@@ -404,6 +404,14 @@ def test_compilers_that_warn_of_much_warn_of_nothing_here():
     assert not [note for note in notes if "warning" in note]
 
 
+def test_what_the_optimiser_leaves_out_is_told_at_lines_of_c(s):
+    told = "\n".join(
+        run(s, "int main(void) {\n    int a[3];\n    a[5] = 3;\n    return a[0];\n}").notes
+    )
+    assert "returns undef" in told and "define" not in told and "%" not in told
+    assert "warning: line 2: @main returns undef" in told
+
+
 def test_values_that_nobody_uses_are_warned_of(s):
     found = s.run("int b = 3; b == 3; b", "c").notes
     assert "equality comparison result unused" in "".join(map(str, found))
