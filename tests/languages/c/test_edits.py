@@ -12,7 +12,6 @@ from jitkernel.errors import CompileError, TypeMismatch
 pytest.importorskip("ziglang")
 
 FIELDS = ["int a;", "long b;", "double c;", "char d;", "struct {short e, f;} in;", "int g : 5;"]
-READS = {"int a;": ".a", "long b;": ".b", "double c;": ".c", "char d;": ".d", "int g : 5;": ".g"}
 
 
 class Notebook:
