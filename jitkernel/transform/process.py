@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from jitkernel.children import give
 from jitkernel.errors import CompileError, Interrupted
 
 __all__ = ["Transformed", "transform"]
@@ -83,12 +84,10 @@ def _answer(
 ) -> bytes:
     """What it answers to the order, until it has ended."""
     deadline = monotonic() + timeout
-    given: bytes | None = order
+    give(process, order)
     while True:
-        try:
-            return process.communicate(given, _STEP)[0]
-        except subprocess.TimeoutExpired:
-            given = None  # it is on its way
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_STEP)[0]
         if stopped():
             raise Interrupted(f"interrupted in the pass {name}; the session is as it was")
         if monotonic() > deadline:

@@ -25,6 +25,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
+from jitkernel.children import give
 from jitkernel.compiler.cache_files import cache_home
 from jitkernel.errors import CompileError, UsageError
 from jitkernel.files import private_folder
@@ -209,13 +210,12 @@ def _child(command: Sequence[str], source: str, timeout: float) -> tuple[int, st
             with contextlib.suppress(OSError):
                 seconds = math.ceil(timeout) + 1  # so that it ends where this process was killed
                 resource.prlimit(child.pid, resource.RLIMIT_CPU, (seconds, seconds))
-            given: bytes | None = data
+            give(child, data)
             while True:
                 try:
-                    out, err = child.communicate(given, _SLICE)
+                    out, err = child.communicate(timeout=_SLICE)
                     break
                 except subprocess.TimeoutExpired:
-                    given = None
                     if time.monotonic() > end:
                         raise CompileError(
                             f"clang needs more than {timeout:g} s for this cell and was ended"
