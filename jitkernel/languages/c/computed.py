@@ -14,7 +14,7 @@ from jitkernel.languages.c.declared import Declared, is_unbounded
 from jitkernel.languages.c.generated import OWN, Part
 from jitkernel.languages.c.notes import IDENTIFIER, Notes
 from jitkernel.languages.c.pieces import Piece
-from jitkernel.languages.c.tokens import Token
+from jitkernel.languages.c.tokens import Token, closing
 
 __all__ = ["Computed"]
 
@@ -46,7 +46,7 @@ class Computed:
         ]  # fmt: skip
         if found.deduced >= 0:
             word = tokens[found.deduced]
-            edits.append((word.start, word.stop, f"__typeof__({self._value})"))
+            edits.append((word.start, word.stop, f"__typeof__(((void)0, {self._operand()}))"))
         elif self._first.text == "{" and (alias := self._unsized_type()):
             edits.append((alias.start, alias.stop, f"__typeof__((*({alias.text} *)0)[0])"))
             edits.append((self._name.stop, self._name.stop, f"[{self._elements(self._value)}]"))
@@ -68,6 +68,22 @@ class Computed:
             Part(self._value, first.line, first.column, last_line, label),
             Part(f"; __builtin_memcpy((void *)&{name.text}, (void *)&{OWN}i, sizeof {OWN}i); }}"),
         ]
+
+    def _operand(self) -> str:
+        """The value where only its type counts: compound literals have constants alone at file
+        scope, so what they hold is left out."""
+        tokens, text, start = self._piece.tokens, "", self._first.start
+        at, stop = self._declared.init + 1, self._declared.end
+        while at < stop:
+            behind = closing(tokens, at) if tokens[at].text == "(" else stop
+            if behind < stop and tokens[behind].text == "{":
+                type = self._source[tokens[at].stop : tokens[behind - 1].start]
+                text += f"{self._source[start : tokens[at].start]}(*(__typeof__({type}) *)0)"
+                at = closing([*tokens, tokens[-1]], behind)
+                start = tokens[at - 1].stop
+            else:
+                at += 1
+        return text + self._source[start : self._last.stop]
 
     def _unsized_type(self) -> Token | None:
         """The name of a type that is an array without a length, where the variable is of it."""

@@ -28,7 +28,6 @@ __all__ = [
     "Tag",
     "declarators",
     "enumerators",
-    "pointed_to",
     "specifiers",
     "tags",
 ]
@@ -202,35 +201,6 @@ def declarators(
             found.append(one)
         at = one.end + 1
     return found
-
-
-def pointed_to(tokens: list[Token], declared: Declarator) -> Token | None:
-    """The first compound literal in an initialiser that the variable, or a member or element of
-    it, points to: `(int[]){...}` or `&(T){...}`.  C11 6.5.2.5: in a function it lives as long as
-    the block around it."""
-    at = declared.init + 1
-    address = array = False
-    while at < declared.end:
-        token = tokens[at]
-        if token.text == "(":
-            behind = closing([*tokens, tokens[-1]], at)
-            array = tokens[behind - 2].text == "]"
-            literal = behind < declared.end and tokens[behind].text == "{" and behind > at + 2
-            if literal and (address or array):
-                end = closing([*tokens, tokens[-1]], behind)
-                if end >= declared.end or tokens[end].text in (",", "}"):
-                    return token
-            at = behind
-            continue
-        address = token.text == "&"
-        if not address and token.text not in ("{", ",", "="):  # an operand of something
-            while at < declared.end and tokens[at].text not in (",", "{", "}", "="):
-                bracket = tokens[at].text in ("(", "[")
-                at = closing([*tokens, tokens[-1]], at) if bracket else at + 1
-            at += at < declared.end and tokens[at].text == "}"
-            continue
-        at += 1
-    return None
 
 
 def _declarator(

@@ -11,7 +11,6 @@ from jitkernel.languages.c.declarations import (
     Declarator,
     declarators,
     enumerators,
-    pointed_to,
     specifiers,
     tags,
 )
@@ -26,7 +25,7 @@ from jitkernel.languages.c.notes import (
     Notes,
 )
 from jitkernel.languages.c.pieces import Piece, PieceKind
-from jitkernel.languages.c.tokens import Token, closing
+from jitkernel.languages.c.tokens import closing
 
 __all__ = ["Declared", "is_unbounded", "packed"]
 
@@ -44,7 +43,6 @@ class Declared:
 
     `keys` are theirs and those that they give besides, each with the index of its piece.  `defines`
     tells whether somebody has a name, `computed` are pieces whose initialisers are no constants.
-    `fleeting` are what computed ones would point to when it is gone, with the variables' names.
     `labelled` are declarations by piece that say which symbols earlier cells gave its names.
     """
 
@@ -60,7 +58,6 @@ class Declared:
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
         self.labelled: dict[int, list[str]] = {}
-        self.fleeting: list[tuple[str, Token]] = []
         for index, piece in enumerate(pieces):
             self._declare(index, piece)
 
@@ -208,8 +205,6 @@ class Declared:
             self._note("constant", key, self._definition(piece, declared), index, inner)
             return
         computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
-        if computed and (literal := pointed_to(piece.tokens, declared)) is not None:
-            self.fleeting.append((declared.name, literal))
         definition = self._definition(piece, declared, computed)
         self._note("variable", key, text, index, inner, definition, found.inline, computed)
 

@@ -32,6 +32,10 @@ _DEFINING = re.compile(
     r"\b(?:dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|weak_odr) "
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))'
 )
+# A compound literal of a function, and what an instruction makes of an address that it is given.
+_LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$", re.M)
+_OFFSET = re.compile(rf"  %({NAME}) = getelementptr ")
+_KEEPING = re.compile(rf"  store (?:volatile )?ptr %({NAME}),")
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -202,6 +206,28 @@ class Module:
                 lines.append(text)
             entity.text = "\n".join(lines)
 
+    def keep_literals(self, prefix: str) -> None:
+        """Compound literals stay when the function that has them returns, where something else may
+        have their address: those of functions whose names have the prefix, which run once.
+
+        C11 6.5.2.5: outside of functions they live for ever, and that is where a cell's statements
+        stand.
+        """
+        for entity in list(self.entities.values()):
+            if entity.kind != "function" or not entity.name.startswith(prefix):
+                continue
+            text = entity.text
+            for found in _LITERAL.finditer(text):
+                literal, type, alignment = found[1], found[2], found[3] or ""
+                if not _escapes(text, literal):
+                    continue
+                name = f"{entity.name}.{literal}"
+                here = re.compile(rf"%{re.escape(literal)}(?![-\w$.])")
+                entity.text = here.sub(f"@{name}", entity.text.replace(found[0] + "\n", ""))
+                entity.symbols |= {name}
+                variable = f"@{name} = internal global {type} zeroinitializer{alignment}"
+                self.entities[name] = Entity("variable", name, variable, True)
+
     def inline(self, functions: Collection[str], copied: Iterable[str]) -> None:
         """Give these functions copies of their own of those `copied`, which can be replaced later:
         so LLVM may make functions part of their callers, and look into constants."""
@@ -248,6 +274,23 @@ def _copy(entity: Entity, name: str) -> str:
     if match is None or match[3] != "constant" or "thread_local" in match[2]:
         return ""
     return f"@{name} = internal constant{entity.text[match.end() :]}"
+
+
+def _escapes(text: str, variable: str) -> bool:
+    """Whether the address of a function's variable may be anywhere when the function returns."""
+    held = {variable}
+    for line in text.split("\n"):
+        if held.isdisjoint(_TYPE.findall(line)):
+            continue
+        if made := _OFFSET.match(line):
+            held.add(made[1])
+        elif stored := _KEEPING.match(line):
+            if stored[1] in held:
+                return True
+        elif " = alloca " not in line and " = load " not in line:
+            if not line.startswith(("  store ", "  call void @llvm.mem")):
+                return True
+    return False
 
 
 def _is_debug(node: str) -> bool:

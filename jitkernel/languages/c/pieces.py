@@ -280,8 +280,8 @@ class _Cutter:
         if at < begin:
             return False
         word = self._text(at)
-        if word == ")":
-            return True
+        if word == ")":  # `int (*f(int n))(void) {`, not `(long)(int[]){`, not `p = (long)(int[]){`
+            return self._is_name(begin) and not any(t.text == "=" for t in self._tokens[begin:at])
         return self._is_name(at) and not (
             word in CONTROL | TYPE_OPERATORS | TAGS or word in ("sizeof", "_Alignof", "alignof")
         )

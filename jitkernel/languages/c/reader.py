@@ -90,11 +90,6 @@ class _Reader:
                 self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
                 self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
             )  # fmt: skip
-            for name, token in unit.fleeting:
-                raise self._complaints.at(
-                    f"this literal is gone when the cell has run, and {name} would point to it",
-                    token.line, token.column, "make it a variable, and point to that",
-                )  # fmt: skip
             try:
                 unit.build()
                 return self._planned(unit)
@@ -197,6 +192,7 @@ class _Reader:
         types = Types(module.metadata)
         value = self._value_type(unit, module, types)
         module.keep_lines(OWN, self._file)
+        module.keep_literals(OWN)
         module.name_anonymous(self._known.number)
         self._agree(module)
         for note in (*unit.own, *(n for notes in unit.remade.values() for n in notes)):

@@ -59,8 +59,7 @@ class Unit:
     """The text for one cell.
 
     After `build`: `text` is what clang is given behind `Notes.header`; `own` are the notes that the
-    cell makes, `owned` their keys, `fleeting` what is gone when variables of
-    theirs point to it, `kept` variables whose values stay, `unchanged` those whose
+    cell makes, `owned` their keys, `kept` variables whose values stay, `unchanged` those whose
     types do, `stale` the definitions of other cells that must follow, each with the names that
     changed; `remade` are all definitions of those cells; `runs` what is called once, `value` the
     last expression.  `foreign` declares a name that a cell of another language has, `replaces` is
@@ -80,7 +79,6 @@ class Unit:
         )
         self.own = list(self._declared.notes.values())
         self.owned = self._declared.keys.keys()
-        self.fleeting = self._declared.fleeting
         self._out: list[str] = []
         self._pending: list[Part] = []
         self._at = (0, 0)  # the cell's line and column that clang counts now; 0: another file's

@@ -8,6 +8,7 @@ import pytest
 
 from jitkernel import Session
 from jitkernel.errors import CompileError, Exited, Fault, Interrupted, JitError
+from jitkernel.languages.c.module import parse
 from jitkernel.session import CellOptions
 
 pytest.importorskip("ziglang")
@@ -418,20 +419,56 @@ def test_values_that_nobody_uses_are_warned_of(s):
 
 
 @pytest.mark.parametrize(
-    ("cell", "column"),
+    ("cell", "value", "expected"),
     [
-        ("int *p = (int[]){f(1), 2};", 10),
-        ("auto p = (int[]){f(1), 2};", 10),
-        ("struct s { int x, y; } *p = &(struct s){f(1), 2};", 30),
-        ("struct { int n; int *at; } p = {.n = 2, .at = (int[]){f(1), 2}};", 47),
-        ("struct s { int x; struct s *next; } p = {f(1), &(struct s){2, &(struct s){3, 0}}};", 49),
-        ("int (*p)[2] = &(int[2]){f(1), 2};", 16),
+        ("int *p = (int[]){f(1), 2};", "p[0] + p[1]", 3),
+        ("auto p = (int[]){f(1), 2};", "p[0] + p[1]", 3),
+        ("struct s { int x, y; } *p = &(struct s){f(1), 2};", "p->x + p->y", 3),
+        ("struct { int n; int *at; } p = {.n = 2, .at = (int[]){f(1), 2}};", "p.at[0]", 1),
+        (
+            "struct s { int x; struct s *next; } p = {f(1), &(struct s){2, &(struct s){3, 0}}};",
+            "p.x + p.next->x + p.next->next->x", 6,
+        ),
+        ("int (*p)[2] = &(int[2]){f(1), 2};", "(*p)[0] + (*p)[1]", 3),
+        ("int *p; p = (int[]){f(1), 2};", "p[0] + p[1]", 3),
+        ("struct s { int x, y; } *p; p = &(struct s){f(1), 2};", "p->x + p->y", 3),
+        ("struct s { long x[9]; } *p; if (f(1)) p = &(struct s){.x[8] = f(1)};", "p->x[8]", 1),
+        ("int *p; void keep(int *q) { p = q; } keep((int[]){f(1), 2});", "p[0] + p[1]", 3),
+        ("int *p; for (int i = 0; i < 3; i++) p = &(int){f(i)};", "*p", 2),
+        ("int *p; p = (int[]){f(1), 2} + 1;", "*p", 2),
+        ("long p; p = (long)(int[]){f(1), 2};", "*(int *)p", 1),
+        ("char *p; p = f(0) ? 0 : (char[]){'a', f('b'), 0};", "p[1] - 'a'", 1),
+        ("_Complex double *p; p = &(_Complex double){f(1), 2};", "(int)__real__ *p", 1),
     ],
-)
-def test_what_would_be_gone_is_not_pointed_to(shared, cell, column):
+)  # fmt: skip
+def test_literals_outside_of_functions_stay(shared, cell, value, expected):
     shared.reset()
     run(shared, "int f(int n) { return n; }")
-    with pytest.raises(CompileError, match="is gone when the cell has run, and p would") as raised:
-        run(shared, cell)
-    assert f"line 1, column {column}: " in str(raised.value)
-    assert run(shared, "int *q = (int[]){1, 2}; q[1]").text == "(int) 2"  # a constant stays
+    run(shared, cell)
+    run(shared, "int *stir(int n) { volatile int a[500]; while (n) a[--n] = -7; return 0; }")
+    run(shared, "stir(500);")
+    shared.check()
+    assert run(shared, value).value == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"),
+    [
+        ("store i32 1, ptr %at", False),
+        ("%2 = load i32, ptr %at", False),
+        ("call void @llvm.memcpy.p0.p0.i64(ptr %1, ptr %.compoundliteral, i64 8, i1 false)", False),
+        ("store ptr %at, ptr @p", True),
+        ("store volatile ptr %.compoundliteral, ptr @p", True),
+        ("call void @g(ptr noundef %at)", True),
+        ("%2 = ptrtoint ptr %at to i64", True),
+        ("%2 = select i1 %1, ptr %at, ptr null", True),
+    ],
+)
+def test_literals_whose_addresses_nobody_has_are_on_the_stack(use, stays):
+    lines = ["%.compoundliteral = alloca [2 x i32], align 4",
+             "%at = getelementptr inbounds i32, ptr %.compoundliteral, i64 1", use, "ret void"]  # fmt: skip
+    module = parse("define void @__jk_run0() {\n" + "".join(f"  {x}\n" for x in lines) + "}\n")
+    module.keep_literals("__jk_")
+    text = module.write(module.reach(["__jk_run0"]))
+    assert ("@__jk_run0..compoundliteral = internal global [2 x i32] zero" in text) is stays
+    assert (" = alloca" in text) is not stays
