@@ -56,7 +56,7 @@ class _Macro:
 
 @dataclass(slots=True)
 class Expansion:
-    """The code of a cell with such macros expanded.
+    """The code of a cell, in which `run` expands such macros, and its tokens then.
 
     `macro` gives the directive that defines a name in earlier cells, "" for none; `known` tells
     whether a name is a variable, function or type of theirs; `preprocess` is clang's work, `file`
@@ -69,14 +69,15 @@ class Expansion:
     known: Callable[[str], bool]
     preprocess: Callable[[str], str]
     headers: bool
+    tokens: list[Token] = field(default_factory=list)
     _macros: dict[str, _Macro | None] = field(default_factory=dict)
     _changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
 
-    def run(self) -> str:
-        """The code, its lines where they were.  Raises what `preprocess` does, and Unfinished."""
+    def run(self) -> None:
+        """Expand them; lines stay in place.  Raises Unfinished, and what `preprocess` does."""
+        self.tokens = tokens(self.code)
         self._expand(list(self._of_macros()))
         self._expand(list(self._of_pieces()))
-        return self.code
 
     def column(self, line: int, column: int) -> int:
         """The column of the cell for one of the code."""
@@ -101,7 +102,7 @@ class Expansion:
 
     def _of_macros(self) -> Iterator[_Region]:
         """Calls of macros that declare, open or end something, from left to right."""
-        found = tokens(self.code)
+        found = self.tokens
         at, begins, headers = 0, True, self.headers  # `begins`: a piece may begin here
         while found[at].kind != "end":
             token = found[at]
@@ -160,15 +161,16 @@ class Expansion:
         """Declarations and functions with a macro that the cell changes behind them."""
         self._macros.clear()
         changed: list[tuple[str, int]] = []
-        directives = [t for t in tokens(self.code) if t.kind == "directive"]
-        for token in directives:
-            if (name := self._direct(token)) is not None:
+        for token in self.tokens:
+            if token.kind == "directive" and (name := self._direct(token)):
                 changed.append((name, token.start))
         if not changed:
             return
         self._macros.clear()
         try:
-            pieces = cut(self.code, lambda name: "value" if self.known(name) else "", self.macro)
+            pieces = cut(
+                self.code, lambda name: "value" if self.known(name) else "", self.macro, self.tokens
+            )
         except (Unfinished, Mismatch):  # which is told later
             return
         for piece in pieces:
@@ -241,6 +243,7 @@ class Expansion:
             out += self.code[at : region.start], "\n".join(lines)
             at = region.stop
         self.code = "".join((*out, self.code[at:]))
+        self.tokens = tokens(self.code)
 
     def _lines_of(self, text: str, first: int, count: int) -> list[str]:
         """An expansion as the lines of the cell that it stands in."""

@@ -98,19 +98,23 @@ def cut(
     source: str,
     meaning: Callable[[str], str] = lambda name: "",
     macro: Callable[[str], str] = lambda name: "",
+    found: list[Token] | None = None,
 ) -> list[Piece]:
-    """The pieces of a cell.
+    """The pieces of a cell; `found` are its tokens, where they have been read already.
 
     `meaning` tells of a name that an earlier cell declared whether it is a "type" or a "value", ""
     for all others; `macro` gives the directive that defines one, "" for what is none.  Raises
     Unfinished where something that was opened is not closed, Mismatch for the wrong bracket.
     """
-    return _Cutter(source, meaning, macro).cut()
+    return _Cutter(source, tokens(source) if found is None else found, meaning, macro).cut()
 
 
 class _Cutter:
-    def __init__(self, source: str, meaning: Callable[[str], str], macro: Callable[[str], str]):
-        self._source, self._tokens = source, tokens(source)
+    def __init__(
+        self, source: str, found: list[Token], meaning: Callable[[str], str],
+        macro: Callable[[str], str],
+    ):  # fmt: skip
+        self._source, self._tokens = source, found
         self._meaning, self._macro = meaning, macro
         self._types: set[str] = set()  # typedef names of this cell
         self._values: set[str] = set()

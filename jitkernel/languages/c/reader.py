@@ -75,9 +75,10 @@ class _Reader:
                 lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
                 any(self._notes.directives()),
             )  # fmt: skip
-            code = expansion.run()
+            expansion.run()
             self._complaints.expansion = expansion
-            pieces = cut(code, self._meaning, self._macro_text)
+            code = expansion.code
+            pieces = cut(code, self._meaning, self._macro_text, expansion.tokens)
         except Unfinished as error:
             where = error.token.line, error.token.column
             raise self._complaints.at(f"unterminated {error.what}", *where) from None

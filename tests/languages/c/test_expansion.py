@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jitkernel.errors import CompileError, Fault
+from jitkernel.languages.c import conditions, expansion, pieces, reader
+from jitkernel.languages.c.tokens import tokens
 
 pytest.importorskip("ziglang")
 
@@ -114,3 +116,14 @@ def test_a_macro_that_was_taken_back_is_unknown(s):
         run(s, "N")
     s.undo()
     assert run(s, "N + f()").text == "(int) 8"
+
+
+def test_a_cell_is_read_into_tokens_once(s, monkeypatch):
+    read = []
+    for where in (expansion, pieces, conditions, reader):
+        monkeypatch.setattr(where, "tokens", lambda text: read.append(text) or tokens(text))
+    plain, by_macro = "int twice(int x) { return 2 * x; }", "HEAD(thrice) { return 3 * x; }"
+    run(s, plain, "#define HEAD(n) int n(int x)", by_macro)
+    assert [text for text in read if "return" in text] == [
+        plain, by_macro, "int thrice(int x) { return 3 * x; }"
+    ]  # fmt: skip
