@@ -354,3 +354,13 @@ def test_rows_of_text(s):
         s.call("third", ((b"", b"12345"),))
     with pytest.raises(UsageError, match="element 0, element 1: a Python str cannot be i8"):
         s.call("third", (([1, "b"], b""),))
+
+
+def test_what_is_declared_again_is_known_as_before(fresh):
+    with fresh() as s:
+        s.run(
+            "struct p { int x, y; };\nunsigned n = -1;\nunsigned f(struct p a) { return a.x - a.y; }",
+            "c",
+        )
+        s.run("extern unsigned n;\nunsigned f(struct p a);", "c")
+        assert s["n"].value == 2**32 - 1 == s.call("f", (1, 2))

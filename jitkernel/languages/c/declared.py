@@ -42,15 +42,17 @@ class Declared:
     """The notes of the pieces of cell `number`, by key.
 
     `keys` are theirs and those that they give besides, each with the index of its piece.  `defines`
-    tells whether somebody has a name, `computed` are pieces whose initialisers are no constants.
+    tells whether somebody has a name, `cell_of` which cell does, `computed` are pieces whose
+    initialisers are no constants.
     `labelled` are declarations by piece that say which symbols earlier cells gave its names.
     """
 
     def __init__(
         self, number: int, source: str, pieces: list[Piece], notes: Notes, computed: set[int],
         defines: Callable[[str], bool], replaces: int = 0,
+        cell_of: Callable[[str], int] = lambda name: 0,
     ):  # fmt: skip
-        self._replaces = replaces
+        self._replaces, self._cell_of = replaces, cell_of
         self._packed = [packed(notes)]
         self._packed_before, self._pack_key = self._packed[0], ""
         self._number, self._source, self._pieces = number, source, pieces
@@ -69,18 +71,27 @@ class Declared:
         if before is not None and before.is_defined and not definition:
             self.notes[key] = before  # declared again behind its definition
             return
+        earlier = self._notes.get(key)
         if kind in ("function", "variable") and text and not LABEL.search(text):
-            known = before or self._notes.get(key)  # a name keeps its symbol
+            known = before or earlier  # a name keeps its symbol
             if known is not None and (label := LABEL.search(known.text)):
                 text = f"{text.removesuffix(';')} {label[0]};"
                 if before is None:
                     self.labelled[index] = [*self.labelled.get(index, ()), text]
+        if earlier is not None and not definition and self._stands(earlier, kind):
+            self.keys |= dict.fromkeys((key, *also), index)  # declared again
+            return
         line = self._pieces[index].line
         self.notes[key] = Note(
             key, kind, text, self._number, len(self.keys), line, tuple(also), definition, line,
             inline=inline, pack=self._packed[-1], computed=computed,
         )  # fmt: skip
         self.keys |= dict.fromkeys((key, *also), index)
+
+    def _stands(self, note: Note, kind: NoteKind) -> bool:
+        """Whether a note has the definition that there is, which follows what it mentions."""
+        same = note.kind == kind and note.is_defined and note.cell != self._replaces
+        return same and self._cell_of(note.symbol) == note.cell
 
     def _declare(self, index: int, piece: Piece) -> None:
         if piece.kind is PieceKind.DIRECTIVE:

@@ -90,6 +90,7 @@ class _Reader:
             unit = Unit(
                 self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
                 self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
+                self._known.cell_of,
             )  # fmt: skip
             try:
                 unit.build()

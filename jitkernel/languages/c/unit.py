@@ -70,12 +70,13 @@ class Unit:
         self, number: int, source: str, pieces: list[Piece], notes: Notes, guesses: Guesses,
         foreign: Callable[[str], str], defines: Callable[[str], bool], replaces: int = 0,
         length: Callable[[str], int] = lambda text: 1,
+        cell_of: Callable[[str], int] = lambda name: 0,
     ):  # fmt: skip
         self._number, self._source, self._lines = number, source, source.split("\n")
         self.pieces, self._notes, self._guesses = pieces, notes, guesses
         self._foreign, self._replaces, self._length = foreign, replaces, length
         self._declared = Declared(
-            number, source, pieces, notes, guesses.computed, defines, replaces
+            number, source, pieces, notes, guesses.computed, defines, replaces, cell_of
         )
         self.own = list(self._declared.notes.values())
         self.owned = self._declared.keys.keys()

@@ -295,3 +295,35 @@ def test_types_of_cells_in_any_order_stand_in_theirs(s):
     s.run("s x;\nint f(s *p) { return p->top; }", "c")
     s.run(cell.replace("int", "long"), "c", cell_id="1")
     assert s.run("f(&x) + x.top", "c").text == "(long) 0"
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["int f(struct s *p);", "extern struct s t;", "extern struct s t;\nint f(struct s *);\nint g(void) { return f(&t); }"],
+)  # fmt: skip
+def test_what_is_declared_again_follows_as_before(s, again):
+    s.run("struct s { int x; };", "c")
+    s.run("int f(struct s *p) { return p->x; }", "c")
+    s.run("struct s t = {7};", "c")
+    s.run(again, "c")
+    s.run("struct s { long pad; int x; };", "c")
+    assert s.run("struct s u = {1, 5}; f(&u)", "c").text == "(int) 5"
+    assert s.symbols["t"].size == 16
+    s.undo(2)
+    assert s.run("f(&t)", "c").text == "(int) 7"
+    s.check()
+
+
+def test_a_definition_that_becomes_a_declaration_is_one(s):
+    s.run("int f(int x) { return x; }", "c", cell_id="1")
+    s.run("int f(int x);", "c", cell_id="1")
+    assert "f" not in s.symbols or s.symbols["f"].state != "defined"
+    s.run("int f(int x) { return x + 1; }", "c")
+    assert s.run("f(1)", "c").text == "(int) 2"
+
+
+def test_a_declaration_follows_what_another_language_defines(s):
+    s.run("int f(int x) { return x; }", "c")
+    s.run("define i64 @f(i64 %x) {\n  ret i64 %x\n}")
+    s.run("long f(long);", "c")
+    assert s.run("f(1L << 33)", "c").text == "(long) 8589934592"
