@@ -364,3 +364,24 @@ def test_what_is_declared_again_is_known_as_before(fresh):
         )
         s.run("extern unsigned n;\nunsigned f(struct p a);", "c")
         assert s["n"].value == 2**32 - 1 == s.call("f", (1, 2))
+
+
+def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
+    """Thousands of others cost the first one nothing."""
+    with fresh() as s:
+        s.run("unsigned n;\nunsigned one(void) { return 1; }", "c")
+        s.run("unsigned two(void) { return -2; }", "c")
+        looked, notes = set(), s._core.program.notes
+
+        class Looked(dict):
+            def __getitem__(self, key):
+                looked.add(key)
+                return dict.__getitem__(self, key)
+
+            def items(self):
+                looked.update(self)
+                return dict.items(self)
+
+        monkeypatch.setattr(notes, "found", Looked(notes.found))
+        assert s.call("two") == 2**32 - 2 and looked == {"c:i:two"}
+        assert (notes.language_of(2), notes.language_of(9)) == ("c", "")

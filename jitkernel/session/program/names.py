@@ -184,6 +184,10 @@ class LanguageNotes(Recorded):
         for key, note in before.items():
             self._put(key, note, inverse)
 
+    def language_of(self, cell: int) -> str:
+        """The name of a cell's language, with which its keys begin; "" where it has left none."""
+        return next(iter(self._of.get(cell, ())), "").partition(":")[0]
+
     def clear(self) -> None:
         """Forget all."""
         self.found.clear()

@@ -66,12 +66,10 @@ class Prototypes:
         return found or _NOTHING
 
     def _language_of(self, name: str, cell: int) -> tuple[Language | None, _Glance]:
-        notes = self._core.program.notes.found
-        glance = _Glance(self._core, NoteTexts(notes, name, cell))
-        for key, note in notes.items():
-            if note.cell == cell and key.endswith(f":{name}"):
-                return find(key.partition(":")[0]), glance
-        return None, glance
+        notes = self._core.program.notes
+        language = notes.language_of(cell)
+        glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
+        return find(language) if language else None, glance
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
