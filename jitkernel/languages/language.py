@@ -27,7 +27,6 @@ from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.prototypes import Prototype
-    from jitkernel.languages.shapes import Shape
 
 __all__ = [
     "Commands",
@@ -231,12 +230,10 @@ class Language:
     `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
     language where that is another name, "" else.  `prototype(name, known)` says what a variable or
-    a function of this language is to Python where IR does not tell, else None;
-    `pointed(name, index, known)` what a parameter of a function leads to that is a pointer to a
-    struct.  The rest describes files and editors, see Jupyter's `language_info`; `lexer` is the
-    name that Pygments has for it, `cell_lexer` the one for notebooks in it, which follows a cell's
-    `%%` line (the same where there is none); `editor_mode` is JupyterLab's mode for it, where that
-    has another name.
+    a function of this language is to Python where IR does not tell, else None.  The rest describes
+    files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments has for it,
+    `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same where there
+    is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
     """
 
     name: str
@@ -258,7 +255,6 @@ class Language:
     show: Callable[[TypedValue], str] = lambda value: ""
     symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
     prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
-    pointed: Callable[[str, int, Glance], Shape | None] = lambda name, index, known: None
 
 
 @dataclass(frozen=True, slots=True)

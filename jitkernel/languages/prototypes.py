@@ -6,7 +6,7 @@ What C passes by value may be two numbers in IR, and all pointers are alike ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jitkernel.languages.shapes import Shape, read_shape, row_of
@@ -27,13 +27,19 @@ class Pointee(NamedTuple):
     constant: bool = False
 
 
+def _nothing(index: int) -> Shape | None:
+    return None
+
+
 class Prototype(NamedTuple):
     """Of a variable, or a function's result, `result`: None where IR's view of it is right.
 
     `parameters` are a function's where some of them are none of IR's: None for those that are.
     `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
     nothing.  `text` is how the language declares it.  `pointees` say by parameter what arrays are
-    wanted: None for those that take any, nothing where nothing is known.
+    wanted: None for those that take any, nothing where nothing is known.  `pointed` tells of a
+    parameter, from 0 on, which struct it leads to, None for no struct: that may need a compiler,
+    and does not travel.
     """
 
     result: Shape | None = None
@@ -42,6 +48,7 @@ class Prototype(NamedTuple):
     kinds: tuple[type | None, ...] = ()
     text: str = ""
     pointees: Sequence[Pointee | None] = ()
+    pointed: Callable[[int], Shape | None] = _nothing
 
     def row(self) -> list[Any]:
         """What JSON can have, and `of` takes."""

@@ -12,6 +12,8 @@ import pytest
 from jitkernel import Session
 from jitkernel.errors import UsageError
 from jitkernel.languages import registry as languages
+from jitkernel.languages.c import prototypes
+from jitkernel.languages.c.prototypes import _ask as ask
 from jitkernel.languages.c.prototypes import prototype
 
 np = pytest.importorskip("numpy")
@@ -127,6 +129,24 @@ def test_records_lie_as_structs_do(s):
     assert s["psum"](packed, 2) == 13.0
     with pytest.raises(UsageError, match="leads to structs of 12 bytes"):
         s["psum"](aligned, 2)
+
+
+def test_clang_is_asked_for_structs_once_and_where_records_are_given(s, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        prototypes, "_ask", lambda name, *rest: asked.append(name) or ask(name, *rest)
+    )
+    s.run(STRUCT, language="c")
+    s.run(PSUM.replace("psum(", "two(struct pt *q, "), language="c")
+    data = np.zeros(2, np.dtype([("x", "f8"), ("k", "i4")], align=True))
+    s["two"](bytearray(32), bytes(32), 2)
+    assert not asked
+    for _ in range(2):
+        s["two"](data, data, 2)
+    assert asked == ["two"]
+    s.run(STRUCT.replace("int", "long"), language="c")
+    with pytest.raises(UsageError, match="int64 k at 8"):
+        s["two"](data, data, 2)
 
 
 def test_members_that_are_structs_texts_unions_and_pointers(s):

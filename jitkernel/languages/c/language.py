@@ -10,7 +10,7 @@ from jitkernel.languages.c.completion import complete, inspect
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.presented import CValue
-from jitkernel.languages.c.prototypes import pointed, prototype
+from jitkernel.languages.c.prototypes import prototype
 from jitkernel.languages.c.reader import read
 from jitkernel.languages.c.tokens import Unfinished, tokens, words
 from jitkernel.languages.c.words import THREAD_LOCAL
@@ -85,5 +85,4 @@ LANGUAGE = Language(
     show=show,
     symbol_of=symbol_of,
     prototype=prototype,
-    pointed=pointed,
 )

@@ -6,6 +6,9 @@ others are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import clang_of
 from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
@@ -22,7 +25,7 @@ from jitkernel.languages.language import Glance
 from jitkernel.languages.prototypes import Pointee, Prototype
 from jitkernel.languages.shapes import Shape
 
-__all__ = ["pointed", "prototype"]
+__all__ = ["prototype"]
 
 type_ = type
 
@@ -41,18 +44,30 @@ def prototype(name: str, known: Glance) -> Prototype | None:
     if len(declared) != 1:
         return None
     text = " ".join(note.text.removeprefix("extern ").rstrip(";").split())
-    read = _function if note.kind == "function" and declared[0].function else _variable
-    return read(name, text, found, declared[0], notes, known)
+    if note.kind == "variable" or not declared[0].function:
+        return _variable(name, text, found, declared[0], notes, known)
+    said = _function(name, text, found, declared[0], notes, known)
+    if all(_is_number(part, notes) for part in parameters_of(found, declared[0])):
+        return said
+    return (said or Prototype(text=text))._replace(pointed=_structs(name, known))
 
 
-def pointed(name: str, index: int, known: Glance) -> Shape | None:
-    """The struct that a parameter of a function points to; None where it is none, or not known."""
-    type = _ask(name, known, Notes(known.notes))
-    if type is None or type.bare.kind != "function" or index >= len(type.bare.parameters):
-        return None
-    of = type.bare.parameters[index].bare.of
-    shape = shape_of(of) if of is not None else None
-    return shape if shape is not None and shape.kind == "struct" else None
+def _structs(name: str, known: Glance) -> Callable[[int], Shape | None]:
+    """What tells which structs a function's parameters lead to; clang is asked once."""
+
+    @cache
+    def asked() -> CType | None:
+        return _ask(name, known, Notes(known.notes))
+
+    def pointed(index: int) -> Shape | None:
+        type = asked()
+        if type is None or type.bare.kind != "function" or index >= len(type.bare.parameters):
+            return None
+        of = type.bare.parameters[index].bare.of
+        shape = shape_of(of) if of is not None else None
+        return shape if shape is not None and shape.kind == "struct" else None
+
+    return pointed
 
 
 def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tuple[bool, str]:
@@ -118,7 +133,15 @@ def _is_plain(part: list[Token], notes: Notes) -> bool:
         return False  # clang knows
     if "*" in words or "[" in words or "enum" in words:
         return True
+    return _is_number(part, notes)
+
+
+def _is_number(part: list[Token], notes: Notes) -> bool:
+    """Whether a parameter is a number that IR passes as one."""
+    words = [t.text for t in part]
     end = specifiers([*part, *part[-1:]]).end
+    if "*" in words[end:] or "[" in words[end:]:
+        return False
     code = number_of(words[:end], notes)
     return bool(code) and code[0] != "c"
 

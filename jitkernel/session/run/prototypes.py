@@ -19,9 +19,7 @@ from jitkernel.session.program.names import NoteTexts
 from jitkernel.session.run.host import SessionGlance
 
 if TYPE_CHECKING:
-    from jitkernel.languages.language import Language
     from jitkernel.languages.prototypes import Pointee
-    from jitkernel.languages.shapes import Shape
     from jitkernel.linker import Image
     from jitkernel.session.core import Core
 
@@ -37,7 +35,6 @@ class Prototypes:
         self._core = core
         self._known: dict[str, tuple[Image, Prototype]] = {}
         self._given: dict[str, Prototype] = {}
-        self._structs: dict[tuple[str, int], tuple[Image, Shape | None]] = {}
 
     def given(self, name: str, prototype: Prototype) -> None:
         """A function has come from another session, and this with it."""
@@ -61,15 +58,11 @@ class Prototypes:
         return found
 
     def _ask(self, name: str, cell: int) -> Prototype:
-        language, glance = self._language_of(name, cell)
-        found = language.prototype(name, glance) if language is not None else None
-        return found or _NOTHING
-
-    def _language_of(self, name: str, cell: int) -> tuple[Language | None, _Glance]:
         notes = self._core.program.notes
-        language = notes.language_of(cell)
+        if not (language := notes.language_of(cell)):
+            return _NOTHING
         glance = _Glance(self._core, NoteTexts(notes.found, name, cell))
-        return find(language) if language else None, glance
+        return find(language).prototype(name, glance) or _NOTHING
 
     def check(self, name: str, arguments: Sequence[Any]) -> Sequence[Pointee | None]:
         """What pointers lead to, by parameter: None, or nothing, where nothing is said.
@@ -77,7 +70,8 @@ class Prototypes:
         Raises UsageError for an array whose elements are others than a pointer's.  Only what says
         what it holds is looked at, numpy's arrays, `array` and ctypes; plain bytes may be anything.
         """
-        found = self.of(name).pointees
+        said = self.of(name)
+        found = said.pointees
         for number, thing in enumerate(arguments, 1):
             if thing.__class__ in PLAIN:
                 continue
@@ -89,22 +83,8 @@ class Prototypes:
                 elif (held := elements_of(thing)) is not None:
                     _refuse_other(held, wanted, what)
             elif getattr(dtype, "names", None):
-                shape = self._pointed(name, number - 1)
-                if shape is not None:
+                if (shape := said.pointed(number - 1)) is not None:
                     refuse_other_members(dtype, shape, what)
-        return found
-
-    def _pointed(self, name: str, index: int) -> Shape | None:
-        """The struct that a parameter leads to, where that is known."""
-        symbol = self._core.program.named(name)
-        image = symbol.image if symbol is not None else None
-        if image is None:
-            return None
-        known, found = self._structs.get((name, index), (None, None))
-        if known is not image:
-            language, glance = self._language_of(name, image.cell)
-            found = language.pointed(name, index, glance) if language is not None else None
-            self._structs[name, index] = image, found
         return found
 
 
