@@ -78,6 +78,7 @@ _KINDS = {
     "Iterable": _Kind("a sequence", _is_sequence),
     "Mapping": _Kind("a mapping", lambda value: isinstance(value, Mapping)),
     "Callable": _Kind("a function", callable),
+    "Handle": _Kind("a handle", lambda value: type(value) not in _PLAIN),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jitkernel.compiler import Compiled, Request
-from jitkernel.errors import JitError, UnknownName, UsageError
+from jitkernel.errors import JitError, UnknownName, UsageError, WrongArgument
 from jitkernel.ir.names import CONTROL, written
 from jitkernel.languages.llvm.conversion import from_python
 from jitkernel.languages.llvm.pythonic import PerInstance, parameter_names, signature_of
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from jitkernel.session.session import Session
     from jitkernel.session.settings import CellOptions
 
-__all__ = ["CompiledCell", "FunctionHandle", "Symbol", "SymbolTable", "VariableHandle", "handle"]
+__all__ = [
+    "CompiledCell", "FunctionHandle", "Symbol", "SymbolTable", "VariableHandle", "handle",
+    "names_of",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -81,6 +84,15 @@ def _document(handle: FunctionHandle) -> str:
     return f"{written(handle.name)}, {signature}, {where}.\n\n{source}".rstrip()
 
 
+def _by_name(handle: FunctionHandle, named: Iterable[str]) -> WrongArgument:
+    """The error for arguments that are given by name: which a redefinition may change."""
+    how = str(inspect.signature(handle)).replace(", /", "")
+    return WrongArgument(
+        f"{written(handle.name)}{how} takes its arguments in order, and {next(iter(named))!r} is "
+        "given by name"
+    )
+
+
 def _facts(handle: FunctionHandle) -> tuple[Signature | None, int, str]:
     """Its signature, None once it is gone; the cell that defines it, 0 for none, and its source."""
     core = handle._session._core
@@ -117,8 +129,10 @@ class FunctionHandle:
     def __name__(self) -> str:
         return self.name
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Call with Python values.  Raises UsageError once the symbol is gone."""
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call with Python values, in order.  Raises UsageError once the symbol is gone."""
+        if named:
+            raise _by_name(self, named)
         if self._declared is not None:
             arguments = tuple(self._declared.check(written(self.name), arguments))
         if (direct := self._session._core.direct) is not None:
@@ -293,6 +307,17 @@ def handle(session: Session, name: str) -> Any:
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
     near = did_you_mean(name, [n.removeprefix(CONTROL) for n in known], written)
     return UnknownName(f"{written(name)} is not defined in this session{near}")
+
+
+def names_of(session: Session, things: str | Handle | Iterable[str | Handle]) -> list[str]:
+    """Names, or those that handles stand for.  Raises UsageError for another session's handles."""
+    every = [things] if isinstance(things, str | FunctionHandle | VariableHandle) else things
+    found: list[str] = []
+    for thing in every:
+        if not isinstance(thing, str) and thing._session is not session:
+            raise UsageError(f"{thing!r} is another session's")
+        found.append(thing if isinstance(thing, str) else thing.name)
+    return found
 
 
 class Symbol:

@@ -794,7 +794,7 @@ class Session:
     @operation()
     def export(
         self,
-        names: str | Sequence[str],
+        names: str | Handle | Sequence[str | Handle],
         path: Path,
         *,
         globals: Literal["present", "first"] = "present",
@@ -804,10 +804,11 @@ class Session:
 
         The ending says what is written: `.o` a relocatable object, `.a` a static archive, `.so` a
         shared library, `.h` a header for C, `.ll` IR, `.bc` bitcode, `.py` a Python module that
-        brings its library along.  Only `names` can be seen from outside; code is position
-        independent.  Variables begin with the values that they have now (`globals="present"`) or
-        with those of their definitions ("first"; what only a statement has given a value keeps
-        that).  `cpu` is compiled for, such as `x86-64-v3`; the session's own unless given.
+        brings its library along.  Only `names`, or handles (`s["sq"]`), can be seen from outside;
+        code is position independent.  Variables begin with the values that they have now
+        (`globals="present"`) or with those of their definitions ("first"; what only a statement has
+        given a value keeps that).  `cpu` is compiled for, such as `x86-64-v3`; the session's own
+        unless given.
 
         What libraries must bring is listed in the answer.  Raises UsageError for a name that no
         cell defines and for a value that cannot leave (a pointer to the heap), LinkError where
@@ -820,10 +821,10 @@ class Session:
             81
         """
         from jitkernel.portable.export import export
+        from jitkernel.session.handles import names_of
 
         _check("export", "cpu", "str", cpu)  # the worker would fail
-        chosen = [names] if isinstance(names, str) else names
-        return export(self._home(), chosen, os.fspath(path), globals, cpu)
+        return export(self._home(), names_of(self, names), os.fspath(path), globals, cpu)
 
     @operation()
     def portable(self, name: str, *, globals: bool = False) -> PortableFunction:

@@ -76,6 +76,17 @@ def test_callees_of_other_cells_and_present_values(s: Session, tmp_path: Path) -
 
 
 @needs_ld
+def test_handles_name_what_they_stand_for(s: Session, tmp_path: Path) -> None:
+    s.run("@n = global i32 5\ndefine i32 @get() {\n  %x = load i32, ptr @n\n  ret i32 %x\n}")
+    assert s.export(s["get"], tmp_path / "one.o").names == ("get",)
+    assert s.export([s["get"], "n"], tmp_path / "two.o").names == ("get", "n")
+    assert s.export(s["n"], tmp_path / "three.o").names == ("n",)
+    with Session() as other:
+        other.run("define void @get() {\n  ret void\n}")
+        with pytest.raises(UsageError, match=r"<@get void \(\)> is another session's"):
+            s.export([other["get"]], tmp_path / "other.o")
+
+
 def test_redefined_functions_are_the_present_ones(s: Session, tmp_path: Path) -> None:
     s.run(
         "define i32 @a() {\n  ret i32 1\n}\ndefine i32 @b() {\n  %x = call i32 @a()\n  ret i32 %x\n}"

@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[Callable[[Session, Any], object], str, str]] = {
     "restore": (lambda s, x: Session.restore(x), "None int list bytes object", "path is a path"),
     "load": (lambda s, x: s.load(x), "None int list bytes object", "path is a path"),
     "link": (lambda s, x: s.link(x), "None int list object", "path is a path"),
-    "export": (lambda s, x: s.export(x, "sq.o"), "None int list bytes object", "names is text or a seq"),
+    "export": (lambda s, x: s.export(x, "sq.o"), "None int list bytes object", "names is text, a handle or a seq"),
     "export: path": (
         lambda s, x: s.export("sq", x), "None int list bytes object", "path is a path|ending says"
     ),
@@ -256,3 +256,13 @@ def test_what_fits_an_annotation(annotation: str, good: list[Any], bad: list[Any
     for thing in bad:
         wrong = blamed(function, (), {"x": thing})
         assert wrong is not None and str(wrong).startswith("function: x is "), thing
+
+
+def test_arguments_are_given_in_order(s: Session) -> None:
+    s.run("define i32 @twice(i32 %n) {\n  %r = mul i32 %n, 2\n  ret i32 %r\n}")
+    with pytest.raises(WrongArgument) as caught:
+        s["twice"](n=3)
+    assert str(caught.value) == (
+        "@twice(n: int) -> int takes its arguments in order, and 'n' is given by name"
+    )
+    assert s["twice"](3) == 6
