@@ -18,8 +18,15 @@ from jitkernel.languages.c.words import C23
 
 __all__ = ["UNDECLARED", "Complaints"]
 
-#: What clang says of a name that it does not know.
-UNDECLARED = re.compile(r"(?:undeclared (?:identifier|function)|unknown type name) '(\w+)'")
+_UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
+_DIFFERS = (
+    r"conflicting types for '|redefinition of '(?=\w+' as different)"
+    r"|re(?:declaration|definition) of '(?=\w+' with a different)"
+    r"|static declaration of '(?=\w+' follows)"
+)
+#: What clang says of a name that it does not know, or that it knows from somewhere else.
+UNDECLARED = re.compile(rf"(?:{_UNKNOWN}|{_DIFFERS})(\w+)'")
+_NAMED = re.compile(rf"{_UNKNOWN}(\w+)'")
 _ERRORS = 3  # complaints that are shown
 _FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
@@ -111,7 +118,7 @@ class Complaints:
 
     def _hint_of_words(self, complaint: Complaint, line: str) -> str:
         """What to do about a word that only a newer C has."""
-        named = UNDECLARED.search(complaint.message)
+        named = _NAMED.search(complaint.message)
         if named is None and complaint.message.startswith("expected "):
             named = _FIRST_WORD.match(line)
         header = C23.get(named[1]) if named and complaint.is_error else None

@@ -35,14 +35,15 @@ _NEAR = 8  # lines that are
 class Guesses:
     """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
     or an array that is no variable's, pieces whose initialisers are computed when they run, how
-    many elements such initialisers have, by piece and name, and names of earlier cells that macros
-    put together."""
+    many elements such initialisers have, by piece and name, names of earlier cells that macros put
+    together or headers declare, and those that headers were first seen to declare."""
 
     bit_field: bool = False
     temporary: bool = False
     computed: set[int] = field(default_factory=set)
     lengths: dict[tuple[int, str], int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,8 @@ class Unit:
             if note.key in self._notes:
                 self._put_tags(note)
         self._put_all(early)
-        for name in sorted(names | self._guesses.names):
-            if not self._is_known(name) and (text := self._foreign(name)):
-                self._put_other(f'\n# 1 "session"\n{text}\n')
+        for name, text in self._foreign_names(names).items():
+            self._put_other(f'\n# 1 "session"\n{self._without_macros(text, [name])}\n')
         for index, piece in enumerate(self.pieces):
             self._write(index, piece)
             self._put_all(late.get(index, []))
@@ -119,6 +119,20 @@ class Unit:
         if self.value is not None:
             self._write_value(self.value)
         self.text = "".join(self._out)
+
+    def _foreign_names(self, names: set[str]) -> dict[str, str]:
+        """What declares functions and variables of objects and of other languages' cells.  Where a
+        header declares one otherwise, only those are declared that clang does not know then."""
+        guesses = self._guesses
+        found = {
+            name: text for name in sorted(names | guesses.names)
+            if not self._is_known(name) and (text := self._foreign(name))
+        }  # fmt: skip
+        guesses.declared = guesses.declared or names & guesses.names & found.keys()
+        if guesses.declared:
+            names = names - guesses.names | guesses.declared
+            found = {name: text for name, text in found.items() if name not in names}
+        return found
 
     def _is_known(self, name: str) -> bool:
         keys = (IDENTIFIER + name, MACRO + name)
