@@ -8,7 +8,7 @@ in lines of cells.  What a change of the cell's reaches in other cells is compil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -120,7 +120,7 @@ class Unit:
             self._write_value(self.value)
         self.text = "".join(self._out)
 
-    def _foreign_names(self, names: set[str]) -> dict[str, str]:
+    def _foreign_names(self, names: Set[str]) -> dict[str, str]:
         """What declares functions and variables of objects and of other languages' cells.  Where a
         header declares one otherwise, only those are declared that clang does not know then."""
         guesses = self._guesses
@@ -128,7 +128,7 @@ class Unit:
             name: text for name in sorted(names | guesses.names)
             if not self._is_known(name) and (text := self._foreign(name))
         }  # fmt: skip
-        guesses.declared = guesses.declared or names & guesses.names & found.keys()
+        guesses.declared |= set() if guesses.declared else found.keys() & names & guesses.names
         if guesses.declared:
             names = names - guesses.names | guesses.declared
             found = {name: text for name, text in found.items() if name not in names}
