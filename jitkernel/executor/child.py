@@ -45,6 +45,9 @@ BY_CPU = (
 libc = ctypes.CDLL(None, use_errno=True)
 long, pointer = ctypes.c_long, ctypes.c_void_p
 
+#: What the C library calls the program, as in a failed assertion's line.
+PROGRAM = ctypes.create_string_buffer(b"jitkernel")
+
 control_socket = -1
 numbers: dict[str, int] = {}  # `NAMES` of abi.py
 fields: dict[str, int] = {}  # addresses of the control words
@@ -338,12 +341,14 @@ def settle_limits(stack_size: int) -> None:
 
 
 def reset_for_c() -> None:
-    """Signals and streams as a C program expects them, not as Python has them."""
+    """Signals, streams and the program's name as a C program expects them, not as Python has them."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     for number in (_signal.SIGINT, _signal.SIGPIPE, _signal.SIGXFSZ):
         libc.signal(number, SIG_DFL)
     for stream, mode in (("stdin", 1), ("stdout", 1), ("stderr", 2)):
         libc.setvbuf(pointer.from_address(symbol(stream)), None, mode, 0)
+    for name in ("program_invocation_name", "program_invocation_short_name"):
+        pointer.from_address(symbol(name)).value = ctypes.addressof(PROGRAM)
 
 
 def find_tid() -> int:

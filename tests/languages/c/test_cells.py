@@ -472,3 +472,15 @@ def test_literals_whose_addresses_nobody_has_are_on_the_stack(use, stays):
     text = module.write(module.reach(["__jk_run0"]))
     assert ("@__jk_run0..compoundliteral = internal global [2 x i32] zero" in text) is stays
     assert (" = alloca" in text) is not stays
+
+
+def test_the_c_library_knows_the_program_by_its_name(s):
+    run(s, "extern char *program_invocation_name, *program_invocation_short_name;")
+    for name in ("program_invocation_name", "program_invocation_short_name"):
+        assert run(s, name).text == '(char *) "jitkernel"'
+    run(s, "#include <assert.h>\nint f(int n) { assert(n > 0); return n; }")
+    run(s, "#include <stdio.h>\n#include <unistd.h>\nint ends[2]; pipe(ends); dup2(ends[1], 2);")
+    with pytest.raises(Fault):
+        run(s, "f(0)")
+    run(s, "char told[200]; read(ends[0], told, 199);")
+    assert "jitkernel: cell 4:2: int f(int): Assertion `n > 0' failed." in run(s, "told").text
