@@ -341,7 +341,7 @@ def settle_limits(stack_size: int) -> None:
 
 
 def reset_for_c() -> None:
-    """Signals, streams and the program's name as a C program expects them, not as Python has them."""
+    """Signals, streams and the program's name as a C program has them, not as Python does."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
     for number in (_signal.SIGINT, _signal.SIGPIPE, _signal.SIGXFSZ):
         libc.signal(number, SIG_DFL)
