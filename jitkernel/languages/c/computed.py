@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jitkernel.languages.c.declarations import Declarator, specifiers
-from jitkernel.languages.c.declared import Declared, is_unbounded
+from jitkernel.languages.c.declarations import Declarator, specifiers, unsized
+from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.generated import OWN, Part
 from jitkernel.languages.c.notes import IDENTIFIER, Notes
 from jitkernel.languages.c.pieces import Piece
-from jitkernel.languages.c.tokens import Token, closing
+from jitkernel.languages.c.tokens import Token, closing, tokens
 
 __all__ = ["Computed"]
-
-_UNSIZED = re.compile(r"\[\s*\]")
 
 
 class Computed:
@@ -37,7 +35,8 @@ class Computed:
 
     def edits(self) -> list[tuple[int, int, str]]:
         """What changes in the text of the declaration: from, to, and what stands there."""
-        tokens, found = self._piece.tokens, specifiers(self._piece.tokens)
+        tokens, declared = self._piece.tokens, self._declared
+        found, bracket = specifiers(tokens), unsized(tokens[declared.name_at : declared.last])
         edits = [
             (
                 self._equals.start, self._last.stop,
@@ -50,10 +49,8 @@ class Computed:
         elif self._first.text == "{" and (alias := self._unsized_type()):
             edits.append((alias.start, alias.stop, f"__typeof__((*({alias.text} *)0)[0])"))
             edits.append((self._name.stop, self._name.stop, f"[{self._elements(self._value)}]"))
-        elif self._first.text == "{" and is_unbounded(self._piece, self._declared):
-            behind = tokens[self._declared.name_at :]
-            bracket = next(t for t in behind if t.text == "]").start
-            edits.append((bracket, bracket, str(self._elements(self._value))))
+        elif self._first.text == "{" and bracket:
+            edits.append((bracket.start, bracket.start, str(self._elements(self._value))))
         base = self._piece.start
         return [(start - base, stop - base, text) for start, stop, text in edits]
 
@@ -87,11 +84,11 @@ class Computed:
 
     def _unsized_type(self) -> Token | None:
         """The name of a type that is an array without a length, where the variable is of it."""
-        declared, tokens = self._declared, self._piece.tokens
+        declared, own = self._declared, self._piece.tokens
         plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
-        for token in tokens[: specifiers(tokens).end] if plain else ():
+        for token in own[: specifiers(own).end] if plain else ():
             key = IDENTIFIER + token.text
             note = self._names.notes.get(key) or self._notes.get(key)
-            if note is not None and note.kind == "typedef" and _UNSIZED.search(note.text):
+            if note is not None and note.kind == "typedef" and unsized(tokens(note.text)):
                 return token
         return None

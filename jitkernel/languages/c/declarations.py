@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jitkernel.languages.c.tokens import Token, closing
 from jitkernel.languages.c.words import (
@@ -30,6 +31,7 @@ __all__ = [
     "enumerators",
     "specifiers",
     "tags",
+    "unsized",
 ]
 
 ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
@@ -201,6 +203,11 @@ def declarators(
             found.append(one)
         at = one.end + 1
     return found
+
+
+def unsized(found: list[Token]) -> Token | None:
+    """The `]` of `[]`, where a declaration leaves the size of an array to its initialiser."""
+    return next((b for a, b in pairwise(found) if (a.text, b.text) == ("[", "]")), None)
 
 
 def _declarator(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import pairwise
 
 from jitkernel.languages.c.declarations import (
     Declarator,
@@ -13,6 +12,7 @@ from jitkernel.languages.c.declarations import (
     enumerators,
     specifiers,
     tags,
+    unsized,
 )
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
@@ -27,7 +27,7 @@ from jitkernel.languages.c.notes import (
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import closing
 
-__all__ = ["Declared", "is_unbounded", "packed"]
+__all__ = ["Declared", "packed"]
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
@@ -276,7 +276,7 @@ class Declared:
         return (
             declared.init < 0
             and not declared.function
-            and not is_unbounded(piece, declared)
+            and unsized(piece.tokens[declared.name_at : declared.last]) is None
             and not self._defines(declared.name)
         )
 
@@ -303,12 +303,6 @@ def packed(notes: Notes) -> int:
     """What `#pragma pack` of earlier cells says to later ones, 0 for nothing."""
     said = [m[1].strip() for n in notes.directives() if (m := _PACK.match(n.text))]
     return int(said[-1]) if said and said[-1].isdecimal() else 0
-
-
-def is_unbounded(piece: Piece, declared: Declarator) -> bool:
-    """Whether an array's size is left to its initialiser."""
-    tokens = piece.tokens[declared.name_at : declared.last]
-    return any(a.text == "[" and b.text == "]" for a, b in pairwise(tokens))
 
 
 def _is_old_style(piece: Piece, declared: Declarator) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.ir.names import CONTROL, decode_name
+from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
-from jitkernel.languages.c.tokens import words
+from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
@@ -53,18 +53,19 @@ def _completed(note: Note, types: Types, keys: Collection[str]) -> Note:
         return replace(note, text=f"{type.promoted.declare(name)};" if type else "")
     if note.kind != "variable":
         return note
-    sized = re.search(r"\[\s*\]", note.text)
+    bracket = unsized(tokens(note.text))
     macros = any(MACRO + word in keys for word in words(note.text))
     deduced = not words(note.text).isdisjoint(("auto", "__auto_type"))
     type = types.variable(name)
     if type is None:
         return note
     named = "[" not in note.text and type.kind == "array"  # its type's name says no length
-    if not (sized or macros or deduced or named):
+    if not (bracket or macros or deduced or named):
         return note
-    if sized and "{" in note.text:  # of a type without a name
+    if bracket and "{" in note.text:  # of a type without a name
         count = type.bare.counts[0] if type.bare.counts else 0
-        return replace(note, text=re.sub(r"\[\s*\]", f"[{count}]", note.text, count=1))
+        text = f"{note.text[: bracket.start]}{count}{note.text[bracket.start :]}"
+        return replace(note, text=text)
     _, equals, value = note.definition.partition("=")
     return replace(
         note, text=f"extern {type.declare(name)};",
