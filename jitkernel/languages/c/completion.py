@@ -169,10 +169,10 @@ def _place(before: str, known: Glance) -> _Place | None:
         if len(found) < 2 or found[-2].kind != "name" or found[-2].text != _HERE:
             return None
         notes = Notes(known.notes)
-        macros = {n.name: n.text for n in notes if n.kind == "define"}
         pieces = cut(
             code + _closed(found),
-            lambda name: _meaning(notes, name, known), lambda name: macros.get(name, ""),
+            lambda name: notes.meaning(name) or ("value" if known.cell_of(name) else ""),
+            notes.macro,
         )  # fmt: skip
     except (Unfinished, Mismatch):
         return None
@@ -197,13 +197,6 @@ def _place(before: str, known: Glance) -> _Place | None:
         notes, unit, _compiler(known), notes.header + own, last in (".", "->"),
         last in ("struct", "union", "enum"),
     )  # fmt: skip
-
-
-def _meaning(notes: Notes, name: str, known: Glance) -> str:
-    note = notes.identifier(name)
-    if note is None:
-        return "value" if known.cell_of(name) else ""
-    return "type" if note.kind == "typedef" else "value"
 
 
 def _closed(found: list[Token]) -> str:

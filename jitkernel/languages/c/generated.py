@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LENGTH", "OWN", "TYPE", "VALUE", "Part", "file_name", "value_function"]
+from jitkernel.languages.c.types import CType, Types
+
+__all__ = ["LENGTH", "OWN", "VALUE", "Part", "file_name", "value_function", "value_type"]
 
 #: What names begin with that are no program's.
 OWN = "__jk_"
-VALUE, TYPE, LENGTH = "__jk_value", "__jk_type", "__jk_length"
+VALUE, LENGTH = "__jk_value", "__jk_length"
+_TYPE = "__jk_type"
 #: A value is written several times, in what does nothing with it.
 _QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
 
@@ -36,7 +39,7 @@ def value_function(value: str, bit_field: bool, temporary: bool) -> str:
     operand or, where that is an array or a function, an address.
     """
     type = f"__typeof_unqual__({f'({{ {value}; }})' if bit_field else value})"
-    head = f"{_QUIET}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{TYPE};\n"
+    head = f"{_QUIET}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{_TYPE};\n"
     if temporary:
         return (
             f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"
@@ -51,3 +54,12 @@ def value_function(value: str, bit_field: bool, temporary: bool) -> str:
         f"return __builtin_choose_expr(__builtin_types_compatible_p({OWN}T, "
         f"__typeof__({OWN}v)), (void *)&{OWN}out, *(void **)(void *)&{OWN}out);\n}}\n"
     )
+
+
+def value_type(types: Types) -> CType | None:
+    """The type of the value that such a function gives, where it is there."""
+    pointer = types.local(_TYPE)
+    found = pointer.of if pointer is not None else None
+    while found is not None and found.kind == "typedef" and found.name == f"{OWN}T":
+        found = found.of
+    return found

@@ -185,6 +185,17 @@ class Notes:
         """What a name is that is neither tag nor macro."""
         return self.get(IDENTIFIER + name)
 
+    def meaning(self, name: str) -> Literal["type", "value", ""]:
+        """Whether a name is a type or anything else, "" where it has no note."""
+        if (note := self.identifier(name)) is None:
+            return ""
+        return "type" if note.kind == "typedef" else "value"
+
+    def macro(self, name: str) -> str:
+        """The directive that defines a macro, "" for what is none, or none any more."""
+        note = self.get(MACRO + name)
+        return note.text if note is not None and note.kind == "define" else ""
+
     def __iter__(self) -> Iterator[Note]:
         return (decode(t) for k, t in self._kept.items() if t[:1] != _SAME and k.startswith("c:"))
 

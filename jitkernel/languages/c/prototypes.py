@@ -12,7 +12,7 @@ from functools import cache
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import clang_of
 from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
-from jitkernel.languages.c.generated import OWN, TYPE
+from jitkernel.languages.c.generated import value_type
 from jitkernel.languages.c.module import parse
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import cut
@@ -178,11 +178,7 @@ def _ask(name: str, known: Glance, notes: Notes) -> CType | None:
         return None
     if not output.text:
         return None
-    found = Types(parse(output.text).metadata).local(TYPE)
-    found = found.of if found is not None else None
-    while found is not None and found.kind == "typedef" and found.name == f"{OWN}T":
-        found = found.of
-    return found
+    return value_type(Types(parse(output.text).metadata))
 
 
 def _by_value(type: CType, result: bool = False) -> Shape | None:

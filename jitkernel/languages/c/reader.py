@@ -17,7 +17,7 @@ from jitkernel.languages.c.complaints import UNDECLARED, Complaints
 from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
-from jitkernel.languages.c.generated import LENGTH, OWN, TYPE, VALUE, file_name
+from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.learned import learned, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import MACRO, Notes
@@ -71,14 +71,14 @@ class _Reader:
                 code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
             asked = self._file, self._notes, self._clang, self._complaints
             expansion = Expansion(
-                active(code, *asked), self._file, self._macro_text,
+                active(code, *asked), self._file, self._notes.macro,
                 lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
                 any(self._notes.directives()),
             )  # fmt: skip
             expansion.run()
             self._complaints.expansion = expansion
             code = expansion.code
-            pieces = cut(code, self._meaning, self._macro_text, expansion.tokens)
+            pieces = cut(code, self._meaning, self._notes.macro, expansion.tokens)
         except Unfinished as error:
             where = error.token.line, error.token.column
             raise self._complaints.at(f"unterminated {error.what}", *where) from None
@@ -116,14 +116,7 @@ class _Reader:
     # -- what is asked of the session ------------------------------------------------------------
 
     def _meaning(self, name: str) -> str:
-        note = self._notes.identifier(name)
-        if note is None:
-            return "value" if self._known.cell_of(name) else ""
-        return "type" if note.kind == "typedef" else "value"
-
-    def _macro_text(self, name: str) -> str:
-        note = self._notes.get(MACRO + name)
-        return note.text if note is not None and note.kind == "define" else ""
+        return self._notes.meaning(name) or ("value" if self._known.cell_of(name) else "")
 
     def _is_defined(self, name: str) -> bool:
         return self._notes.identifier(name) is not None or self._known.is_defined(name)
@@ -240,10 +233,7 @@ class _Reader:
     def _value_type(self, unit: Unit, module: Module, types: Types) -> CType | None:
         if unit.value is None or VALUE not in module.entities:
             return None
-        found = types.local(TYPE)
-        found = found.of if found is not None else None
-        while found is not None and found.kind == "typedef" and found.name == f"{OWN}T":
-            found = found.of
+        found = value_type(types)
         if found is not None and not self._guesses.temporary:
             array = found.bare.kind == "array" and -1 not in found.bare.counts
             if array and any(t.text == "(" for t in unit.value.tokens):
