@@ -15,6 +15,7 @@ from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
 from jitkernel.errors import LinkError
 from jitkernel.ir.names import written
+from jitkernel.linker.x86_64 import REGISTERING
 
 __all__ = [
     "SPECIAL",
@@ -38,7 +39,7 @@ __all__ = [
 PRIVATE = "DW.ref."
 
 #: Names that the linker may give a meaning: an address, and no symbol.
-SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit")
+SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", *REGISTERING)
 _SECTION_BOUNDS = ("__start_", "__stop_")
 
 _UNSIZED = (c.STT_FUNC, c.STT_NOTYPE, c.STT_OBJECT)

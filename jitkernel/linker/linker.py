@@ -138,8 +138,8 @@ class Linker(Recorded):
         self.generation = next(self._generations)
         if text is not None and job.cell:
             self.code += text.size
-        if resolution.atexit is not None:
-            image.extra += (resolution.atexit[0],)
+        if resolution.stubs:
+            image.extra += tuple([stub for stub, _ in resolution.stubs.values()])
         for block in extents.shared:
             block.holders += 1
         moved = self._define(plan, image)

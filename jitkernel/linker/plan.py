@@ -113,7 +113,7 @@ def plan_runtime(job: Job, unwind: UnwindRegion, control: int) -> tuple[Content,
         address = e.value if place is None else starts[place[0]] + place[1] + e.value
         targets[e.number] = exports[e.name] = address
     extents = Extents(starts, None, None, None, (), ())
-    resolution = Resolution(targets, {}, {}, {}, 0, None)
+    resolution = Resolution(targets, {}, {}, {}, 0, {})
     return fill(job, layout, extents, resolution, {}, unwind), exports
 
 
@@ -242,9 +242,8 @@ def fill(
                 found.pinned.append((address, high - low, data[low:high]))
     for index in layout.frames:
         add_frames(job, resolution, unwind, index, found)
-    if resolution.atexit is not None:
-        stub, register = resolution.atexit
-        code, offset = x86_64.atexit_stub(stub.start, resolution.dso)
+    for own_name, (stub, register) in resolution.stubs.items():
+        code, offset = x86_64.registering_stub(own_name, stub.start, resolution.dso)
         found.bytes.append((stub.start, code))
         found.add_field(
             register, stub.start - base + offset, bytearray(code), offset, 0, 0, (0, BRANCH, -4)

@@ -88,8 +88,8 @@ class Resolution(NamedTuple):
 
     `targets` are by symbol index: None for what is not loaded.  `exports` are the symbols that the
     object defines, `new` those that come into the table, `changes` the new definitions of others
-    that it refers to.  `dso` is what `__dso_handle` is, 0 where the object does not ask; `atexit`
-    the stub for its own `atexit`, and the symbol that this branches to.
+    that it refers to.  `dso` is what `__dso_handle` is, 0 where the object does not ask; `stubs`
+    are by name those for its own `x86_64.REGISTERING`, and the symbols that these branch to.
     """
 
     targets: list[Target | None]
@@ -97,7 +97,7 @@ class Resolution(NamedTuple):
     new: dict[str, Symbol]
     changes: dict[Symbol, Definition]
     dso: int
-    atexit: tuple[Extent, Symbol] | None
+    stubs: Mapping[str, tuple[Extent, Symbol]]
 
     def is_far_data(self, target: Target | None) -> bool:
         """Whether it is a variable of the executor's process."""
@@ -170,9 +170,9 @@ def resolve(
     exports = _define(job, layout, starts, commons, forced, targets, new)
     changes: dict[Symbol, Definition] = {}
     if not job.names.imports:
-        return Resolution(targets, exports, new, changes, 0, None)
-    dso, atexit = _import(job, layout, starts, targets, new, changes)
-    return Resolution(targets, exports, new, changes, dso, atexit)
+        return Resolution(targets, exports, new, changes, 0, {})
+    dso, stubs = _import(job, layout, starts, targets, new, changes)
+    return Resolution(targets, exports, new, changes, dso, stubs)
 
 
 def local_targets(
@@ -256,25 +256,25 @@ def _import(
     targets: list[Target | None],
     new: dict[str, Symbol],
     changes: dict[Symbol, Definition],
-) -> tuple[int, tuple[Extent, Symbol] | None]:
+) -> tuple[int, dict[str, tuple[Extent, Symbol]]]:
     """What the object asks for; what nobody defines is looked up in the executor's process.
 
-    `targets`, `new` and `changes` are filled in; what `__dso_handle` and `atexit` are in the object
-    is returned.
+    `targets`, `new` and `changes` are filled in; what `__dso_handle` is in the object is returned,
+    and the stubs for its own `x86_64.REGISTERING`.
     """
     symbols = job.resolver.symbols
     dso = 0
-    atexit: tuple[Extent, Symbol] | None = None
+    stubs: dict[str, tuple[Extent, Symbol]] = {}
     unresolved: list[Symbol] = []
     asked: list[tuple[Symbol, bool]] = []
     for index, name, weak in job.names.imports:
         symbol = symbols.get(name) or new.get(name)
         if (symbol is None or symbol.state is not DEFINED) and is_special(name):
-            if name == "__dso_handle" or name == "atexit":
+            if name == "__dso_handle" or name in x86_64.REGISTERING:
                 dso = dso or min(starts.values(), default=job.bind.base)
-            if name == "atexit":
-                atexit = atexit or _atexit(job, new)
-                targets[index] = atexit[0].start
+            if name in x86_64.REGISTERING:
+                stub = stubs[name] = stubs.get(name) or _registering(job, name, new)
+                targets[index] = stub[0].start
                 continue
             special = dso if name == "__dso_handle" else _special(job, layout, starts, name)
             if special is not None:
@@ -306,7 +306,7 @@ def _import(
             set_first(symbol, "state", state)
         elif state is not symbol.state or symbol in changes:
             changes[symbol] = state, address, size, image, kind, why
-    return dso, atexit
+    return dso, stubs
 
 
 def _set_kind(
@@ -385,14 +385,14 @@ def _special(job: Job, layout: Layout, starts: Mapping[str, int], name: str) -> 
     return None
 
 
-def _atexit(job: Job, new: dict[str, Symbol]) -> tuple[Extent, Symbol]:
-    """Room for the object's own `atexit`, and what it calls: see `x86_64.atexit_stub`."""
-    name = "__cxa_atexit"
+def _registering(job: Job, own: str, new: dict[str, Symbol]) -> tuple[Extent, Symbol]:
+    """Room for one of the object's own `x86_64.REGISTERING`, and what that calls."""
+    name = x86_64.REGISTERING[own][0]
     register = job.resolver.symbols.get(name) or new.get(name)
     if register is None:
         found = job.resolver.look_up([name])[0]
         if found is None:
-            raise LinkError(f"atexit: the executor's process has no {name}")
+            raise LinkError(f"{own}: the executor's process has no {name}")
         register = new[name] = new_symbol(name, FUNCTION, *found)
     return job.bind.arena.reserve("text", x86_64.STUB_SIZE), register
 

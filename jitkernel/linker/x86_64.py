@@ -10,6 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 __all__ = [
+    "REGISTERING",
     "BRANCH",
     "BRANCHES",
     "GOTPCREL",
@@ -25,11 +26,11 @@ __all__ = [
     "STUB_SIZE",
     "TABLE",
     "Relocation",
-    "atexit_stub",
     "far_stub",
     "jump_stub",
     "raise_stub",
     "refusal_of",
+    "registering_stub",
     "relax",
     "type_name",
 ]
@@ -252,12 +253,21 @@ def raise_stub(stub: int, handler: int) -> bytes:
     return b"\xe8" + _DISPLACEMENT.pack(handler - stub - 5) + b"\xcc" * 11
 
 
-def atexit_stub(stub: int, dso: int) -> tuple[bytes, int]:
-    """What `atexit` is in one object: `__cxa_atexit(function, 0, dso)`.
+#: Functions that every object has of its own, since they tell libc whose code it is that they are
+#: given (glibc's libc_nonshared.a): what does it in libc, and the code before `dso` is known:
+#: `xor %esi, %esi; lea dso(%rip), %rdx`, `lea dso(%rip), %rsi`, `lea dso(%rip), %rcx`.
+REGISTERING: Final = {
+    "atexit": ("__cxa_atexit", b"\x31\xf6\x48\x8d\x15"),
+    "at_quick_exit": ("__cxa_at_quick_exit", b"\x48\x8d\x35"),
+    "pthread_atfork": ("__register_atfork", b"\x48\x8d\x0d"),
+}
 
-    The code, and where in it the branch to `__cxa_atexit` is to be written.
+
+def registering_stub(name: str, stub: int, dso: int) -> tuple[bytes, int]:
+    """What one of `REGISTERING` is in one object, as `atexit` is `__cxa_atexit(function, 0, dso)`.
+
+    The code, and where in it the branch to what libc has is to be written.
     """
-    code = b"\x31\xf6"  # xor %esi, %esi
-    code += b"\x48\x8d\x15" + _DISPLACEMENT.pack(dso - stub - 9)  # lea dso(%rip), %rdx
-    code += b"\xe9"  # jmp __cxa_atexit
+    code = REGISTERING[name][1]
+    code += _DISPLACEMENT.pack(dso - stub - len(code) - 4) + b"\xe9"  # jmp
     return code + bytes(4) + b"\xcc" * (STUB_SIZE - len(code) - 4), len(code)

@@ -17,12 +17,12 @@ from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError
 from jitkernel.linker.builder import Builder
-from jitkernel.linker.x86_64 import BRANCH, PC32, atexit_stub
+from jitkernel.linker.x86_64 import BRANCH, PC32, REGISTERING, registering_stub
 
 __all__ = ["find_linker", "shared_library"]
 
 _TIMEOUT = 120  # seconds
-_DSO, _ATEXIT = "__dso_handle", "atexit"
+_DSO = "__dso_handle"
 
 
 def find_linker() -> list[str]:
@@ -76,7 +76,7 @@ def completed(data: bytes) -> bytes:
     """An object with what crtbegin.o and libc's own archive would bring to a library of it."""
     builder = Builder()
     builder.add(read_object(data), "the code")
-    asked = {n for n in (_DSO, _ATEXIT) if n in builder.globals}
+    asked = {n for n in (_DSO, *REGISTERING) if n in builder.globals}
     asked = {n for n in asked if not builder.globals[n].is_defined}
     if not asked:
         return data
@@ -84,16 +84,15 @@ def completed(data: bytes) -> bytes:
     dso = builder.globals.get(_DSO) or builder.add_symbol(_DSO, c.STT_OBJECT, section)
     dso.info, dso.section, dso.value, dso.size = c.STT_OBJECT, section, 0, 8
     section.relocations.append((0, 1, dso, 0))  # R_X86_64_64: its own address, as libc has it
-    if _ATEXIT in asked:
-        code, at = atexit_stub(0, 0)
+    for name in [n for n in REGISTERING if n in asked]:
+        code, at = registering_stub(name, 0, 0)
         text = builder.add_section(
-            ".text.atexit", c.SHF_ALLOC | c.SHF_EXECINSTR, bytearray(code), 16
+            f".text.{name}", c.SHF_ALLOC | c.SHF_EXECINSTR, bytearray(code), 16
         )
-        text.relocations.append((5, PC32, dso, -4))
-        final = builder.globals.get("__cxa_atexit") or builder.add_symbol(
-            "__cxa_atexit", c.STB_GLOBAL << 4, 0
-        )
+        text.relocations.append((at - 5, PC32, dso, -4))
+        libc = REGISTERING[name][0]
+        final = builder.globals.get(libc) or builder.add_symbol(libc, c.STB_GLOBAL << 4, 0)
         text.relocations.append((at, BRANCH, final, -4))
-        entry = builder.globals[_ATEXIT]
+        entry = builder.globals[name]
         entry.info, entry.section, entry.value, entry.size = c.STT_FUNC, text, 0, len(code)
     return builder.write()

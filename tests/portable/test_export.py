@@ -97,6 +97,31 @@ def test_redefined_functions_are_the_present_ones(s: Session, tmp_path: Path) ->
 
 
 @needs_ld
+def test_what_each_library_has_of_its_own_is_in_it(s: Session, tmp_path: Path) -> None:
+    """`atexit` and its like, which libc leaves to each program's linker."""
+    names = ("atexit", "at_quick_exit")
+    text = "".join(f"declare i32 @{n}(ptr)\n" for n in names)
+    text += "declare i32 @pthread_atfork(ptr, ptr, ptr)\n@n = internal global i32 1\n"
+    text += "define internal void @at() {\n store i32 7, ptr @n\n ret void\n}\n"
+    text += "declare i32 @fork()\ndeclare void @_exit(i32)\ndefine i32 @go() {\n"
+    text += "".join(f" %{n} = call i32 @{n}(ptr @at)\n" for n in names)
+    text += """ %r = call i32 @pthread_atfork(ptr @at, ptr null, ptr null)
+ %p = call i32 @fork()
+ %c = icmp eq i32 %p, 0
+ br i1 %c, label %child, label %on
+child:
+ call void @_exit(i32 0)
+ unreachable
+on:
+ %v = load i32, ptr @n
+ ret i32 %v
+}"""
+    s.run(text)
+    s.export("go", str(tmp_path / "go.so"))
+    assert call(tmp_path / "go.so", "go") == str(s.call("go")) == "7"
+
+
+@needs_ld
 def test_only_exports_are_seen(s: Session, tmp_path: Path) -> None:
     s.run(COUNTER)
     s.run("define i32 @one() {\n  %a = call i32 @bump(i32 1)\n  ret i32 %a\n}")

@@ -342,3 +342,57 @@ def test_evicting_while_a_fault_is_fresh(s):
         s.call("bad")
     s.evict("bad")
     s.check()
+
+
+@pytest.mark.process
+def test_handlers_of_forks_are_the_cells_own_and_go_with_it(s):
+    """libc has neither function: each program has them from its linker, as `atexit`."""
+    s.run(LOG)
+    one = """
+declare i32 @pthread_atfork(ptr, ptr, ptr)
+declare i32 @at_quick_exit(ptr)
+declare i32 @atexit(ptr)
+define internal void @before() {
+  call void @note(i32 5)
+  ret void
+}
+define internal void @last() {
+  call void @note(i32 6)
+  ret void
+}
+define i32 @handle() {
+  %a = call i32 @pthread_atfork(ptr @before, ptr null, ptr null)
+  %b = call i32 @at_quick_exit(ptr @last)
+  %c = call i32 @atexit(ptr @last)
+  %d = or i32 %a, %b
+  %e = or i32 %d, %c
+  ret i32 %e
+}
+"""
+    cells = [s.run(one).cell, s.run(one.replace("@handle", "@handle2").replace("5", "7")).cell]
+    assert s.call("handle") == s.call("handle2") == 0
+    s.run("""
+declare i32 @fork()
+declare void @_exit(i32)
+declare i32 @waitpid(i32, ptr, i32)
+define i32 @child() {
+  %pid = call i32 @fork()
+  %is_child = icmp eq i32 %pid, 0
+  br i1 %is_child, label %end, label %wait
+end:
+  call void @_exit(i32 0)
+  unreachable
+wait:
+  %at = alloca i32
+  %r = call i32 @waitpid(i32 %pid, ptr %at, i32 0)
+  %status = load i32, ptr %at
+  ret i32 %status
+}
+""")
+    assert s.call("child") == 0 and log(s) == [7, 5]  # the last first
+    s.evict(cells[0])
+    assert log(s) == [7, 5, 6]
+    assert s.call("child") == 0 and log(s) == [7, 5, 6, 7]
+    s.evict(cells[1])
+    assert s.call("child") == 0 and log(s) == [7, 5, 6, 7, 6]
+    s.check()
