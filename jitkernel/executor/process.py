@@ -52,6 +52,7 @@ class ProcessExecutor(Executor):
         self._talk = Conversation(self, self._get, self._put, wakes, asks, self.services.note)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
+        self._alone_after = 0  # how many forks had been when nothing lived of them any more
         self._born = False  # a process was started
         self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
@@ -77,6 +78,7 @@ class ProcessExecutor(Executor):
             return
         for name in abi.FIELDS:
             self._put(name, 0)
+        self._alone_after = 0
         self._put("unwind_start", self._unwind[0])
         self._put("unwind_generation", self._unwind[1])
         setup = first_message(
@@ -251,7 +253,15 @@ class ProcessExecutor(Executor):
 
     @property
     def shared(self) -> bool:
-        return self.threads > 0 or (self._get("forks") > 0 and procfs.has_children(self.pid))
+        if self.threads > 0:
+            return True
+        forks = self._get("forks")
+        if forks == self._alone_after:
+            return False
+        if self._running().has_descendants():
+            return True
+        self._alone_after = forks  # each of them, and theirs, has ended
+        return False
 
     def page_table(self) -> PageTable | None:
         """What tells which pages of the arena the program wrote; None where it cannot be told."""

@@ -210,6 +210,13 @@ class Spawned:
             self.pidfd = -1
         return status
 
+    def has_descendants(self) -> bool:
+        """Whether anything lives that it started, also where its own parent has ended."""
+        if procfs.has_children(self.pid):
+            return True
+        found, unsure = procfs.marked(self.mark, self._since)
+        return unsure or any(pid != self.pid for pid in found)
+
     def ended(self) -> bool:
         """Whether the process is gone, or as good as gone."""
         return self._over() or procfs.first_thread(self.pid) in ("Z", "X")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ HEAD = """#include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-int counter = 5, zero, pid;
+int counter = 5, zero, pid, fd[2], back[2];
 char text[8] = "parent";
 double large[1 << 20];
 int status(void) { int s; wait(&s); return WIFEXITED(s) ? WEXITSTATUS(s) : -1; }
@@ -102,6 +103,23 @@ def test_code_stays_while_a_child_runs_it(s):
     s.check()
     s.hibernate("slow")
     assert s.call("slow", 5) == 0
+
+
+@pytest.mark.parametrize("leaves", ["", "setsid();"])
+def test_code_stays_while_a_childs_child_runs_it(s, leaves):
+    """Whose parent has ended, as that of a daemon."""
+    s.run("int slow(int n) { char c; read(fd[0], &c, 1); return n; }", "c")
+    cell = f"if (fork() == 0) {{ {leaves} if (fork() == 0) _exit(write(back[1], text, slow(2)));"
+    s.run("pipe(fd); pipe(back);" + cell + " _exit(0); } status();", "c")
+    with pytest.raises(LinkError, match="children of the program may run it"):
+        s.hibernate("slow")
+    s.run("int slow(int n) { return 0; }", "c")
+    assert text(s, "write(fd[1], text, 1); char got[8]; (int) read(back[0], got, 8)") == "(int) 2"
+    ended = time.monotonic() + 60
+    while s._core.engine.executor.shared and time.monotonic() < ended:
+        time.sleep(0.01)
+    s.hibernate("slow")
+    s.check()
 
 
 def test_threads_that_fork_at_once(s):
