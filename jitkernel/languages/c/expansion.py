@@ -71,13 +71,22 @@ class Expansion:
     headers: bool
     tokens: list[Token] = field(default_factory=list)
     _macros: dict[str, _Macro | None] = field(default_factory=dict)
+    _made: list[tuple[int, int, frozenset[str]]] = field(default_factory=list)
     _changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Expand them; lines stay in place.  Raises Unfinished, and what `preprocess` does."""
         self.tokens = tokens(self.code)
-        self._expand(list(self._of_macros()))
+        regions = list(self._of_macros())
+        self._made = [(*self._lines(region), self._macros_in(region)) for region in regions]
+        self._expand(regions)
         self._expand(list(self._of_pieces()))
+
+    def macros_of(self, line: int) -> frozenset[str]:
+        """The macros whose expansions made a line what it is, those within others too."""
+        return frozenset().union(
+            *(names for first, last, names in self._made if first <= line <= last)
+        )
 
     def column(self, line: int, column: int) -> int:
         """The column of the cell for one of the code."""
@@ -220,6 +229,20 @@ class Expansion:
             seen |= new
             todo += [inner for name in sorted(new) if (inner := self._get(name)) is not None]
         return True
+
+    def _lines(self, region: _Region) -> tuple[int, int]:
+        return tuple(self.code.count("\n", 0, at) + 1 for at in (region.start, region.stop))  # type: ignore[return-value]
+
+    def _macros_in(self, region: _Region) -> frozenset[str]:
+        """The macros in a region, and those in their texts; headers' are not known."""
+        names: set[str] = set()
+        todo = [*all_words(self.code[region.start : region.stop])]
+        while todo:
+            name = todo.pop()
+            if name not in names and (macro := self._get(name)) is not None:
+                names.add(name)
+                todo += all_words(macro.text)
+        return frozenset(names)
 
     # -- the text --------------------------------------------------------------------------------
 

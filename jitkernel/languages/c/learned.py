@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from jitkernel.ir.names import CONTROL, decode_name
@@ -14,19 +14,22 @@ from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
 
-__all__ = ["learned", "reasons", "spelled"]
+__all__ = ["learned", "outdated", "reasons", "spelled"]
 
 _SPELLED = 80  # characters of a declaration in a status line
 
 
 def learned(
-    unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str]
-) -> dict[str, PlanNote]:
-    """The notes of cell `number`, which defines these symbols; `before` are those of the others."""
+    unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str],
+    macros_of: Callable[[int], Iterable[str]],
+) -> dict[str, PlanNote]:  # fmt: skip
+    """The notes of cell `number`, which defines these symbols; `before` are those of the others,
+    `macros_of` tells the macros that a line was expanded from."""
     notes: dict[str, Note] = {}
     keys = _Keys(unit.owned, before)
     for note in unit.own:
-        notes[note.key] = _completed(note, types, keys)
+        made = _completed(note, types, keys)
+        notes[note.key] = replace(made, macros=tuple(sorted(macros_of(note.line))))
     others = {decode_name(name) for name in symbols}
     others -= {note.symbol for note in unit.own}
     others = {n for n in others if IDENTIFIER + n not in unit.owned}
@@ -109,3 +112,27 @@ def reasons(unit: Unit, cell: int) -> str:
     news = ", ".join(dict.fromkeys(name for n in stale for name in unit.stale[n.key]))
     names = ", ".join(note.name for note in stale if note.kind == "function")
     return f"{names} (cell {cell}) was compiled again for the new {news}" if names else ""
+
+
+def outdated(unit: Unit, before: Notes) -> list[str]:
+    """What the user is told of what earlier macros made, which does not follow them."""
+    changed = {
+        note.name for note in unit.own
+        if note.kind == "define" and (known := before.get(note.key)) is not None
+        and known.kind == "define" and not known.same(note)
+    }  # fmt: skip
+    found: dict[tuple[int, str], list[str]] = {}
+    for note in before if changed else ():
+        old = ", ".join(name for name in note.macros if name in changed)
+        if old and note.cell != unit.replaces and note.key not in unit.owned:
+            found.setdefault((note.cell, old), []).append(note.name)
+    return [
+        f"{_listed(names)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
+        f"{macros} of before made; run that line again for the new one"
+        for (cell, macros), names in sorted(found.items())
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

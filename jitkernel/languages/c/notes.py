@@ -68,7 +68,8 @@ class Note:
     compiled.  An `inline` function may be part of those that its own cell calls it from, and a
     `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
     macro that was taken back means its `definition`, the directive that defined it last.  `pack` is
-    what `#pragma pack` said where it stood, 0 for nothing.
+    what `#pragma pack` said where it stood, 0 for nothing.  `macros` are those that were expanded
+    before the cell was read: the note has what they were then.
     """
 
     key: str
@@ -85,6 +86,7 @@ class Note:
     inline: bool = False
     computed: bool = False
     pack: int = 0
+    macros: tuple[str, ...] = ()
 
     @property
     def is_defined(self) -> bool:
@@ -112,7 +114,7 @@ class Note:
         return json.dumps([
             self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
             self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
-            self.inline, self.computed, self.pack,
+            self.inline, self.computed, self.pack, self.macros,
         ])  # fmt: skip
 
     def same(self, other: Note) -> bool:

@@ -18,7 +18,7 @@ from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.learned import learned, reasons, spelled
+from jitkernel.languages.c.learned import learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
@@ -70,7 +70,7 @@ class _Reader:
             if self._known.file:
                 code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
             asked = self._file, self._notes, self._clang, self._complaints
-            expansion = Expansion(
+            self._expansion = expansion = Expansion(
                 active(code, *asked), self._file, self._notes.macro,
                 lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
                 any(self._notes.directives()),
@@ -204,7 +204,8 @@ class _Reader:
             ),
         ):
             module.inline(functions, [note.symbol for note in notes if note.inline])
-        found = learned(unit, self._known.number, self._notes, types, own)
+        macros = self._expansion.macros_of
+        found = learned(unit, self._known.number, self._notes, types, own, macros)
         made = plan(
             self._source, self._text(module, own), self._once(unit, module, value), self._commands
         )
@@ -217,7 +218,11 @@ class _Reader:
         ]  # fmt: skip
         return replace(
             made,
-            warnings=(*made.warnings, *self._complaints.warnings(output.complaints)),
+            warnings=(
+                *made.warnings,
+                *self._complaints.warnings(output.complaints),
+                *(Diagnostic(text, severity="note") for text in outdated(unit, self._notes)),
+            ),
             notes=found,
             keep=self._symbols(unit, unit.kept),
             unchanged=self._symbols(unit, unit.unchanged),

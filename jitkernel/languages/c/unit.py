@@ -75,7 +75,7 @@ class Unit:
     ):  # fmt: skip
         self._number, self._source, self._lines = number, source, source.split("\n")
         self.pieces, self._notes, self._guesses = pieces, notes, guesses
-        self._foreign, self._replaces, self._length = foreign, replaces, length
+        self._foreign, self.replaces, self._length = foreign, replaces, length
         self._declared = Declared(
             number, source, pieces, notes, guesses.computed, defines, replaces, cell_of
         )
@@ -156,7 +156,7 @@ class Unit:
         self.stale = {key: why for key, why in stale.items() if key not in self.owned}
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
         for note in self._notes if cells else ():
-            follows = note.cell in cells and note.cell != self._replaces
+            follows = note.cell in cells and note.cell != self.replaces
             if follows and note.is_defined and note.key not in self.owned:
                 self.remade.setdefault(note.cell, []).append(note)
 

@@ -127,3 +127,41 @@ def test_a_cell_is_read_into_tokens_once(s, monkeypatch):
     assert [text for text in read if "return" in text] == [
         plain, by_macro, "int thrice(int x) { return 3 * x; }"
     ]  # fmt: skip
+
+
+STACK = "#define DEFINE_STACK(T) int size_##T(void) { return %s; } enum { MAX_##T = %s };"
+
+
+def test_what_a_macro_of_before_made_is_told_when_it_changes(s):
+    run(s, STACK % ("sizeof(T)", 10))
+    first = run(
+        s, "DEFINE_STACK(char)\nDEFINE_STACK(short)\nint other(void) { return 1; }"
+    ).cell.number
+    assert not told(s, STACK % ("sizeof(T)", 10))  # the same again
+    assert told(s, STACK % ("8 * sizeof(T)", 20)) == [
+        f"note: size_char, MAX_char, size_short and 1 more (cell {first}) still are what the "
+        "DEFINE_STACK of before made; run that line again for the new one"
+    ]
+    assert run(s, "size_char()").value == 1
+    assert not told(s, "DEFINE_STACK(char)")
+    assert run(s, "size_char() + MAX_char").value == 28
+    again = told(s, STACK % ("16 * sizeof(T)", 20))
+    assert [note.split(" still ")[0] for note in again] == [
+        f"note: size_short, MAX_short (cell {first})",
+        f"note: size_char, MAX_char (cell {first + 4})",
+    ]  # fmt: skip
+    s.undo()
+    s.check()
+
+
+def test_macros_within_macros_are_told_of_too(s):
+    run(s, "#define ONE A, B,\n#define ALL ONE C")
+    cell = run(s, "enum e { ALL };").cell.number
+    notes = told(s, "#define ONE A,")
+    assert len(notes) == 1
+    assert notes[0].startswith(f"note: e (cell {cell}) still is what the ONE of before made")
+    assert run(s, "C").value == 2
+
+
+def told(s, cell):
+    return [str(note) for note in s.run(cell, "c").notes if " of before made" in str(note)]
