@@ -335,6 +335,14 @@ class Arrays:
         return address
 
 
+def _warn(message: str) -> None:
+    """Warn of the user's line: Python tells each text once for a line."""
+    frame, level, own = sys._getframe(1), 2, __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
 def _differ(first: int, second: int, size: int) -> bool:
     """Whether so many bytes at two addresses are not the same."""
     one, other = ((ctypes.c_char * size).from_address(at) for at in (first, second))
@@ -401,10 +409,9 @@ class Copies:
                 self._places[identity] = here + buffer.address - start
         if copied >= _TOLD and not self._arrays.told:
             self._arrays.told = True
-            warnings.warn(
+            _warn(
                 f"{copied / 1e6:.1f} MB were copied for this call: session.share(array) or "
-                "session.array(shape) give arrays that are not",
-                stacklevel=2,
+                "session.array(shape) give arrays that are not"
             )
         return memory
 
@@ -422,8 +429,7 @@ class Copies:
         if memory is not None and memory.size <= _KEPT:
             self._arrays.spare = memory
         if lost:
-            warnings.warn(
+            _warn(
                 "the function has written to an array that is read-only, and that is lost: pass a "
-                "copy (array.copy()), which gets it",
-                stacklevel=2,
+                "copy (array.copy()), which gets it"
             )

@@ -133,6 +133,18 @@ def test_what_is_written_to_an_array_that_is_read_only_is_lost_and_told(s):
     assert mine[1] == 9
 
 
+def test_warnings_are_told_of_the_lines_that_call(s):
+    fixed = np.zeros(3)
+    fixed.flags.writeable = False
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            s["put"](fixed, 1, 9.0)
+        s.call("put", fixed, 1, 9.0)
+    assert [w.filename for w in told] == [__file__] * 2
+    assert told[1].lineno == told[0].lineno + 1
+
+
 def test_share_keeps_the_order_of_columns(s):
     """A function is given the memory, shared or not: it is to find the same there."""
     mine = np.asfortranarray(np.arange(6.0).reshape(2, 3))
