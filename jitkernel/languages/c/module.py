@@ -36,6 +36,8 @@ _DEFINING = re.compile(
 _LITERAL = re.compile(r"^  %(\.compoundliteral\d*) = alloca (.+?)(, align \d+)?$", re.M)
 _OFFSET = re.compile(rf"  %({NAME}) = getelementptr ")
 _KEEPING = re.compile(rf"  store (?:volatile )?ptr %({NAME}),")
+# Assembly with a label that is neither a number nor made anew with each copy.
+_LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -265,8 +267,12 @@ class Module:
 
 
 def _copy(entity: Entity, name: str) -> str:
-    """The text of a copy that nobody else sees; "" of what has none: a variable can be written."""
+    """The text of a copy that nobody else sees; "" of what has none: a variable can be written,
+    tables of labels' addresses lead into the function that they were made for, and an assembler
+    takes each label once."""
     if entity.kind == "function":
+        if "indirectbr " in entity.text or _LABELLED.search(entity.text):
+            return ""
         head, brace, body = entity.text.partition("{")
         head = _DEFINING.sub("", head).replace("define ", "define internal ", 1)
         return head.replace(f"@{entity.name}(", f"@{name}(", 1) + brace + body
