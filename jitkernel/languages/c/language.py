@@ -12,7 +12,7 @@ from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.presented import CValue
 from jitkernel.languages.c.prototypes import prototype
 from jitkernel.languages.c.reader import read
-from jitkernel.languages.c.tokens import Unfinished, tokens, words
+from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, split_commands
 from jitkernel.languages.llvm.values import TypedValue
@@ -25,7 +25,7 @@ _CONDITION = re.compile(r"#\s*(if|endif)")
 
 def is_complete(source: str) -> Completeness:
     """Whether a console may run the cell: nothing is open, and the last declaration has its `;`."""
-    code = split_commands(source).code
+    code = without_digraphs(split_commands(source).code)
     try:
         pieces = cut(code)
     except Unfinished:

@@ -23,7 +23,7 @@ from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
-from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
 from jitkernel.languages.c.types import CType, Types
 from jitkernel.languages.c.unit import Guesses, Unit
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
@@ -62,7 +62,7 @@ class _Reader:
         if "\0" in self._source:
             line = self._source[: self._source.index("\0")].count("\n") + 1
             raise CompileError([Diagnostic("the cell has a NUL character", line)])
-        code = self._commands.code
+        code = without_digraphs(self._commands.code)
         if not code.strip():
             return plan(self._source, "", [], self._commands)
         self._clang = self._compiler()

@@ -10,7 +10,9 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["Token", "Unfinished", "all_words", "closing", "tokens", "words"]
+__all__ = [
+    "Token", "Unfinished", "all_words", "closing", "tokens", "without_digraphs", "words",
+]  # fmt: skip
 
 Kind: TypeAlias = Literal[
     "name", "number", "string", "character", "operator", "directive", "other", "end"
@@ -61,6 +63,8 @@ _IGNORED = re.compile(
 )
 _WORD = re.compile(rf"(?<![\w$.])(?<!->){_LETTER}[\w$]*")
 _ANY_WORD = re.compile(rf"(?<![\w$]){_LETTER}[\w$]*")
+_DIGRAPH = re.compile(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
+_DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# ", "%:%:": "##  "}
 _SKIPPED = frozenset(("blank", "break", "comment"))
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -106,6 +110,13 @@ def closing(found: list[Token], index: int) -> int:
                     return index + 1
         index += 1
     return index
+
+
+def without_digraphs(source: str) -> str:
+    """The text with brackets and `#` for `<:` and so on (C11 6.4.6), everything in its column."""
+    if "<%" not in source and "<:" not in source and "%:" not in source:
+        return source
+    return _DIGRAPH.sub(lambda match: _DIGRAPHS.get(match[0], match[0]), source)
 
 
 @lru_cache(maxsize=1 << 15)

@@ -487,3 +487,14 @@ def test_the_c_library_knows_the_program_by_its_name(s):
         run(s, "f(0)")
     run(s, "char told[200]; read(ends[0], told, 199);")
     assert "jitkernel: cell 4:2: int f(int): Assertion `n > 0' failed." in run(s, "told").text
+
+
+def test_digraphs(s):
+    cell = "%:define TEXT(x) %:x\n%:define ONE(a) a%:%:1\nint ONE(t)<:3:> = <%1, 2, 3%>;\nt1<:1:>"
+    assert s.run(cell, "c").text == "(int) 2"
+    cell = "int f(void)\n<%\n  int i = t1<:0:>;\n  if (i) <% return t1<:2:>; %>\n  return 0;\n%>"
+    assert s.run(cell, "c").text == ""
+    assert s.run("f()", "c").text == "(int) 3"
+    assert s.run('TEXT(a) "<:%:" /* <% */', "c").text == '(char[6]) "a<:%:"'
+    with pytest.raises(CompileError, match="line 2, column 18: use of undeclared identifier 'q'"):
+        s.run("int g(void) <%\n  int k<:2:> = <%q%>; %>", "c")
