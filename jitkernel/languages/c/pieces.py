@@ -304,7 +304,7 @@ class _Cutter:
             names = all(
                 t.kind == "name" or t.text == "," for t in self._tokens[at + 1 : behind - 1]
             )
-            if names and at > begin and self._is_name(at - 1) and behind < semicolon:
+            if names and at > begin and behind < semicolon and self._may_be_function(at - 1):
                 word = self._text(behind)
                 if word in BASIC_TYPES | TAGS | QUALIFIERS or word == "register":
                     return True
@@ -312,6 +312,11 @@ class _Cutter:
                     return True
             at = behind
         return False
+
+    def _may_be_function(self, at: int) -> bool:
+        """Whether a token in front of a `(` may be the name of a function that is defined."""
+        word = self._text(at)
+        return self._is_name(at) and word not in WITH_ARGUMENTS and not self.knows_macro(word)
 
     def _declares(self, at: int, body: int, ended: bool) -> bool:
         """Whether what begins here is a declaration."""

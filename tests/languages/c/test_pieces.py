@@ -73,6 +73,23 @@ def test_a_cell_is_cut_into_all_its_pieces():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "static alignas(max_align_t) unsigned char store[64];",
+        "_Alignas(T) char store[64];",
+        "static typeof(x) const y;",
+        "_Atomic(T) volatile y;",
+        "#define ALIGNED(n) __attribute__((aligned(n)))\nALIGNED(SIZE) char store[64];",
+    ],
+)
+def test_what_is_in_front_of_a_type_is_no_function_of_the_old_style(first):
+    second = "static int f(T a) { return 1; }"
+    assert kinds(f"{first}\n{second}", types=("T",))[-2:] == [
+        ("declaration", first.split("\n")[-1]), ("function", second)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("source", ["int f( {", "int f(void) { return 1;", "/* x", "F(", "if"])
 def test_what_is_not_closed_is_unfinished(source):
     with pytest.raises(Unfinished):
