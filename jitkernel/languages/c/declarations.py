@@ -131,6 +131,8 @@ def specifiers(tokens: list[Token]) -> Specifiers:
             at += 1
         elif typed or (automatic >= 0 and text(at + 1) == "="):
             break
+        elif behind := _behind_attribute(tokens, at):
+            at = behind
         elif text(at + 1) == "(" and tokens[-1].text == "}":
             break  # `main() {`: the type is implied
         else:  # a typedef's name
@@ -140,6 +142,20 @@ def specifiers(tokens: list[Token]) -> Specifiers:
         found.deduced = automatic
     found.end, found.local = at, tuple(local)
     return found
+
+
+def _behind_attribute(tokens: list[Token], at: int) -> int:
+    """The index behind a macro's call that stands in front of a type, 0 where none does; `f(a) int
+    a; {` is a function of the old style."""
+    if at + 1 >= len(tokens) or tokens[at + 1].text != "(":
+        return 0
+    behind = closing([*tokens, tokens[-1]], at + 1)
+    if behind >= len(tokens) or tokens[behind].kind != "name":
+        return 0
+    if tokens[-1].text == "}":
+        ends = next((t.text for t in tokens[behind:] if t.text in (";", "{")), "{")
+        return behind if ends == "{" else 0
+    return behind
 
 
 def _behind_tag_name(tokens: list[Token], at: int) -> int:

@@ -333,6 +333,10 @@ class _Cutter:
         if not ended or (self._is_value(word) and not self._is_type(word)):
             return False
         at += 1
+        if self._text(at) == "(" and self.knows_macro(word):
+            behind = self._group(at)  # a macro of an attribute stands in front of a type
+            if self._text(behind) in _BEGINS or self._is_type(self._text(behind)):
+                return True
         behind = at
         while self._text(behind) == "*" or self._text(behind) in QUALIFIERS | WITH_ARGUMENTS:
             arguments = self._text(behind) in WITH_ARGUMENTS and self._text(behind + 1) == "("
