@@ -13,6 +13,8 @@ import pytest
 from jitkernel.errors import UsageError
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.portable import arrival
+from jitkernel.session.program.cell import LanguageNote
+from jitkernel.session.program.names import NoteTexts
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("ziglang")
@@ -385,3 +387,14 @@ def test_a_call_looks_at_the_notes_that_it_needs(fresh, monkeypatch):
         monkeypatch.setattr(notes, "found", Looked(notes.found))
         assert s.call("two") == 2**32 - 2 and looked == {"c:i:two"}
         assert (notes.language_of(2), notes.language_of(9)) == ("c", "")
+
+
+def test_notes_may_come_while_they_are_read():
+    """Who reads a variable from another thread waits for no cell."""
+    notes = {f"c:i:n{i}": LanguageNote(1, str(i), frozenset()) for i in range(4)}
+    texts = NoteTexts(notes, "n2", 2)
+    found = iter(texts)
+    assert next(found) == "c:i:n0"
+    notes["c:i:late"] = LanguageNote(3, "", frozenset())
+    assert [*found] == ["c:i:n1", "c:i:n3"]
+    assert len(texts) == 4 and "c:i:n2" not in texts and texts["c:i:n3"] == "3"

@@ -134,7 +134,10 @@ class NoteTexts(Mapping[str, str]):
         self._notes, self._end, self._cell = notes, f":{name}", cell
 
     def _hidden(self, key: str) -> bool:
-        return key.endswith(self._end) and self._notes[key].cell != self._cell
+        if not key.endswith(self._end):
+            return False
+        note = self._notes.get(key)
+        return note is None or note.cell != self._cell
 
     def __getitem__(self, key: str) -> str:
         note = self._notes[key]
@@ -143,7 +146,8 @@ class NoteTexts(Mapping[str, str]):
         return note.text
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in self._notes if not self._hidden(key))
+        every = list(self._notes)  # at once: cells of another thread may leave notes meanwhile
+        return (key for key in every if not self._hidden(key))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
