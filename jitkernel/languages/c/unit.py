@@ -195,7 +195,42 @@ class Unit:
                 late.setdefault(max(behind), []).append(note)
             else:
                 early.append(note)
-        return early, late
+        return self._used_before(early, late) if late else (early, late)
+
+    def _used_before(
+        self, early: list[Note], late: dict[int, list[Note]]
+    ) -> tuple[list[Note], dict[int, list[Note]]]:
+        """The same, where pieces use a note before others declare variables or functions again
+        that it seems to need: what it calls so are parameters and members of its own."""
+        used: dict[str, int] = {}
+        for index, piece in enumerate(self.pieces):
+            if piece.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION):
+                for key in mentioned(piece.text):
+                    used.setdefault(key, index)
+        last = len(self.pieces)
+        before: dict[str, int] = {}
+        for at, notes in late.items():
+            for note in notes:
+                first = min(used.get(key, last) for key in (note.key, *note.also))
+                if first <= at:
+                    for key in (note.key, *note.also, *self._notes.all_behind(note)):
+                        before[key] = min(before.get(key, last), first)
+        placed: dict[int, list[Note]] = {}
+        for at, notes in late.items():
+            for note in notes:
+                first = min(before.get(key, last) for key in (note.key, *note.also))
+                needed = [
+                    self._declared.keys[key] for key in self._notes.all_behind(note)
+                    if key in self._declared.keys and not self._is_variable(key)
+                ]  # fmt: skip
+                where = max([min(at, first - 1), *needed])
+                placed.setdefault(where, []).append(note)
+        return [*early, *placed.pop(-1, [])], placed
+
+    def _is_variable(self, key: str) -> bool:
+        """Whether a key is that of a variable or function of the cell."""
+        note = self._declared.notes.get(key)
+        return note is not None and note.kind in ("variable", "function")
 
     # -- notes in the text -----------------------------------------------------------------------
 

@@ -511,3 +511,31 @@ def test_macros_of_attributes_in_front_of_a_declaration(s):
     assert run(s, "ALIGNED(32) L g(L x) { return x; }", "g(3)").text == "(L) 3"
     run(s, "int old(a, b) int a; L b; { return a + b; }")
     assert run(s, "old(1, 2l)").text == "(int) 3"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "double k = 3; call F = {f, &k}; int p, x; F.fn(2, F.p)",
+        "call F = {f, 0}; int x; struct call *p; F.fn(2, F.p)",
+        "double (*g)(double, void *) = f; int x(int p) { return p; } int p = x(1); g(2, 0)",
+        "typedef int size; call F = {f, 0}; size p, x; F.fn(2, 0)",
+        "double g(call *c, void *p) { return f(2, p); } int p, x; call F; g(&F, 0)",
+    ],
+)
+def test_variables_may_be_called_as_parameters_and_members_of_what_stands_before(s, cell):
+    """Run again, the variables are known when what has such parameters is declared."""
+    run(s, "typedef struct call { double (*fn)(double x, void *p); void *p; } call;")
+    run(s, "double f(double x, void *p) { return x + !p; }")
+    first = run(s, cell).value
+    assert run(s, cell).value == first
+    assert run(s, "double f(double x, void *p) { return 7; }").cell is not None
+    assert run(s, cell).value == 7
+
+
+def test_what_needs_a_type_of_the_cell_stays_behind_it(s):
+    run(s, "typedef int unit; unit scale(unit by) { return by * 2; }")
+    run(s, "int use(int scale) { return scale; } typedef int unit; int v = scale(4); v")
+    text = "int use(int scale) { return scale; } typedef long unit; use(3)"
+    assert run(s, text).value == 3
+    assert run(s, "sizeof scale(1)").value == 8
