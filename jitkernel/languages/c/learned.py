@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -14,7 +16,7 @@ from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
 
-__all__ = ["learned", "outdated", "reasons", "spelled"]
+__all__ = ["included", "learned", "outdated", "reasons", "spelled"]
 
 _SPELLED = 80  # characters of a declaration in a status line
 
@@ -30,10 +32,7 @@ def learned(
     for note in unit.own:
         made = _completed(note, types, keys)
         notes[note.key] = replace(made, macros=tuple(sorted(macros_of(note.line))))
-    others = {decode_name(name) for name in symbols}
-    others -= {note.symbol for note in unit.own}
-    others = {n for n in others if IDENTIFIER + n not in unit.owned}
-    for order, name in enumerate(sorted(others), 1000):
+    for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
         type, kind, head = types.function(name), "function", ""
         if type is None:
             type, kind, head = types.variable(name), "variable", "extern "
@@ -42,11 +41,24 @@ def learned(
                 IDENTIFIER + name, kind, f"{head}{type.declare(name)};",  # type: ignore[arg-type]
                 number, order, definition_line=0,
             )  # fmt: skip
-    if any(types.file(name) not in ("", file_name(number)) for name in others):
-        # A file of definitions: once is enough.
+    if _files_of_definitions(unit, number, types, symbols):  # once is enough
         notes = {key: note for key, note in notes.items() if note.kind != "include"}
     every = _Keys(unit.owned | notes.keys(), before)
     return encoded(note.known_with(every) for note in notes.values() if note.text)
+
+
+def _others(unit: Unit, symbols: Iterable[str]) -> set[str]:
+    """The symbols of the cell that its own text does not declare."""
+    names = {decode_name(name) for name in symbols} - {note.symbol for note in unit.own}
+    return {name for name in names if IDENTIFIER + name not in unit.owned}
+
+
+def _files_of_definitions(
+    unit: Unit, number: int, types: Types, symbols: Iterable[str]
+) -> list[str]:  # fmt: skip
+    """The files that cell `number` includes and that define functions or variables."""
+    files = {types.file(name) for name in _others(unit, symbols)}
+    return sorted(files - {"", file_name(number)})
 
 
 def _completed(note: Note, types: Types, keys: Collection[str]) -> Note:
@@ -130,6 +142,15 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
         f"{_listed(names)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
         f"{macros} of before made; run that line again for the new one"
         for (cell, macros), names in sorted(found.items())
+    ]
+
+
+def included(unit: Unit, number: int, types: Types, symbols: Iterable[str]) -> list[str]:
+    """What the user is told of files whose definitions cell `number` includes."""
+    return [
+        f"later cells know the functions and variables of {os.path.basename(path)}, but not its "
+        f"types and macros: include its header, or have all with %run {shlex.quote(path)}"
+        for path in _files_of_definitions(unit, number, types, symbols)
     ]
 
 

@@ -18,7 +18,7 @@ from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.learned import learned, outdated, reasons, spelled
+from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
@@ -206,6 +206,7 @@ class _Reader:
             module.inline(functions, [note.symbol for note in notes if note.inline])
         macros = self._expansion.macros_of
         found = learned(unit, self._known.number, self._notes, types, own, macros)
+        told = included(unit, self._known.number, types, own) + outdated(unit, self._notes)
         made = plan(
             self._source, self._text(module, own), self._once(unit, module, value), self._commands
         )
@@ -221,7 +222,7 @@ class _Reader:
             warnings=(
                 *made.warnings,
                 *self._complaints.warnings(output.complaints),
-                *(Diagnostic(text, severity="note") for text in outdated(unit, self._notes)),
+                *(Diagnostic(text, severity="note") for text in told),
             ),
             notes=found,
             keep=self._symbols(unit, unit.kept),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 
 import pytest
@@ -306,7 +307,11 @@ def test_a_file_of_definitions_is_a_unit_of_its_own(s, tmp_path):
         "static int twice(int x) { return 20 * x; }\nint other(int x) { return twice(x); }\n"
     )
     s.configure("clang_flags", f"-I '{tmp_path}'")
-    run(s, '#include "lib.c"', '#include "other.c"', '#include "lib.h"')
+    told = run(s, '#include "lib.c"').notes[0]
+    assert "the functions and variables of lib.c, but not its types and macros" in str(told)
+    assert shlex.quote(f"{tmp_path}/lib.c") in str(told)
+    run(s, '#include "other.c"')
+    assert not [n for n in run(s, '#include "lib.h"').notes if "later cells" in str(n)]
     assert run(s, "lib l = {4}; lib_get(&l) + lib_count + other(1)").text == "(int) 31"
     with pytest.raises(CompileError, match="twice"):
         run(s, "twice(1)")
