@@ -316,6 +316,7 @@ def plan(
         source=source,
         magics=before.magics,
         actions=(*before.actions, *runs, *after.magics, *after.actions),
+        translated=bool(ir or once),
     )
 
 

@@ -229,6 +229,7 @@ class _Reader:
             unchanged=self._symbols(unit, unit.unchanged),
             spelled=spelled(unit, own, found),
             remakes=tuple(remakes),
+            translated=made.translated or bool(unit.owned),
         )
 
     @staticmethod

@@ -176,7 +176,7 @@ class Plan:
     `notes` are what the cell's language leaves for later cells, by key; `keep` are variables that
     it defines again and whose values stay, `unchanged` those whose types do; `remakes` the modules
     of other cells that its changes reach; `spelled` what the language has for the symbols that the
-    cell defines.
+    cell defines.  `translated`: it is none of IR, and has code, be it a declaration alone.
     """
 
     source: str
@@ -195,6 +195,7 @@ class Plan:
     unchanged: frozenset[str] = frozenset()
     spelled: Mapping[str, str] = field(default_factory=dict)
     remakes: tuple[Remake, ...] = ()
+    translated: bool = False
 
     @property
     def block(self) -> BlockAction | None:
@@ -203,7 +204,7 @@ class Plan:
     @property
     def has_code(self) -> bool:
         """Whether there is more than magics, so that the cell is one of the session's."""
-        return bool(self.entities or self.notes) or any(
+        return bool(self.entities or self.notes or self.translated) or any(
             not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
         )
 

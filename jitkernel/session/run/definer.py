@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Definer", "run_many"]
 
 _TOLD = 4  # lines on cells that were compiled again
+_MARK = "; line "  # in a module: which line of the cell what follows comes from
 _ALIGNMENT = re.compile(r",\s*align\s+(\d+)")
 
 
@@ -128,8 +129,8 @@ class Definer:
         except CompileError as error:
             raise self.explained(error, request, source) from None
         warnings = compiled.warnings
-        if warnings and self.plan is not None and self.plan.notes:
-            at = _line_of(request, self.plan.source)
+        if warnings and (source_of := self._translated(request)) is not None:
+            at = _places(request, source_of)
             warnings = tuple(w._replace(column=0, **at(w.line, within=True)) for w in warnings)
         for warning in warnings:
             self.relay.note(f"{warning.severity}: {warning.render()}")
@@ -137,8 +138,8 @@ class Definer:
 
     def explained(self, error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints with what to try, or at the lines of a cell that is no IR."""
-        if self.plan is not None and self.plan.notes:
-            return self._in_lines(error, request, self.plan.source)
+        if (source_of := self._translated(request)) is not None:
+            return self._in_lines(error, request, source_of)
         from jitkernel.languages.llvm.hints import Context, explain  # only where one is wrong
 
         hidden = self.core.hidden
@@ -154,10 +155,18 @@ class Definer:
             return error
         return CompileError(found)
 
+    def _translated(self, request: Request) -> str | None:
+        """The cell in a language other than IR that a module was made of, where that marks lines,
+        or has left notes; None for IR."""
+        plan = self.plan
+        if plan is None or not plan.translated:
+            return None
+        return plan.source if plan.notes or _MARK in request.source else None
+
     @staticmethod
     def _in_lines(error: CompileError, request: Request, source: str) -> CompileError:
         """LLVM's complaints at lines of the source that the module was made of."""
-        at = _line_of(request, source)
+        at = _places(request, source)
         found = []
         for told in error.diagnostics:
             first, _, more = told.message.partition("\n")
@@ -405,10 +414,10 @@ def _definitions(source: str) -> Plan:
     return plan
 
 
-def _line_of(request: Request, source: str) -> Callable[..., dict[str, Any]]:
-    """The line of a cell that a line of the module was made of, its number and its text; where
-    `within`, of the first in the function that has one."""
-    marked = "; line " in request.source  # the text of `asm` outside functions has no lines
+def _places(request: Request, source: str) -> Callable[..., dict[str, Any]]:
+    """What tells of a line of the module which line of the cell it was made of, number and text;
+    where `within`, of the first in the function that has one."""
+    marked = _MARK in request.source  # the text of `asm` outside functions has no lines
     line_of = cell_lines(request.source, request.first_line, source)
     lines = ["", *source.split("\n")]
     module = ["", *request.source.split("\n")[request.first_line - 1 :]]

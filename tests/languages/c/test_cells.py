@@ -544,3 +544,23 @@ def test_what_needs_a_type_of_the_cell_stays_behind_it(s):
     text = "int use(int scale) { return scale; } typedef long unit; use(3)"
     assert run(s, text).value == 3
     assert run(s, "sizeof scale(1)").value == 8
+
+
+@pytest.mark.parametrize("before", ["", "int known;\n", "int f(int n);\n"])
+def test_what_the_assembler_refuses_is_told_at_lines_of_c(s, before):
+    run(s, "int f(int n) { return n; }\nint known;")
+    line = 1 + before.count("\n")
+    with pytest.raises(
+        CompileError, match=rf"line {line}: inline asm: .*'bogus'\n  __asm__ volatile"
+    ):
+        run(s, before + '__asm__ volatile("bogus");')
+
+
+def test_a_cell_that_only_declares_takes_the_place_of_what_it_was(s):
+    s.run("int g(void) { return 1; }", "c", cell_id="1")
+    s.run("int f(int n) { return n; }", "c")
+    s.run("int f(int n);", "c", cell_id="1")
+    assert "g" not in s.symbols
+    s.check()
+    s.undo()
+    assert s.run("f(4) + g()", "c").text == "(int) 5"
