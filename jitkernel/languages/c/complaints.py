@@ -13,6 +13,7 @@ from typing import Protocol
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.generated import OWN, file_name
+from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.c.words import C23
 
@@ -31,6 +32,8 @@ _ERRORS = 3  # complaints that are shown
 _FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
+_MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
+_UNCLOSED = re.compile("missing terminating .* character")
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
 
@@ -58,18 +61,37 @@ class Complaints:
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
         return CompileError([Diagnostic(message, line, column, text, hint)])
 
+    def open(self, message: str, token: Token, code: str) -> CompileError:
+        """An error at a bracket or comment, or at the quotation mark that nothing closes: what
+        stands behind that are no brackets."""
+        try:
+            quoted = next((t for t in tokens(code) if t.kind == "other" and t.text in "\"'"), None)
+        except Unfinished:
+            quoted = None
+        if quoted is not None:
+            mark = "'\"'" if quoted.text == '"' else "'"  # as clang writes it
+            message, token = f"missing terminating {mark} character", quoted
+        return self.at(message, token.line, token.column)
+
     def refused(self, complaints: Iterable[Complaint], unit: Unit | None = None) -> CompileError:
         """The error for what clang refuses: the first few, and how many there are besides."""
         seen: dict[tuple[str, int, str], Complaint] = {}
         last: Complaint | None = None
+        complaints = list(complaints)
+        unclosed = {(c.file, c.line): c for c in complaints if _UNCLOSED.match(c.message)}
         for complaint in complaints:
+            if complaint.is_error and (quoted := unclosed.get((complaint.file, complaint.line))):
+                complaint = quoted._replace(severity="error")  # and all that follows from it
+            elif (meant := _MEANT.match(complaint.message)) and last is not None:
+                seen[self._key(last)] = last._replace(fix=meant[1])
             if (header := _HEADER_OF.match(complaint.message)) and last is not None:
                 seen[self._key(last)] = last._replace(fix=f"#include {header[1]}")
             last = complaint if complaint.is_error else None
             if complaint.is_error and "too many errors" not in complaint.message:
                 seen.setdefault(self._key(complaint), complaint)
         every = list(seen.values())  # what our own text adds, only where it is all
-        found = [c for c in every if OWN not in c.message] or every
+        found = [c for c in every if _UNCLOSED.match(c.message)]
+        found = found or [c for c in every if OWN not in c.message] or every
         error = CompileError(_hinted_once([self._diagnostic(c) for c in found[:_ERRORS]]))
         if len(found) > _ERRORS:
             error.args = (f"{error}\nand {len(found) - _ERRORS} more",)

@@ -70,8 +70,9 @@ class _Reader:
             if self._known.file:
                 code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
             asked = self._file, self._notes, self._clang, self._complaints
+            code = active(code, *asked)
             self._expansion = expansion = Expansion(
-                active(code, *asked), self._file, self._notes.macro,
+                code, self._file, self._notes.macro,
                 lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
                 any(self._notes.directives()),
             )  # fmt: skip
@@ -80,11 +81,10 @@ class _Reader:
             code = expansion.code
             pieces = cut(code, self._meaning, self._notes.macro, expansion.tokens)
         except Unfinished as error:
-            where = error.token.line, error.token.column
-            raise self._complaints.at(f"unterminated {error.what}", *where) from None
+            raise self._complaints.open(f"unterminated {error.what}", error.token, code) from None
         except Mismatch as error:
-            where = error.token.line, error.token.column
-            raise self._complaints.at(f"unexpected '{error.token.text}'", *where) from None
+            wrong = f"unexpected '{error.token.text}'"
+            raise self._complaints.open(wrong, error.token, code) from None
         self._check_ends(pieces)
         while True:
             unit = Unit(

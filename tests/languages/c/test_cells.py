@@ -175,7 +175,7 @@ REFUSED = [
     ("int f( {", "line 1, column 6: unterminated '('"),
     ("int f(void) { return 1;", "unterminated '{'"),
     ("/* comment", "unterminated comment"),
-    ('"open', "expected expression"),
+    ('"open', "missing terminating '\"' character"),
     ("#include <nosuch.h>", "line 1, column 10: 'nosuch.h' file not found"),
     ("#error stop here", "stop here"),
     ("#if 1\nint x;", "unterminated conditional directive"),
@@ -209,7 +209,7 @@ REFUSED = [
     ("f(\n\n  1 + ;", "line 1, column 2: unterminated '('"),
     ("int f(int) { return nope; }", "undeclared identifier 'nope'"),
     ("#include", "expected"),
-    ("'", "expected expression"),
+    ("'", "missing terminating ' character"),
     ("const int c = 1; c = 2;", "cannot assign"),
     ("é é é", "line 1"),
 ]

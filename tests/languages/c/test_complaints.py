@@ -1,0 +1,61 @@
+"""What is said of a cell that clang, or the cutting of it, refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("ziglang")
+
+from jitkernel import Session
+from jitkernel.errors import CompileError
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session(capacity=64 << 20) as session:
+        yield session
+
+
+@pytest.fixture
+def s(session):
+    session.reset()
+    yield session
+    session.check()
+
+
+def run(s, cell):
+    return s.run(cell, "c")
+
+
+@pytest.mark.parametrize(
+    ("cell", "place", "mark"),
+    [
+        ('int f(void) {\n  puts("hello);\n  return 0;\n}', "line 2, column 8", "'\"'"),
+        ('int f(void) {\n  puts("{ hello);\n  return 0;\n}', "line 2, column 8", "'\"'"),
+        ('int f(void) {\n  puts("(" hello");\n  return 0;\n}', "line 2, column 17", "'\"'"),
+        ("char c = 'ab;", "line 1, column 10", "'"),
+        ("char c = 'a(;\nint x = (3;", "line 1, column 10", "'"),
+        ('puts("x);\nint k = nope;', "line 1, column 6", "'\"'"),
+    ],
+)
+def test_a_quotation_mark_that_nothing_closes_is_told(s, cell, place, mark):
+    run(s, "#include <stdio.h>")
+    with pytest.raises(CompileError) as raised:
+        run(s, cell)
+    said = str(raised.value)
+    assert said.startswith(f"{place}: missing terminating {mark} character")
+    assert said.count("line ") == 1 and "expected" not in said and "more" not in said
+
+
+def test_a_quotation_mark_that_is_no_code_is_not_told(s):
+    with pytest.raises(CompileError, match=r"line 4, column 6: unterminated '\('"):
+        run(s, "#if 0\nit isn't\n#endif\nint f( {")
+    with pytest.raises(CompileError, match="line 2, column 9: use of undeclared identifier 'don'"):
+        run(s, "#define Q don't\nint y = Q;")
+
+
+def test_the_function_that_was_meant_is_told(s):
+    run(s, "#include <stdio.h>")
+    with pytest.raises(CompileError, match="undeclared function 'pritnf'") as raised:
+        run(s, 'pritnf("x");')
+    assert "\nhint: write `printf`" in str(raised.value)
