@@ -59,12 +59,13 @@ def _after_branches(relocations: Iterable[Relocation], code: bytes | bytearray) 
 
 
 class Detours:
-    """The stubs of one object, in a section of this name."""
+    """The stubs of one object, in a section of this name; those of a COMDAT group's code in one
+    that belongs to the group: where another object's is taken, they go with what they jump to."""
 
     def __init__(self, builder: Builder, name: str):
         self._builder, self._name = builder, name
-        self._stubs: SectionDraft | None = None
-        self._there: SymbolDraft | None = None
+        self._stubs: dict[str, tuple[SectionDraft, SymbolDraft]] = {}  # by group, "" for none
+        self._groups: dict[SectionDraft, str] | None = None
         self._back: dict[SectionDraft, SymbolDraft] = {}
         self._at_offset: dict[SectionDraft, dict[int, int]] = {}
         self._begins: dict[SectionDraft | int, list[int]] = {}  # functions, by section
@@ -103,13 +104,10 @@ class Detours:
             place, kind, _, _ = section.relocations[other]
             if not stub.behind or place < offset + 4 or kind not in _VALUES:
                 return False
-        if self._stubs is None or self._there is None:
-            flags = c.SHF_ALLOC | c.SHF_EXECINSTR
-            self._stubs = self._builder.add_section(self._name, flags, bytearray(), 16)
-            self._there = self._builder.add_symbol("", c.STT_SECTION, self._stubs)
+        stubs, there = self._stubs_for(section)
         if section not in self._back:
             self._back[section] = self._builder.add_symbol("", c.STT_SECTION, section)
-        stubs, at = self._stubs, len(self._stubs.content)
+        at = len(stubs.content)
         for other in others:  # of the instruction's immediate
             place, kind, target, addend = section.relocations[other]
             stubs.relocations.append((place + at + stub.behind - offset - 4, kind, target, addend))
@@ -123,5 +121,20 @@ class Detours:
         if not isinstance(section.content, bytearray):
             section.content = bytearray(section.content)
         section.content[found.start : found.end] = b"\xe9\0\0\0\0" + nops
-        section.relocations[number] = (found.start + 1, BRANCH, self._there, at - 4)
+        section.relocations[number] = (found.start + 1, BRANCH, there, at - 4)
         return True
+
+    def _stubs_for(self, section: SectionDraft) -> tuple[SectionDraft, SymbolDraft]:
+        """Where the stubs of a section's code are, and the symbol of that."""
+        builder = self._builder
+        if self._groups is None:
+            found = [(s, name) for name, (_, members) in builder.groups.items() for s in members]
+            self._groups = dict(found)
+        group = self._groups.get(section, "")
+        if group not in self._stubs:
+            flags = c.SHF_ALLOC | c.SHF_EXECINSTR | (c.SHF_GROUP if group else 0)
+            stubs = builder.add_section(self._name, flags, bytearray(), 16)
+            if group:
+                builder.groups[group][1].append(stubs)
+            self._stubs[group] = stubs, builder.add_symbol("", c.STT_SECTION, stubs)
+        return self._stubs[group]

@@ -83,6 +83,9 @@ class _Emulation:
         self._pairs: SectionDraft | None = None
         self._block: SymbolDraft | None = None
         self._controls: dict[SymbolDraft, SymbolDraft] = {}
+        self._groups = {
+            s: name for name, (_, members) in builder.groups.items() for s in members
+        }  # fmt: skip
         self._done: set[int] = set()  # where a section's calls of `__tls_get_addr` were
 
     def run(self) -> None:
@@ -105,6 +108,12 @@ class _Emulation:
         left += [s for s in builder.symbols if id(s.section) in gone]
         leaving = {id(s) for s in left}
         builder.symbols = [s for s in builder.symbols if id(s) not in leaving]
+        for name, (signature, members) in list(builder.groups.items()):
+            members[:] = [s for s in members if id(s) not in gone]
+            if id(signature) in leaving:
+                del builder.groups[name]
+                for section in members:
+                    section.flags &= ~c.SHF_GROUP
 
     def _lay_out(self) -> SymbolDraft:
         """The initial values of all of them, as constants."""
@@ -129,16 +138,28 @@ class _Emulation:
             self._builder.symbols.append(symbol)
         return symbol
 
-    def _control(self, name: str, size: int, align: int, value: int, binding: int) -> SymbolDraft:
-        """A control block: size, alignment, what libgcc knows it by, the initial value."""
+    def _control(
+        self, name: str, size: int, align: int, value: int, binding: int, group: str = ""
+    ) -> SymbolDraft:
+        """A control block: size, alignment, what libgcc knows it by, the initial value.  That of a
+        variable in a COMDAT group belongs to the group: of several objects', one is taken."""
         symbol = self._global(CONTROL + name)
         if symbol.is_defined:
             return symbol
-        at = len(self._data.content)
-        self._data.content += struct.pack("<4Q", size, align, 0, 0)
+        data = self._data
+        if group:
+            flags = c.SHF_ALLOC | c.SHF_WRITE | c.SHF_GROUP
+            data = self._builder.add_section(".data.tls", flags, bytearray(), 16)
+            signature, members = self._builder.groups[group]
+            if signature.name == name:  # which is to go
+                self._builder.groups[group] = symbol, members
+            members.append(data)
+        at = len(data.content)
+        data.content += struct.pack("<4Q", size, align, 0, 0)
+        data.size = len(data.content)
         if value >= 0:
-            self._data.relocations.append((at + 24, _ABSOLUTE, self._image, value))
-        symbol.info, symbol.section = binding << 4 | c.STT_OBJECT, self._data
+            data.relocations.append((at + 24, _ABSOLUTE, self._image, value))
+        symbol.info, symbol.section = binding << 4 | c.STT_OBJECT, data
         symbol.value, symbol.size = at, 32
         return symbol
 
@@ -164,8 +185,9 @@ class _Emulation:
             if symbol not in self._controls:
                 value = -1 if section.type == c.SHT_NOBITS else offset
                 align = max(section.align, 1)
+                group = self._groups.get(section, "")
                 self._controls[symbol] = self._control(
-                    symbol.name, symbol.size, align, value, binding
+                    symbol.name, symbol.size, align, value, binding, group
                 )
             return self._controls[symbol], 0
         return self._whole(), offset

@@ -203,3 +203,49 @@ def test_an_address_that_code_holds_as_a_number(tmp_path):
         s.run("declare ptr @f()\ndeclare i64 @g()")
         assert s.run("@f()").value != 0
         assert s.run("@g()").value == 0
+
+
+_SHARED = """
+  .section .text.shared,"axG",@progbits,shared,comdat
+  .weak shared
+  .type shared, @function
+shared:
+  mov stderr(%rip), %rax
+  mov %fs:own@tpoff, %ecx
+  add $1, %ecx
+  mov %ecx, %fs:own@tpoff
+  sub stderr(%rip), %rax
+  lea (%rax,%rcx), %eax
+  ret
+  .text
+  .globl NAME
+  .type NAME, @function
+NAME:
+  call shared
+  add stdout(%rip), %rax
+  sub stdout(%rip), %rax
+  add $1, %eax
+  ret
+  .section .tdata.own,"awTG",@progbits,own,comdat
+  .weak own
+  .type own, @object
+own: .long 40
+  .size own, 4
+"""
+
+
+def test_functions_that_several_objects_have(tmp_path):
+    """Only the first one's is taken, with what was made of it, and its variable stays: inline
+    functions of C++, and its inline thread_local variables."""
+    with Session() as s:
+        for number, name in enumerate(("one", "two", "three")):
+            _link(s, tmp_path, assemble(_SHARED.replace("NAME", name)))
+            s.run(f"declare i32 @{name}()")
+            assert s.call(name) == 42 + number
+        _link(s, tmp_path, assemble(_SHARED.replace("NAME", "one")))  # the one that has them
+        first = s.call("one")
+        assert [s.call(name) for name in ("two", "three", "one")] == [first + n for n in (1, 2, 3)]
+        s.check()
+        while s.cells:
+            s.undo()
+        s.check()
