@@ -86,7 +86,8 @@ def _document(handle: FunctionHandle) -> str:
 
 def _by_name(handle: FunctionHandle, named: Iterable[str]) -> WrongArgument:
     """The error for arguments that are given by name: which a redefinition may change."""
-    how = str(inspect.signature(handle)).replace(", /", "")
+    known = _facts(handle)[0] is not None
+    how = str(_signature(handle)).replace(", /", "") if known else ""
     return WrongArgument(
         f"{written(handle.name)}{how} takes its arguments in order, and {next(iter(named))!r} is "
         "given by name"

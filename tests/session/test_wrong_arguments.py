@@ -265,4 +265,8 @@ def test_arguments_are_given_in_order(s: Session) -> None:
     assert str(caught.value) == (
         "@twice(n: int) -> int takes its arguments in order, and 'n' is given by name"
     )
-    assert s["twice"](3) == 6
+    twice = s["twice"]
+    assert twice(3) == 6
+    s.evict("twice")
+    with pytest.raises(WrongArgument, match=r"\A@twice takes its arguments in order, and 'n'"):
+        twice(n=3)
