@@ -239,6 +239,8 @@ def test_main_with_arguments(tile: Kernel, tmp_path: Path) -> None:
     assert "exit status 5" in tile.ok("%run main")
     assert tile.result("main()") == "(int) 5"
     tile.ok("%undo main")
+    assert tile.ok(f"%run {file} b").endswith("1: b\nexit status 44\n")  # main moved
+    assert tile.ok(f"%run {file}").endswith("exit status 44\n")
     assert "1: x\nexit status 44" in tile.ok("%run main x")
 
 

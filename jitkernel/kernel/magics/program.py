@@ -168,16 +168,19 @@ def run(context: Frontend, arguments: Any) -> Any:
         if path.endswith(".so") or ".so." in os.path.basename(path):
             raise UsageError(f"{path} is a shared library: %lib {path}")
         source = read_text(path, "%run: ")
-        before = context.session.symbols.get("main")
+        before = _cell_of_main(context)
         context.run_file(source, of_file(path), path)
-        after = context.session.symbols.get("main")
-        ran = has_main(context) and after is not None and (
-            before is None or before.cell != after.cell
-        )  # fmt: skip
+        ran = has_main(context) and _cell_of_main(context) not in (None, before)
         if words and not ran:
             raise UsageError(f"%run: {path} defines no main, which would get the arguments")
     if ran:
         context.print(f"exit status {run_main(context, [arguments.file, *words])}")
+
+
+def _cell_of_main(context: Frontend) -> int | None:
+    """The number of the cell that defines `main`; what the session knows of it changes in place."""
+    main = context.session.symbols.get("main")
+    return None if main is None else main.cell
 
 
 @magic(
