@@ -129,6 +129,7 @@ def test_magics_take_names_without_a_mark(tile: Kernel) -> None:
     assert "imul" in tile.ok("%asm sq")
     assert re.search(r"@sq +function", tile.ok("%symbols sq"))
     assert "a call (median" in tile.ok("%timeit -n 100 sq(7)")
+    assert "write %timeit f()" in tile.fails("%%timeit\nfor (int i = 0; i < 3; i++) sq(i);")
     assert "(int) 9" in tile.ok("%time sq(3)")
     tile.ok("int sq(int n) { return n; }")
     assert tile.result("sq(3)") == "(int) 3"

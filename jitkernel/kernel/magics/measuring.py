@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import UsageError
+from jitkernel.errors import CompileError, UsageError
 from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.views.view import time_text
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = []
 
 _CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
-
-
+_ONE_CALL = (
+    "%timeit times one call, whose arguments are constants or @names: put what else is to be timed"
+    " into a function without parameters, and write %timeit f()"
+)
 _LEAST = 0.5  # seconds between two updates of a display
 
 
@@ -67,11 +69,17 @@ def timeit(context: Frontend, arguments: Any) -> Any:
         code = "\n".join(line for line in body.splitlines() if line.split(";")[0].strip())
     if not code:
         raise UsageError("%timeit needs a call: %timeit @sq(7)")
-    if context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha():
+    other = context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha()
+    if other:
         code = "@" + code  # `fib(20)` lacks no more than that to be a call line
-    calls = context.session.time(
-        code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context
-    )
+    try:
+        calls = context.session.time(
+            code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context
+        )
+    except CompileError as error:
+        if other:
+            error.args = (f"{error}\n{_ONE_CALL}",)
+        raise
     if not arguments.quiet:
         context.print(timing_text(calls))
 
