@@ -51,6 +51,10 @@ _COMPLAINT = re.compile(
 )
 _FIX = re.compile(r'fix-it:"(?:[^"\\]|\\.)*":\{\d+:\d+-\d+:\d+\}:"(?P<text>(?:[^"\\]|\\.)*)"')
 _CHANGED = "has been modified since the precompiled header"
+#: Flags of clang that run nothing and write nothing, and those of them with an argument behind.
+_WITH_ARGUMENT = ("-I", "-D", "-U", "-isystem", "-iquote", "-idirafter")
+_HARMLESS = ("-I", "-D", "-U", "-W", "-std=", "-pedantic", "-ffp-contract=", "-fwrapv",
+             "-fno-strict-aliasing", "-funsigned-char", "-fsigned-char")  # fmt: skip
 
 
 class Complaint(NamedTuple):
@@ -303,6 +307,23 @@ def clang_of(setting: Callable[[str], str]) -> Clang:
     except ValueError as error:
         raise UsageError(f"Compiler.clang_flags: {error}") from None
     return replace(find_clang(setting("clang")), more=tuple(flags))
+
+
+def harmless(flags: str) -> str:
+    """Those of some flags that say where headers are, which macros there are and which C it is; no
+    others are taken from a stranger: clang runs code of plugins."""
+    found: list[str] = []
+    try:
+        words = iter(shlex.split(flags))
+    except ValueError:
+        return ""
+    for word in words:
+        if word in _WITH_ARGUMENT:
+            argument = next(words, None)
+            found += [word, argument] if argument is not None else []
+        elif word.startswith(_HARMLESS):
+            found.append(word)
+    return shlex.join(found)
 
 
 def _stamp(path: str) -> str:

@@ -68,6 +68,11 @@ class Keeper:
             if session.settings.executor == "inline":
                 wanted -= {"stack_size"}  # it is this process's
             new = {name: kept[name] for name in wanted if name in kept}
+            if (flags := kept.get("clang_flags")) and not session.settings.clang_flags:
+                # without them, the headers of its cells are not found
+                from jitkernel.languages.c.clang import harmless
+
+                new["clang_flags"] = flags if session.settings.trust else harmless(flags)
             session.settings = replace(session.settings, **new)
 
     def bring_back(self) -> None:

@@ -177,7 +177,7 @@ class Writer:
         who = engine.pool.identity()
         services = engine.executor.services
         services.watch_low_memory()
-        chosen = {name: getattr(session.settings, name) for name in SETTINGS}
+        chosen = {name: getattr(session.settings, name) for name in (*SETTINGS, "clang_flags")}
         return json.dumps(
             {
                 "number": session.number,
