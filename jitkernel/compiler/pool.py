@@ -40,6 +40,7 @@ __all__ = ["CompilerPool"]
 
 _NO_LIMIT = 1e6  # seconds
 _LAYOUTS_KEPT = 2000
+_LARGE = 64 << 10  # bytes of a request that may take a second and more
 _TRIES = 3  # the worker may have been killed, and the spare with it that forks the next one
 
 
@@ -125,13 +126,18 @@ class CompilerPool:
 
     # -- one request
 
-    def compile(self, request: Request, fresh: bool = False) -> Compiled:
-        """Compile one module, where `fresh` also one that the cache has.  Raises CompileError,
-        WorkerDied or Interrupted."""
+    def compile(
+        self, request: Request, fresh: bool = False, tick: Callable[[], None] | None = None
+    ) -> Compiled:
+        """Compile one module, where `fresh` also one that the cache has.  `tick` is called twice a
+        second meanwhile, where the module is a large one.  Raises CompileError, WorkerDied or
+        Interrupted."""
         if not fresh and (found := self._find(request)):
             return found
         with self._lock:
-            header, blob = self._ask(0, request_frame(request), request.label, request)
+            data = request_frame(request)
+            tick = tick if len(data) >= _LARGE else None
+            header, blob = self._ask(0, data, request.label, request, tick)
         result = compiled(header, blob)
         self._keep(request, result)
         return result

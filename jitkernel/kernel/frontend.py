@@ -270,6 +270,10 @@ class Frontend:
             drawn = preformatted(escape(rest)) if rest else ""
             self.display(View(text, f"<small>{prose(first)}</small>{drawn}"))
 
+    def progress(self, text: str) -> None:
+        """What takes long; a client that cannot write over it is not told."""
+        self.live(View(text, f"<small>{prose(text)}</small>"), last=False)
+
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
         magics.run_line_magic(self, action.name, action.rest, within=True)
 

@@ -111,6 +111,10 @@ class Known(Names, Protocol):
     def setting(self, name: str) -> str:
         """A setting of the session, as text."""
 
+    def waiting(self, program: str) -> None:
+        """To be called, twice a second or more often, while a compiler's process of the language's
+        works for the cell: the user is told of what takes long."""
+
     def output(self, name: str, data: bytes) -> None:
         """Bytes for the cell's `stdout` or `stderr`, for a language that runs the cell itself."""
 

@@ -180,6 +180,7 @@ def test_every_expression_shows_its_value(s: Session) -> None:
             self.values.append((label, text))
 
         def note(self, text): ...
+        def progress(self, text): ...
 
         def output(self, name, data):
             self.values.append(data.decode())

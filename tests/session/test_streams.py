@@ -34,6 +34,9 @@ class Sink:
     def note(self, text):
         self.notes.append(text)
 
+    def progress(self, text):
+        self.notes.append(text)
+
     def shown(self, label, text, html):
         self.shown_values.append(text)
 

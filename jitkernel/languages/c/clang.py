@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -85,7 +85,8 @@ class Output(NamedTuple):
 class Clang:
     """A compiler and how it is asked: `program` is the start of its command line, `resources` the
     folder with its own headers, `include` those of the C library, `more` flags as `-cc1` takes
-    them.  `identity` changes with the program, `timeout` is in seconds.
+    them.  `identity` changes with the program, `timeout` is in seconds; `waiting` is called now and
+    then while it works.
     """
 
     program: tuple[str, ...]
@@ -96,6 +97,7 @@ class Clang:
     sanitize: bool = False
     optimise: bool = True
     timeout: float = 60.0
+    waiting: Callable[[], None] = field(default=lambda: None, compare=False)
 
     @cached_property
     def flags(self) -> list[str]:
@@ -154,7 +156,7 @@ class Clang:
             if not precompiled:
                 whole, more = header + source, []
             command = [*self.flags, *more, *arguments]
-            status, out, err = _child(command, whole, self.timeout)
+            status, out, err = _child(command, whole, self.timeout, self.waiting)
             if precompiled and status and _CHANGED in err:
                 with contextlib.suppress(OSError):
                     os.unlink(precompiled)
@@ -191,7 +193,7 @@ class Clang:
                 file.write(header)
             arguments = ["-emit-pch", "-x", "c-header", "-o", made, source]
             try:
-                if _child([*self.flags, *arguments], "", self.timeout)[0]:
+                if _child([*self.flags, *arguments], "", self.timeout, self.waiting)[0]:
                     os.unlink(source)
                     return ""
                 os.chmod(made, 0o600)
@@ -204,7 +206,9 @@ class Clang:
         return path
 
 
-def _child(command: Sequence[str], source: str, timeout: float) -> tuple[int, str, str]:
+def _child(
+    command: Sequence[str], source: str, timeout: float, waiting: Callable[[], None]
+) -> tuple[int, str, str]:
     """Run a command on a text: its status, its output, its errors.  It ends with whatever is raised
     here, and is ended when it takes too long or too much memory."""
     end = time.monotonic() + timeout
@@ -220,6 +224,7 @@ def _child(command: Sequence[str], source: str, timeout: float) -> tuple[int, st
                     out, err = child.communicate(timeout=_SLICE)
                     break
                 except subprocess.TimeoutExpired:
+                    waiting()
                     if time.monotonic() > end:
                         raise CompileError(
                             f"clang needs more than {timeout:g} s for this cell and was ended"

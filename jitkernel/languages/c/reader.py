@@ -103,6 +103,7 @@ class _Reader:
             clang_of(self._known.setting), optimise=self._known.opt_level != 0,
             sanitize=self._known.sanitize,
             timeout=float(self._known.setting("timeout") or 60),
+            waiting=lambda: self._known.waiting("clang"),
         )  # fmt: skip
 
     def _check_ends(self, pieces: list[Piece]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.compiler import Compiled, Options, Request
@@ -125,9 +126,11 @@ class Definer:
             self.core.release_contexts()  # of cells that were replaced since
         self.engine.check_stop()
         try:
-            compiled = self.engine.pool.compile(request, self.options.fresh)
+            waiting = partial(self.relay.waiting, "LLVM")
+            compiled = self.engine.pool.compile(request, self.options.fresh, waiting)
         except CompileError as error:
             raise self.explained(error, request, source) from None
+        self.relay.compiled()
         warnings = compiled.warnings
         if warnings and (source_of := self._translated(request)) is not None:
             at = _places(request, source_of)

@@ -294,7 +294,7 @@ class LanguageHost(SessionHost):
     def __init__(self, execution: Execution):
         super().__init__(execution.core, execution.own, execution.error)
         self._core = execution.core
-        self.output = execution.relay.output
+        self.output, self.waiting = execution.relay.output, execution.relay.waiting
         self.number, self.opt_level = execution.cell.number, execution.options.opt_level
         self.sanitize, self.file = execution.options.sanitize, execution.options.file
         self.replaces = self._program.by_id.get(execution.cell.cell_id or "", 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -143,6 +144,9 @@ class Sink(Protocol):
     def note(self, text: str) -> None:
         """A status line."""
 
+    def progress(self, text: str) -> None:
+        """What takes long, and for how long so far: in the place of what was told before."""
+
     def magic(self, action: Any, run: Any = None) -> None:
         """Do a line magic."""
 
@@ -170,6 +174,9 @@ class Collector:
         pass
 
     def note(self, text: str) -> None:
+        pass
+
+    def progress(self, text: str) -> None:
         pass
 
     def magic(self, action: Any, run: Any = None) -> None:
@@ -211,6 +218,7 @@ class StreamsOf(Collector):
         return self._sink.input(prompt)
 
 
+_AT_FIRST, _EVERY = 0.5, 0.5  # seconds before the user is told of a compile, and between words
 #: Of streams that take text only (a notebook's): what decodes the program's bytes.
 _decoders: weakref.WeakKeyDictionary[Any, codecs.IncrementalDecoder] = weakref.WeakKeyDictionary()
 
@@ -241,6 +249,7 @@ class Relay(Collector):
         super().__init__()
         self.sink = sink
         self.result = Result()
+        self._began = self._told = 0.0  # of a compile that waits: when it began, and was told of
 
     def output(self, name: str, data: bytes) -> None:
         """Bytes from the program: kept for the result (the last megabyte) and passed on."""
@@ -252,6 +261,7 @@ class Relay(Collector):
 
     def finish(self) -> None:
         """Nothing more comes: what was printed is in the result."""
+        self.compiled()
         self.result.stdout = self.out.decode("utf-8", "replace")
         self.result.stderr = self.err.decode("utf-8", "replace")
 
@@ -261,3 +271,18 @@ class Relay(Collector):
     def note(self, text: str) -> None:
         self.result.notes.append(text)
         self.sink.note(text)
+
+    def waiting(self, program: str) -> None:
+        """A compiler's process works; the user is told when that takes long.  Called as often as
+        twice a second."""
+        now = time.monotonic()
+        self._began = self._began or now
+        if now - max(self._began + _AT_FIRST, self._told) >= _EVERY:
+            self._told = now
+            self.sink.progress(f"compiling, {now - self._began:.0f} s: {program}")
+
+    def compiled(self) -> None:
+        """The compile is over, if there was one."""
+        if self._told:
+            self.sink.progress(f"compiling took {time.monotonic() - self._began:.1f} s")
+        self._began = self._told = 0.0

@@ -9,9 +9,13 @@ import threading
 import pytest
 
 from jitkernel import Session
+from jitkernel.compiler import answers, pool
 from jitkernel.errors import CompileError, Exited, Fault, Interrupted, JitError
+from jitkernel.languages.c import clang
 from jitkernel.languages.c.module import parse
 from jitkernel.session import CellOptions
+from jitkernel.session.run import results
+from jitkernel.session.run.results import Collector
 
 pytest.importorskip("ziglang")
 
@@ -564,3 +568,33 @@ def test_a_cell_that_only_declares_takes_the_place_of_what_it_was(s):
     s.check()
     s.undo()
     assert s.run("f(4) + g()", "c").text == "(int) 5"
+
+
+class _Told(Collector):
+    def __init__(self):
+        super().__init__()
+        self.words = []
+
+    def progress(self, text):
+        self.words.append(text)
+
+
+def test_a_long_compile_tells_of_its_progress(s, monkeypatch):
+    functions = "".join(f"int f{i}(int x) {{ return x * {i} + f(x); }}\n" for i in range(600))
+    quiet, told = _Told(), _Told()
+    s.run("int f(int x);\n" + functions.replace("f(x)", "x"), "c", sink=quiet)
+    assert not quiet.words
+    monkeypatch.setattr(results, "_AT_FIRST", 0)
+    monkeypatch.setattr(results, "_EVERY", 0)
+    monkeypatch.setattr(clang, "_SLICE", 0.001)
+    monkeypatch.setattr(pool, "_LARGE", 0)
+    monkeypatch.setattr(answers, "_TICK", 0.001)
+    s.run(functions.replace("f(x)", "1"), "c", sink=told)
+    *words, last = told.words
+    assert [w for w in words if w == "compiling, 0 s: clang"]
+    assert [w for w in words if w == "compiling, 0 s: LLVM"]
+    assert re.fullmatch(r"compiling took \d+\.\d s", last)
+    refused = _Told()
+    with pytest.raises(CompileError):
+        s.run(functions.replace("f(x)", "y"), "c", sink=refused)
+    assert refused.words[-1].startswith("compiling took")
