@@ -161,7 +161,12 @@ class WorkerDied(CompileError):
 
 
 class LinkError(JitError):
-    """An object that cannot be linked; nothing of it stayed in the arena."""
+    """An object that cannot be linked; nothing of it stayed in the arena.
+
+    `undefined` is the variable that it reads and nobody defines, where that is why.
+    """
+
+    undefined: str = ""
 
 
 class TypeMismatch(JitError):

@@ -403,4 +403,6 @@ def _undefined(name: str, cell: int) -> LinkError:
         where = "C++'s library has it: %lib libstdc++.so.6"
     if name.startswith(CONTROL):
         where = "define it thread_local; a library's own thread-local variables are out of reach"
-    return LinkError(f"cell {cell} reads {shown(name)}, which nobody defines; {where}")
+    error = LinkError(f"cell {cell} reads {shown(name)}, which nobody defines; {where}")
+    error.undefined = name
+    return error

@@ -202,6 +202,33 @@ def test_two_archives_that_need_each_other(s, tmp_path):
     assert s.run("@a(3)").value == 56
 
 
+def test_archives_whose_variables_need_each_other_are_linked_in_any_order(s, tmp_path):
+    """Cells use both already, so that neither can be linked without the other."""
+    one = {"a.o": "extern int y; int x = 3; int a(void) { return y; }"}
+    two = {"b.o": "extern int x; int y = 4; int b(void) { return x; }"}
+    made = [_make(tmp_path, one, "one.a"), _make(tmp_path, two, "two.a")]
+    data = _make(tmp_path, {"c.o": "int only = 5;"}, "data.a")
+    made.append(_make(tmp_path, {"d.o": "extern int only; int d(void) { return only; }"}, "d.a"))
+    s.run(
+        "declare i32 @a()\ndeclare i32 @b()\ndeclare i32 @d()\ndefine i32 @f() {\n"
+        "  %a = call i32 @a()\n  %b = call i32 @b()\n  %d = call i32 @d()\n"
+        "  %t = mul i32 %a, 10\n  %r = add i32 %t, %b\n  %q = mul i32 %r, %d\n  ret i32 %q\n}"
+    )
+    for order in ([*made, data], [data, *reversed(made)], [made[2], made[1], data, made[0]]):
+        notes = [note for path in order for note in s.link(path).notes]
+        assert any("members that read @" in note for note in notes)
+        assert s.run("@f()").value == 43 * 5
+        s.check()
+        s.undo(4)
+        assert _names(s) == {"f"}
+    s.link(made[0])
+    with pytest.raises(errors.UndefinedSymbol, match="@a"):
+        s.run("@f()")
+    s.undo()
+    with pytest.raises(errors.LinkError, match="@x, which nobody defines"):
+        s.link(made[1], whole=True)
+
+
 def test_thin_archives_and_those_without_an_index(s, tmp_path):
     thin = _make(tmp_path, name="thin.a", flags="rcsT")
     s.link(thin)

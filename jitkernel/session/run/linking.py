@@ -16,7 +16,7 @@ from jitkernel.compiler.records import NO_TIMES
 from jitkernel.elf.archive import Archive, foreign_object, is_archive, read_archive
 from jitkernel.errors import JitError, LinkError
 from jitkernel.files import read_bytes
-from jitkernel.ir.names import CONTROL, written
+from jitkernel.ir.names import CONTROL, shown, written
 from jitkernel.linker import SymbolState
 from jitkernel.linker.archives import LinkedArchive, Taken, combine, offered, select
 from jitkernel.linker.layout import ReadObject, is_special
@@ -40,11 +40,11 @@ _NAMES = 6  # that are shown of many
 def link_file(core: Core, path: str, whole: bool = False) -> Result:
     """Link the object or archive that is in a file; see `Session.link`."""
     data = read_bytes(path)
-    definer = core.definer()
     if is_archive(data):
-        return _link_archive(definer, path, data, whole)
+        return _link_archive(core, path, data, whole)
     if data[:4] == b"\x7fELF" and data[16:18] == b"\3\0":
         raise LinkError(f"{path} is a shared library: %lib {path} loads it")
+    definer = core.definer()
     obj = ReadObject.of(prepared(foreign_object(data, path), path, definer.program.linker.resolver))
     return definer.place_only(f"; %link {path}", *_compiled(path, obj), read=obj)
 
@@ -70,18 +70,36 @@ def _compiled(label: str, read: ReadObject) -> tuple[Request, Compiled]:
     return Request(f"; {label}", label=label), Compiled(read.object.data, summary, NO_TIMES)
 
 
-def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Result:
-    core, execution, program = definer.core, definer.execution, definer.program
+def _link_archive(core: Core, path: str, data: bytes, whole: bool) -> Result:
+    """Members wait where they read a variable that an archive has which is yet to come."""
+    program = core.program
     full = os.path.abspath(path)
     linked = LinkedArchive(read_archive(data, full, read_bytes), read_bytes)
     others = [a for p, a in program.archives.items() if p != full]
     symbols = program.linker.symbols
     missing = [s.name for s in symbols.values() if s.state is SymbolState.MISSING and s.users]
     asked = [n for n in program.declared if n not in symbols]
-    taken = select(
-        [linked, *others], offered([linked], [*missing, *asked]), lambda n: _has(program, n),
-        linked.archive if whole else None, data,
-    )  # fmt: skip
+    waits = ""
+    for of in ([linked, *others], [linked], []):
+        taken = select(
+            [linked, *others], offered(of, [*missing, *asked]), lambda n: _has(program, n),
+            linked.archive if whole else None, data,
+        )  # fmt: skip
+        try:
+            return _add_archive(core.definer(), path, linked, taken, whole, waits)
+        except LinkError as error:
+            if whole or not error.undefined or not taken:
+                raise
+            waits = error.undefined
+    raise LinkError(f"{path}: nothing could be linked")
+
+
+def _add_archive(
+    definer: Definer, path: str, linked: LinkedArchive, taken: Sequence[Taken], whole: bool,
+    waits: str,
+) -> Result:  # fmt: skip
+    core, execution, program = definer.core, definer.execution, definer.program
+    full = linked.archive.path
     source = f"; %link {path}{' --whole' * whole}"
     number = definer.cell.number if taken else 0
     with core.heard_by(definer.relay):
@@ -101,6 +119,11 @@ def _link_archive(definer: Definer, path: str, data: bytes, whole: bool) -> Resu
         definer.say_status()
         definer.relay.result.cell = definer.cell
     definer.relay.note(_summary(definer, linked.archive, taken))
+    if waits:
+        definer.relay.note(
+            f"members that read {shown(waits)}, which nobody defines, wait for what has it: "
+            "%link that too"
+        )
     return definer.relay.result
 
 
@@ -126,10 +149,10 @@ def _summary(definer: Definer, archive: Archive, taken: Sequence[Taken]) -> str:
         if (s := symbols.get(n)) is not None and s.state is SymbolState.FAR and s.users
     ]  # fmt: skip
     if from_libraries:
-        shown = ", ".join(map(written, from_libraries[:_NAMES]))
+        few = ", ".join(map(written, from_libraries[:_NAMES]))
         more = len(from_libraries) - _NAMES
         words += (
-            f". {shown}{f' and {more} more' * (more > 0)} stay a library's, which cells use "
+            f". {few}{f' and {more} more' * (more > 0)} stay a library's, which cells use "
             "already; %link --whole takes the archive's"
         )
     return words
