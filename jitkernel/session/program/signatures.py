@@ -347,9 +347,10 @@ def _compare(
         if not users:
             return
         by = f"{cells_words(users)} {'uses' if len(users) == 1 else 'use'} it as"
-    raise TypeMismatch(
-        f"{shown(symbol.name)} is declared here as {_shown(new)}, but {by} {_shown(known)}"
-    )
+    other = _shown(known)
+    if other == _shown(new):  # a type of one name, and two bodies
+        other += ", with another body of that type (a header that changed?): run it again"
+    raise TypeMismatch(f"{shown(symbol.name)} is declared here as {_shown(new)}, but {by} {other}")
 
 
 def _shown(info: Signature | Variable | None) -> str:

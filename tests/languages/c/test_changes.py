@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jitkernel import Session
-from jitkernel.errors import CompileError, EvictError
+from jitkernel.errors import CompileError, EvictError, TypeMismatch
 
 pytest.importorskip("ziglang")
 
@@ -327,3 +327,15 @@ def test_a_declaration_follows_what_another_language_defines(s):
     s.run("define i64 @f(i64 %x) {\n  ret i64 %x\n}")
     s.run("long f(long);", "c")
     assert s.run("f(1L << 33)", "c").text == "(long) 8589934592"
+
+
+def test_a_header_that_changed_beneath_a_variable(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h.h").write_text("struct h { int a; };\n")
+    run(s, '#include "h.h"')
+    s.run("struct h v = {7};", "c", cell_id="v")
+    (tmp_path / "h.h").write_text("struct h { int a, b; };\n")
+    with pytest.raises(TypeMismatch, match="another body of that type .a header that changed"):
+        run(s, "v")
+    s.run("struct h v = {7};", "c", cell_id="v")
+    assert run(s, "v").text == "(struct h) {.a = 7, .b = 0}"
