@@ -33,6 +33,7 @@ _FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
+_CELL = re.compile(r"cell \d+")
 _UNCLOSED = re.compile("missing terminating .* character")
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
@@ -136,7 +137,9 @@ class Complaints:
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
         own = complaint.file in ("", "session", "-", "<stdin>")
         where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
-        return Diagnostic(where + complaint.message, severity=severity)
+        gone = _CELL.fullmatch(complaint.file) and "file not found" in complaint.message
+        hint = f"put the file there again, or %evict {complaint.file[5:]}" if gone else ""
+        return Diagnostic(where + complaint.message, hint=hint, severity=severity)
 
     def _hint_of_words(self, complaint: Complaint, line: str) -> str:
         """What to do about a word that only a newer C has."""

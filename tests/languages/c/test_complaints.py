@@ -59,3 +59,15 @@ def test_the_function_that_was_meant_is_told(s):
     with pytest.raises(CompileError, match="undeclared function 'pritnf'") as raised:
         run(s, 'pritnf("x");')
     assert "\nhint: write `printf`" in str(raised.value)
+
+
+def test_a_header_that_is_gone_is_told_with_what_to_do(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h.h").write_text("#define K 1\n")
+    number = run(s, '#include "h.h"').cell.number
+    (tmp_path / "h.h").unlink()
+    with pytest.raises(CompileError, match=r"'h\.h' file not found") as raised:
+        run(s, "1 + 1")
+    assert f"\nhint: put the file there again, or %evict {number}" in str(raised.value)
+    s.evict(number)
+    assert run(s, "1 + 1").text == "(int) 2"
