@@ -84,7 +84,8 @@ class Complaints:
             if complaint.is_error and (quoted := unclosed.get((complaint.file, complaint.line))):
                 complaint = quoted._replace(severity="error")  # and all that follows from it
             elif (meant := _MEANT.match(complaint.message)) and last is not None:
-                seen[self._key(last)] = last._replace(fix=meant[1])
+                said = f"{last.message}; did you mean '{meant[1]}'?"
+                seen[self._key(last)] = last._replace(message=said)
             if (header := _HEADER_OF.match(complaint.message)) and last is not None:
                 seen[self._key(last)] = last._replace(fix=f"#include {header[1]}")
             last = complaint if complaint.is_error else None
