@@ -272,10 +272,11 @@ class Declared:
         return MACRO + name in self._notes or MACRO + name in self.keys
 
     def makes_storage(self, piece: Piece, declared: Declarator) -> bool:
-        """Whether `extern T x;` is to give `x` storage: nobody else has it."""
+        """Whether `extern T x;` is to give `x` storage: nobody else has it, and it is no alias."""
         return (
             declared.init < 0
             and not declared.function
+            and not _ALIAS.search(piece.text)
             and unsized(piece.tokens[declared.name_at : declared.last]) is None
             and not self._defines(declared.name)
         )

@@ -339,3 +339,11 @@ def test_a_header_that_changed_beneath_a_variable(s, tmp_path, monkeypatch):
         run(s, "v")
     s.run("struct h v = {7};", "c", cell_id="v")
     assert run(s, "v").text == "(struct h) {.a = 7, .b = 0}"
+
+
+def test_another_name_of_a_variable(s):
+    cell = 'int first = 4; extern int second __attribute__((alias("first")));'
+    run(s, cell, "second = 9;", "int f(void) { return second; }")
+    assert (run(s, "first").value, run(s, "f()").value) == (9, 9)
+    run(s, "int first = 11;")
+    assert (run(s, "second").value, run(s, "f()").value) == (11, 11)
