@@ -305,7 +305,8 @@ def test_a_cell_that_takes_members_of_an_archive(kernel: Kernel, tmp_path: Path)
     (tmp_path / "four.c").write_text("int four(void) { return 4; }")
     for command in (["gcc", "-c", "four.c"], ["ar", "rcs", "libfour.a", "four.o"]):
         subprocess.run(command, cwd=tmp_path, check=True)
-    kernel.ok(f"%link {tmp_path}/libfour.a")
+    told = kernel.ok(f"%link {tmp_path}/libfour.a")
+    assert told.count("none linked yet") == 1
     first, _ = kernel.run("declare i32 @four()\ndefine i32 @f() {\n  %r = call i32 @four()\n"
                           "  ret i32 %r\n}\n@f()")  # fmt: skip
     assert kernel.result(f"_{first['execution_count']}") == "i32 4"

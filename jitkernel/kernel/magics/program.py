@@ -223,9 +223,12 @@ def load(context: Frontend, arguments: Any) -> None:
 def link(context: Frontend, arguments: Any) -> None:
     """Link an object file (.o) or an archive (.a) into the session. Of an archive, members are
     linked when something uses what they define."""
+    from jitkernel.session.run.results import StreamsOf
+
     result = context.session.link(os.path.expanduser(arguments.file), arguments.whole)
-    for note in result.notes:
-        context.note(note)
+    if isinstance(context.session.sink, StreamsOf):  # else the cell that this is in has told them
+        for note in result.notes:
+            context.note(note)
     if result.cell is not None:
         names = result.cell.names
         shown = ", ".join(map(written, names[:_LINKED])) or "nothing"
