@@ -35,5 +35,5 @@ def test_a_child_that_reads_nothing(size):
 
 
 def test_a_compiler_is_given_its_text_however_late_it_reads():
-    status, out, _ = clang._child([sys.executable, "-c", COUNT], "x" * 300_000, 30.0, lambda: None)
+    status, out, _ = clang._child([sys.executable, "-c", COUNT], "x" * 300_000, 30.0)
     assert (status, int(out)) == (0, 300_000)

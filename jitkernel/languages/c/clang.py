@@ -207,8 +207,9 @@ class Clang:
 
 
 def _child(
-    command: Sequence[str], source: str, timeout: float, waiting: Callable[[], None]
-) -> tuple[int, str, str]:
+    command: Sequence[str], source: str, timeout: float,
+    waiting: Callable[[], None] = lambda: None,
+) -> tuple[int, str, str]:  # fmt: skip
     """Run a command on a text: its status, its output, its errors.  It ends with whatever is raised
     here, and is ended when it takes too long or too much memory."""
     end = time.monotonic() + timeout

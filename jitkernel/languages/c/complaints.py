@@ -17,7 +17,7 @@ from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.c.words import C23
 
-__all__ = ["UNDECLARED", "Complaints"]
+__all__ = ["Complaints", "missed"]
 
 _UNKNOWN = r"(?:undeclared (?:identifier|(?:library )?function)|unknown type name) '"
 _DIFFERS = (
@@ -25,8 +25,8 @@ _DIFFERS = (
     r"|re(?:declaration|definition) of '(?=\w+' with a different)"
     r"|static declaration of '(?=\w+' follows)"
 )
-#: What clang says of a name that it does not know, or that it knows from somewhere else.
-UNDECLARED = re.compile(rf"(?:{_UNKNOWN}|{_DIFFERS})(\w+)'")
+_INCOMPLETE = r"incomplete (?:\w+ )*type '(?:struct|union|enum) "
+_MISSED = re.compile(rf"(?:{_UNKNOWN}|{_DIFFERS}|{_INCOMPLETE})(\w+)'")
 _NAMED = re.compile(rf"{_UNKNOWN}(\w+)'")
 _ERRORS = 3  # complaints that are shown
 _FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
@@ -46,6 +46,13 @@ class Expanded(Protocol):
 
     def column(self, line: int, column: int) -> int:
         """The column of the cell for one of it."""
+
+
+def missed(message: str) -> str:
+    """The name that clang does not know, or that it knows from somewhere else; "" of anything
+    else that it says."""
+    found = _MISSED.search(message)
+    return found[1] if found is not None else ""
 
 
 class Complaints:

@@ -10,7 +10,16 @@ from dataclasses import replace
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Note, Notes, decode, encoded, key_name
+from jitkernel.languages.c.notes import (
+    IDENTIFIER,
+    MACRO,
+    TAG,
+    Note,
+    Notes,
+    decode,
+    encoded,
+    key_name,
+)
 from jitkernel.languages.c.tokens import tokens, words
 from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
@@ -23,15 +32,19 @@ _SPELLED = 80  # characters of a declaration in a status line
 
 def learned(
     unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str],
-    macros_of: Callable[[int], Iterable[str]],
+    macros_of: Callable[[int], Iterable[str]], needed: Collection[str],
 ) -> dict[str, PlanNote]:  # fmt: skip
     """The notes of cell `number`, which defines these symbols; `before` are those of the others,
-    `macros_of` tells the macros that a line was expanded from."""
+    `macros_of` tells the macros that a line was expanded from, `needed` are names that the headers
+    which it includes need."""
     notes: dict[str, Note] = {}
     keys = _Keys(unit.owned, before)
     for note in unit.own:
         made = _completed(note, types, keys)
-        notes[note.key] = replace(made, macros=tuple(sorted(macros_of(note.line))))
+        made = replace(made, macros=tuple(sorted(macros_of(note.line))))
+        if needed and note.kind in ("include", "header"):
+            made = replace(made, kind="include", needs=_keys_of(needed, keys))
+        notes[note.key] = made
     for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
         type, kind, head = types.function(name), "function", ""
         if type is None:
@@ -88,6 +101,12 @@ def _completed(note: Note, types: Types, keys: Collection[str]) -> Note:
     )  # fmt: skip
 
 
+def _keys_of(names: Iterable[str], keys: Collection[str]) -> frozenset[str]:
+    """The keys of names that are known."""
+    every = (kind + name for name in names for kind in (IDENTIFIER, TAG))
+    return frozenset(key for key in every if key in keys)
+
+
 class _Keys(Collection[str]):
     """The keys of a cell and of all earlier ones."""
 
@@ -127,18 +146,29 @@ def reasons(unit: Unit, cell: int) -> str:
 
 
 def outdated(unit: Unit, before: Notes) -> list[str]:
-    """What the user is told of what earlier macros made, which does not follow them."""
+    """What the user is told of what does not follow its changes: what earlier macros have made, and
+    what needs headers that read its types."""
     changed = {
         note.name for note in unit.own
         if note.kind == "define" and (known := before.get(note.key)) is not None
         and known.kind == "define" and not known.same(note)
     }  # fmt: skip
+    types = {
+        note.key for note in unit.own
+        if (known := before.get(note.key)) is not None and not known.same(note)
+    }  # fmt: skip
+    read = [
+        f"{note.text.split(None, 1)[1]} is read with the new {names} from now on; what was "
+        "compiled with it before is as it was"
+        for note in (before.directives() if types else ())
+        if (names := ", ".join(sorted({key_name(key) for key in note.needs & types})))
+    ]  # fmt: skip
     found: dict[tuple[int, str], list[str]] = {}
     for note in before if changed else ():
         old = ", ".join(name for name in note.macros if name in changed)
         if old and note.cell != unit.replaces and note.key not in unit.owned:
             found.setdefault((note.cell, old), []).append(note.name)
-    return [
+    return read + [
         f"{_listed(names)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "
         f"{macros} of before made; run that line again for the new one"
         for (cell, macros), names in sorted(found.items())

@@ -69,7 +69,8 @@ class Note:
     `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
     macro that was taken back means its `definition`, the directive that defined it last.  `pack` is
     what `#pragma pack` said where it stood, 0 for nothing.  `macros` are those that were expanded
-    before the cell was read: the note has what they were then.
+    before the cell was read: the note has what they were then.  What a file that is included needs
+    of cells is told by clang; it is not in `text`.
     """
 
     key: str
@@ -123,6 +124,8 @@ class Note:
 
     def known_with(self, known: Collection[str]) -> Note:
         """The note with what it needs and uses of these keys."""
+        if self.kind == "include":
+            return self
         needs = _mentioned(self.text, known) - {self.key, *self.also}
         uses = _mentioned(self.definition, known) - {self.key, *self.also}
         return replace(self, needs=needs, uses=uses)
@@ -205,6 +208,12 @@ class Notes:
         """The names with a kind of key."""
         return (key_name(key) for key in self._kept if key.startswith(prefix))
 
+    def without(self, cell: int) -> dict[str, str]:
+        """What is kept but for what a cell has left."""
+        left = {key for n in self if n.cell == cell for key in (n.key, *n.also)} if cell else ()
+        own = f"{DIRECTIVE}{cell}."
+        return {k: t for k, t in self._kept.items() if k not in left and not k.startswith(own)}
+
     def directives(self) -> list[Note]:
         """Headers and pragmas, in the order in which they were written."""
         if self._directives is None:
@@ -217,7 +226,9 @@ class Notes:
         """The keys of what a note's text mentions: of what is there now, for a type may be named
         before it is defined, and so may anything in a macro."""
         found = self._needs.get(note)
-        if found is None:
+        if found is None and note.kind == "include":
+            found = self._needs[note] = frozenset(key for key in note.needs if key in self)
+        elif found is None:
             text = note.definition if note.kind == "undef" else note.text
             found = self._needs[note] = _mentioned(text, self._kept) - {note.key, *note.also}
         return found
@@ -229,6 +240,8 @@ class Notes:
         `typedef struct node node;` comes before `struct node { node *next; };`.
         """
         needs = self.needs(note)
+        if note.kind == "include":
+            return needs
         if any(key.startswith(MACRO) for key in needs):
             return needs  # what it says, clang alone knows
         enums = {TAG + match[2] for match in _TYPE_NAME.finditer(note.text) if match[1] == "enum"}

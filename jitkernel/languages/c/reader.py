@@ -13,21 +13,21 @@ from dataclasses import replace
 from jitkernel.errors import CompileError, Diagnostic
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
-from jitkernel.languages.c.complaints import UNDECLARED, Complaints
+from jitkernel.languages.c.complaints import Complaints, missed
 from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
 from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import MACRO, Notes
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
 from jitkernel.languages.c.types import CType, Types
 from jitkernel.languages.c.unit import Guesses, Unit
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
-from jitkernel.languages.llvm.plan import Plan
+from jitkernel.languages.llvm.plan import Plan, PlanNote
 
 __all__ = ["read"]
 
@@ -153,9 +153,11 @@ class _Reader:
         for complaint in complaints:
             if not complaint.is_error:
                 continue
-            if (name := UNDECLARED.search(complaint.message)) and name[1] not in guesses.names:
-                if self._notes.knows(name[1]) or self._known.cell_of(name[1]):
-                    guesses.names.add(name[1])
+            if (name := missed(complaint.message)) and name not in guesses.names:
+                if self._notes.knows(name) or self._known.cell_of(name):
+                    guesses.names.add(name)
+                    if _is_header(complaint.file):
+                        guesses.needed.add(name)
                     raise _Again
             if "bit-field" in complaint.message and "typeof" in complaint.message:
                 if not guesses.bit_field:
@@ -205,8 +207,7 @@ class _Reader:
             ),
         ):
             module.inline(functions, [note.symbol for note in notes if note.inline])
-        macros = self._expansion.macros_of
-        found = learned(unit, self._known.number, self._notes, types, own, macros)
+        found = self._learned(unit, types, own)
         told = included(unit, self._known.number, types, own) + outdated(unit, self._notes)
         made = plan(
             self._source, self._text(module, own), self._once(unit, module, value), self._commands
@@ -232,6 +233,32 @@ class _Reader:
             remakes=tuple(remakes),
             translated=made.translated or bool(unit.owned),
         )
+
+    def _learned(self, unit: Unit, types: Types, own: list[str]) -> dict[str, PlanNote]:
+        """The cell's notes.  A header that it includes may need what stands before it; what that
+        is, clang tells when it compiles what later cells are given."""
+        number, needed = self._known.number, set(self._guesses.needed)
+        last = max((n.order for n in unit.own if n.kind in ("include", "header")), default=-1)
+        before = [n for n in unit.own if n.order < last] + list(unit.wanted.values())
+        others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)
+        while True:
+            macros = self._expansion.macros_of
+            found = learned(unit, number, self._notes, types, own, macros, needed)
+            if last < 0 or not others:
+                return found
+            texts = self._notes.without(self._known.replaces)
+            notes = Notes(texts | {key: note.text for key, note in found.items()})
+            later = Unit(number + 1, ";", cut(";"), notes, Guesses(), lambda name: "", notes.knows)
+            later.build()
+            names = {
+                missed(complaint.message)
+                for complaint in self._clang.compile(later.text, notes.header).complaints
+                if complaint.is_error and _is_header(complaint.file)
+            }  # fmt: skip
+            names = {n for n in names if n and n not in needed and notes.knows(n)}
+            if not names:
+                return found
+            needed |= names
 
     @staticmethod
     def _symbols(unit: Unit, names: Collection[str]) -> frozenset[str]:
@@ -307,6 +334,11 @@ class _Reader:
                 match = _EXTERNAL.match(entity.text)
                 if variable is not None and match and self._known.cell_of(plain):
                     entity.text = match[1] + str(variable[0]) + match[3]
+
+
+def _is_header(file: str) -> bool:
+    """Whether clang calls a file so that is neither a cell nor our own text."""
+    return file not in ("", "session", "-", "<stdin>") and not file.startswith("cell ")
 
 
 def _at(complaint: Complaint, pieces: list[Piece]) -> set[int]:

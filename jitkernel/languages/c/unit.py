@@ -20,7 +20,16 @@ from jitkernel.languages.c.declarations import (
 )
 from jitkernel.languages.c.declared import Declared, packed
 from jitkernel.languages.c.generated import LENGTH, OWN, Part, file_name, value_function
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name, mentioned
+from jitkernel.languages.c.notes import (
+    DIRECTIVE,
+    IDENTIFIER,
+    MACRO,
+    TAG,
+    Note,
+    Notes,
+    key_name,
+    mentioned,
+)
 from jitkernel.languages.c.pieces import Piece, PieceKind
 from jitkernel.languages.c.tokens import all_words, closing, words
 from jitkernel.languages.c.words import STORAGE
@@ -36,7 +45,8 @@ class Guesses:
     """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
     or an array that is no variable's, pieces whose initialisers are computed when they run, how
     many elements such initialisers have, by piece and name, names of earlier cells that macros put
-    together or headers declare, and those that headers were first seen to declare."""
+    together or headers declare, those that headers were first seen to declare, and those that
+    headers need."""
 
     bit_field: bool = False
     temporary: bool = False
@@ -44,6 +54,7 @@ class Guesses:
     lengths: dict[tuple[int, str], int] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     declared: set[str] = field(default_factory=set)
+    needed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class Unit:
     types do, `stale` the definitions of other cells that must follow, each with the names that
     changed; `remade` are all definitions of those cells; `runs` what is called once, `value` the
     last expression.  `foreign` declares a name that a cell of another language has, `replaces` is
-    the cell whose place this one takes.
+    the cell whose place this one takes; `wanted` are the notes of others that are in the text.
     """
 
     def __init__(
@@ -83,6 +94,7 @@ class Unit:
         self.owned = self._declared.keys.keys()
         self._out: list[str] = []
         self._pending: list[Part] = []
+        self._done: set[str] = set()  # notes that are in the text
         self._at = (0, 0)  # the cell's line and column that clang counts now; 0: another file's
         self.runs: list[Run] = []
         self.value: Piece | None = None
@@ -90,6 +102,7 @@ class Unit:
         self.unchanged: set[str] = set()
         self.stale: dict[str, list[str]] = {}
         self.remade: dict[int, list[Note]] = {}
+        self.wanted: dict[str, Note] = {}
         self.text = ""
 
     # -- the whole -------------------------------------------------------------------------------
@@ -97,11 +110,14 @@ class Unit:
     def build(self) -> None:
         """Make the text."""
         self._find_stale()
-        wanted = self._wanted()
+        self.wanted = wanted = self._wanted()
         early, late = self._placed(wanted)
         names = words(self._source)
+        later = {note.key for notes in late.values() for note in notes}
         for note in wanted.values():
-            if note.kind in ("define", "undef", "pragma", "include"):
+            if note.kind in ("define", "undef", "pragma", "include") and note.key not in later:
+                if note.kind == "include" and note.needs:
+                    self._put_needed(note, wanted, early)
                 self._put(note)
         for note in (*self.own, *wanted.values()):
             if note.key in self._notes:
@@ -176,9 +192,10 @@ class Unit:
         for notes in self.remade.values():
             for note in notes:
                 found |= self._notes.closure(note.uses | {note.key}, self.owned)
+        replaced = f"{DIRECTIVE}{self.replaces}."
         for note in self._notes.directives():
-            if note.kind != "header":
-                found[note.key] = note
+            if note.kind != "header" and not note.key.startswith(replaced):
+                found |= self._notes.closure((note.key,), self.owned)
         kept = [n for n in found.values() if self.owned.isdisjoint((n.key, *n.also))]
         return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
 
@@ -186,12 +203,18 @@ class Unit:
         """Which notes stand before the cell, and which behind a piece of it that they need."""
         early: list[Note] = []
         late: dict[int, list[Note]] = {}
+        last = -1  # of the pieces that headers so far need
         for note in wanted.values():
-            if note.kind in ("define", "undef", "pragma", "include", "header"):
+            if note.kind in ("define", "undef", "pragma", "header"):
                 continue
             every = self._notes.all_behind(note)
             behind = [self._declared.keys[key] for key in every if key in self.owned]
-            if behind:
+            if note.kind == "include":
+                last = max(last, *behind, -1)
+                if behind:
+                    late.setdefault(last, []).append(note)
+            elif behind or last >= 0:
+                behind.append(last)
                 late.setdefault(max(behind), []).append(note)
             else:
                 early.append(note)
@@ -248,7 +271,6 @@ class Unit:
         """Notes, each behind those that it must stand behind."""
         by_key = {key: note for note in notes for key in (note.key, *note.also)}
         begun: set[str] = set()
-        done: set[str] = set()
         for first in notes:
             todo = [first]
             while todo:
@@ -262,9 +284,17 @@ class Unit:
                 if before:
                     continue
                 todo.pop()
-                if note.key not in done:
-                    done.add(note.key)
+                if note.key not in self._done:
+                    self._done.add(note.key)
                     self._put(note)
+
+    def _put_needed(self, header: Note, wanted: dict[str, Note], early: list[Note]) -> None:
+        """What a header that a cell includes needs, and the macros that this needs."""
+        behind = self._notes.all_behind(header)
+        for note in wanted.values():
+            if note.kind == "define" and note.key in behind:
+                self._put(note)
+        self._put_all([note for note in early if note.key in behind])
 
     def _put(self, note: Note) -> None:
         text = note.text

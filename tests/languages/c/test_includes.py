@@ -1,0 +1,95 @@
+"""Files that cells include: those that need what stands before them, and those that change."""
+
+from __future__ import annotations
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import CompileError
+
+pytest.importorskip("ziglang")
+
+LIST = """struct list { elem v; struct list *next; };
+static inline elem head(struct list *l) { return l->v; }
+"""
+SEGMENT = """struct segment { struct pt a, b; };
+static inline int length(struct segment *s) { return s->b.x - s->a.x + offset(); }
+"""
+
+
+@pytest.fixture
+def s(tmp_path):
+    (tmp_path / "list.h").write_text(LIST)
+    (tmp_path / "segment.h").write_text(SEGMENT)
+    with Session(capacity=64 << 20, clang_flags=f"-I '{tmp_path}'") as session:
+        yield session
+        session.check()
+
+
+def run(s, *cells):
+    return [s.run(cell, "c") for cell in cells][-1]
+
+
+@pytest.mark.parametrize("include", ['#include "list.h"', "#include <list.h>"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["typedef int elem;", "INCLUDE"],
+        ["typedef int elem;\nINCLUDE"],
+        ["typedef int elem;\nINCLUDE\nint first(struct list *l) { return head(l); }"],
+        ["typedef int number; typedef number elem;", "INCLUDE"],
+        ["#define E int\ntypedef E elem;\nINCLUDE\n#undef E\n#define E int"],
+        ["int before;", "typedef int elem; int n;\nINCLUDE\nint after;"],
+    ],
+)
+def test_a_header_may_need_a_type_that_stands_before_it(s, include, cells):
+    run(s, *(cell.replace("INCLUDE", include) for cell in cells))
+    assert run(s, "1 + 1").text == "(int) 2"
+    assert run(s, "struct list l = {3}; head(&l)").value == 3
+
+
+@pytest.mark.parametrize("include", ['#include "segment.h"', "#include <segment.h>"])
+def test_a_header_may_need_a_struct_and_a_function(s, include):
+    run(s, "struct pt { int x, y; };", "int offset(void) { return 100; }", include)
+    assert run(s, "struct segment q = {{1, 2}, {4, 5}}; length(&q)").value == 103
+    run(s, "int offset(void) { return 200; }")
+    assert run(s, "length(&q)").value == 203
+    note = run(s, "struct pt { int x, y, z; };").notes[0]
+    assert "is read with the new pt from now on" in str(note)
+    assert run(s, "sizeof(struct segment)").value == 24
+    s.undo()
+    s.undo()
+    assert run(s, "sizeof(struct segment)").value == 16
+
+
+def test_what_a_header_needs_is_saved_and_run_again(s, tmp_path):
+    cell = (
+        'struct pt { int x, y; }; int offset(void) { return %d; }\n#include "segment.h"\n'
+        "int use(struct segment *s) { return length(s); }"
+    )
+    s.run(cell % 5, "c", "a")
+    assert run(s, "struct segment q = {{1, 2}, {4, 5}}; use(&q)").value == 8
+    s.run(cell % 6, "c", "a")
+    assert run(s, "use(&q)").value == 9
+    s.save(tmp_path / "x.jks")
+    with Session.restore(tmp_path / "x.jks", trust=True) as again:
+        assert run(again, "length(&q)").value == 9
+
+
+def test_the_cell_with_a_broken_header_can_be_written_anew(s, tmp_path):
+    header = tmp_path / "mine.h"
+    header.write_text("#define A 5\n")
+    s.run('#include "mine.h"', "c", "a")
+    assert run(s, "A").value == 5
+    header.write_text("#error broken\n")
+    with pytest.raises(CompileError, match="broken"):
+        run(s, "1 + 1")
+    s.run("int z;", "c", "a")
+    assert run(s, "1 + 1").value == 2
+
+
+def test_a_header_without_a_guard_can_be_included_by_its_cell_again(s):
+    run(s, "typedef int elem;")
+    for _ in range(3):
+        s.run('#include "list.h"\nstruct list top;', "c", "a")
+        assert run(s, "head(&top)").value == 0
