@@ -44,6 +44,8 @@ def learned(
         made = replace(made, macros=tuple(sorted(macros_of(note.line))))
         if needed and note.kind in ("include", "header"):
             made = replace(made, kind="include", needs=_keys_of(needed, keys))
+        if header := unit.headers.get(note.text):
+            made = replace(made, content=header.names)
         notes[note.key] = made
     for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
         type, kind, head = types.function(name), "function", ""

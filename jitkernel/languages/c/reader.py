@@ -18,6 +18,7 @@ from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
+from jitkernel.languages.c.headers import folders_of, read_header
 from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes
@@ -86,11 +87,16 @@ class _Reader:
             wrong = f"unexpected '{error.token.text}'"
             raise self._complaints.open(wrong, error.token, code) from None
         self._check_ends(pieces)
+        folders = folders_of(self._clang.more)
+        headers = {
+            piece.text: header for piece in pieces
+            if piece.kind is PieceKind.DIRECTIVE and (header := read_header(piece.text, folders))
+        }  # fmt: skip
         while True:
             unit = Unit(
                 self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
                 self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
-                self._known.cell_of,
+                self._known.cell_of, headers,
             )  # fmt: skip
             try:
                 unit.build()

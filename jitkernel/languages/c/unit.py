@@ -8,9 +8,10 @@ in lines of cells.  What a change of the cell's reaches in other cells is compil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 
 from jitkernel.languages.c.computed import Computed
 from jitkernel.languages.c.declarations import (
@@ -20,6 +21,7 @@ from jitkernel.languages.c.declarations import (
 )
 from jitkernel.languages.c.declared import Declared, packed
 from jitkernel.languages.c.generated import LENGTH, OWN, Part, file_name, value_function
+from jitkernel.languages.c.headers import Header
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
     IDENTIFIER,
@@ -75,7 +77,8 @@ class Unit:
     types do, `stale` the definitions of other cells that must follow, each with the names that
     changed; `remade` are all definitions of those cells; `runs` what is called once, `value` the
     last expression.  `foreign` declares a name that a cell of another language has, `replaces` is
-    the cell whose place this one takes; `wanted` are the notes of others that are in the text.
+    the cell whose place this one takes; `wanted` are the notes of others that are in the text,
+    `headers` the user's own, by the cell's directives.
     """
 
     def __init__(
@@ -83,10 +86,12 @@ class Unit:
         foreign: Callable[[str], str], defines: Callable[[str], bool], replaces: int = 0,
         length: Callable[[str], int] = lambda text: 1,
         cell_of: Callable[[str], int] = lambda name: 0,
+        headers: Mapping[str, Header] = MappingProxyType({}),
     ):  # fmt: skip
         self._number, self._source, self._lines = number, source, source.split("\n")
         self.pieces, self._notes, self._guesses = pieces, notes, guesses
         self._foreign, self.replaces, self._length = foreign, replaces, length
+        self.headers = headers
         self._declared = Declared(
             number, source, pieces, notes, guesses.computed, defines, replaces, cell_of
         )
@@ -169,12 +174,30 @@ class Unit:
             was = self._notes.get(note.key)
             if was is not None and was.inline and was.cell != self._number:
                 stale |= self._notes.inlined(was)
+        stale |= self._new_in_headers()
         self.stale = {key: why for key, why in stale.items() if key not in self.owned}
         cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
         for note in self._notes if cells else ():
             follows = note.cell in cells and note.cell != self.replaces
             if follows and note.is_defined and note.key not in self.owned:
                 self.remade.setdefault(note.cell, []).append(note)
+
+    def _new_in_headers(self) -> dict[str, list[str]]:
+        """What other cells define and headers change that the cell includes again."""
+        new: set[str] = set()
+        for text, header in self.headers.items():
+            known = next((n for n in self._notes.directives() if n.text == text), None)
+            if known is not None and known.content:
+                new |= header.changed(known.content)
+        if not new:
+            return {}
+        uses = {note.key: new.intersection(mentioned(note.text)) for note in self._notes}
+        stale = self._notes.affected({key for key, found in uses.items() if found})[1]
+        for note in self._notes:
+            found = uses[note.key].union(new.intersection(mentioned(note.definition)))
+            if note.is_defined and found:
+                stale[note.key] = sorted(set(map(key_name, found)))
+        return stale
 
     def _same_types(self, changed: set[str]) -> set[str]:
         """Variables of the cell that have the types that they had."""
@@ -192,9 +215,10 @@ class Unit:
         for notes in self.remade.values():
             for note in notes:
                 found |= self._notes.closure(note.uses | {note.key}, self.owned)
-        replaced = f"{DIRECTIVE}{self.replaces}."
+        replaced, own = f"{DIRECTIVE}{self.replaces}.", {piece.text for piece in self.pieces}
         for note in self._notes.directives():
-            if note.kind != "header" and not note.key.startswith(replaced):
+            again = note.text in self.headers or note.text not in own
+            if note.kind != "header" and not (again and note.key.startswith(replaced)):
                 found |= self._notes.closure((note.key,), self.owned)
         kept = [n for n in found.values() if self.owned.isdisjoint((n.key, *n.also))]
         return {note.key: note for note in sorted(kept, key=lambda n: n.place)}
@@ -203,12 +227,20 @@ class Unit:
         """Which notes stand before the cell, and which behind a piece of it that they need."""
         early: list[Note] = []
         late: dict[int, list[Note]] = {}
+        brought = {
+            key: index for index, piece in reversed([*enumerate(self.pieces)])
+            if piece.text in self.headers for key in self.headers[piece.text].names
+        }  # fmt: skip
         last = -1  # of the pieces that headers so far need
         for note in wanted.values():
             if note.kind in ("define", "undef", "pragma", "header"):
                 continue
             every = self._notes.all_behind(note)
             behind = [self._declared.keys[key] for key in every if key in self.owned]
+            if brought and note.kind != "include":
+                texts = [n.text for n in (note, *map(self._notes.get, every)) if n is not None]
+                named = brought.keys() & {key for text in texts for key in mentioned(text)}
+                behind += [brought[key] for key in named - {note.key, *note.also}]
             if note.kind == "include":
                 last = max(last, *behind, -1)
                 if behind:

@@ -93,3 +93,77 @@ def test_a_header_without_a_guard_can_be_included_by_its_cell_again(s):
     for _ in range(3):
         s.run('#include "list.h"\nstruct list top;', "c", "a")
         assert run(s, "head(&top)").value == 0
+
+
+OUTER = """#ifndef OUTER_H
+#define OUTER_H
+#include "inner.h"
+#define FACTOR 5
+struct box { int n; struct pair p; };
+int unused(int x);
+#endif
+"""
+INNER = """#pragma once
+struct pair { int x, y; };
+static inline int sum(struct pair *p) { return p->x + p->y; }
+"""
+
+
+@pytest.fixture
+def box(s, tmp_path):
+    """A session with functions that need two headers, the second within the first; what writes a
+    header with one text for another, and includes it again."""
+    texts = {"outer.h": OUTER, "inner.h": INNER}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    s.run('#include "outer.h"', "c", "headers")
+    run(
+        s, "int scaled(int x) { return x * FACTOR; }", "typedef struct box crate;",
+        "int weight(crate *c) { return sum(&c->p) + c->n; }", "int apart(void) { return 1; }",
+        "crate full = {1, {2, 3}};", "int all(void) { return weight(&full) + apart(); }",
+    )  # fmt: skip
+
+    def change(name, old, new):
+        assert old in texts[name]
+        texts[name] = texts[name].replace(old, new)
+        (tmp_path / name).write_text(texts[name])
+        return [str(note) for note in s.run('#include "outer.h"', "c", "headers").notes]
+
+    return change
+
+
+def test_what_uses_a_header_follows_it_when_it_is_included_again(s, box):
+    assert run(s, "scaled(2) + all()").value == 17
+    assert not box("outer.h", "struct box {", "/* of pairs */\nstruct  box  {")
+    told = box("outer.h", "FACTOR 5", "FACTOR 6")
+    assert [note.split(" (")[0] for note in told] == ["scaled"]
+    assert told[0].endswith("was compiled again for the new FACTOR")
+    assert run(s, "scaled(2)").value == 12
+    told = box("inner.h", "return p->x", "return 1000 + p->x")
+    assert ["weight" in note or "all" in note for note in told] == [True]
+    assert run(s, "all()").value == 1007
+    s.undo()
+    s.undo()
+    assert run(s, "all()").value == 7
+
+
+def test_structs_of_a_header_change_in_place(s, box):
+    run(s, "full.n = 70;")
+    told = "\n".join(box("inner.h", "int x, y;", "int x, y, z; double w;"))
+    assert "full (cell " in told and "has another type now and its first value again" in told
+    assert "for the new" in told and "apart" not in told and "scaled" not in told
+    assert run(s, "sizeof full").value == 32
+    assert run(s, "full.p.z = 4; all()").value == 7
+
+
+def test_a_header_that_fits_no_more_changes_nothing(s, box):
+    with pytest.raises(CompileError, match="no member named 'p' in 'struct box'"):
+        box("outer.h", "struct pair p;", "")
+    box("outer.h", "struct box { int n; ", "struct box { int n; struct pair p;")
+    assert run(s, "scaled(2) + all()").value == 17
+
+
+def test_code_beside_an_include_may_use_earlier_functions_of_its_types(s, box):
+    told = s.run('#include "outer.h"\nint more = weight(&full);', "c", "headers").notes
+    assert not [note for note in told if "again" in str(note)]
+    assert run(s, "more").value == 6
