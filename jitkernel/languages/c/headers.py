@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from zlib import crc32
+from zlib import compress, crc32, decompress
 
 from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, encoded
@@ -22,21 +23,33 @@ __all__ = ["Header", "folders_of", "read_header"]
 
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _FOLDER = re.compile(r"-(?:I|iquote|isystem)(.*)", re.DOTALL)
-_LARGEST = 256 << 10  # bytes of a header that is followed
+_LARGEST = 64 << 10  # bytes of a header that is followed
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header declares, and the headers that it includes: checksums of texts, by the keys of
-    notes."""
+    """A header's text, with those of the headers that it includes."""
 
-    names: Mapping[str, int]
-    notes: Notes
+    text: str
 
-    def changed(self, before: Mapping[str, int]) -> set[str]:
-        """The keys of what is another now, or was not there, and of what is made of that."""
-        new = {key for key, sum in self.names.items() if before.get(key) != sum}
-        return self.notes.affected(new)[0] if new else new
+    @property
+    def content(self) -> str:
+        """The text, packed."""
+        return b64encode(compress(self.text.encode("utf-8", "surrogateescape"), 1)).decode()
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """What it declares: checksums of texts, by the keys of notes."""
+        return _declared(self.text)[0]
+
+    def changed(self, before: str) -> set[str]:
+        """The keys of what is another now than in such a content, or was not there, and of what is
+        made of that."""
+        if before == self.content:
+            return set()
+        old = _declared(decompress(b64decode(before)).decode("utf-8", "surrogateescape"))[0]
+        names, notes = _declared(self.text)
+        return notes.affected({key for key, sum in names.items() if old.get(key) != sum})[0]
 
 
 def folders_of(flags: Sequence[str]) -> list[str]:
@@ -64,9 +77,7 @@ def read_header(directive: str, folders: Sequence[str]) -> Header | None:
             return None
         for match in _INCLUDE.finditer(text):
             todo += _found(match[0], os.path.dirname(path), folders)
-    if not paths:
-        return None
-    return _declared("\n".join(map(_text, reversed(paths))))
+    return Header("\n".join(map(_text, reversed(paths)))) if paths else None
 
 
 def _found(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
@@ -88,12 +99,13 @@ def _text(path: str) -> str:
         return ""
 
 
-@lru_cache(maxsize=64)
-def _declared(text: str) -> Header | None:
+@lru_cache(maxsize=16)
+def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
+    """Checksums of what a text declares, and its notes."""
     try:
         pieces = cut(text)
     except (Unfinished, Mismatch):
-        return None  # clang tells
+        return {}, Notes({})  # clang tells
     pieces = [piece for piece in pieces if not _INCLUDE.match(piece.text)]
     found: dict[str, Note] = {}
     for piece in pieces:  # one by one: a name may stand behind several conditions
@@ -106,7 +118,7 @@ def _declared(text: str) -> Header | None:
         key: crc32(_spelling(f"{note.text} {note.definition}"))
         for note in found.values() for key in (note.key, *note.also)
     }  # fmt: skip
-    return Header(names, Notes({key: note.text for key, note in kept.items()}))
+    return names, Notes({key: note.text for key, note in kept.items()})
 
 
 def _spelling(text: str) -> bytes:

@@ -45,7 +45,7 @@ def learned(
         if needed and note.kind in ("include", "header"):
             made = replace(made, kind="include", needs=_keys_of(needed, keys))
         if header := unit.headers.get(note.text):
-            made = replace(made, content=header.names)
+            made = replace(made, content=header.content)
         notes[note.key] = made
     for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
         type, kind, head = types.function(name), "function", ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -70,8 +70,8 @@ class Note:
     macro that was taken back means its `definition`, the directive that defined it last.  `pack` is
     what `#pragma pack` said where it stood, 0 for nothing.  `macros` are those that were expanded
     before the cell was read: the note has what they were then.  What a file that is included needs
-    of cells is told by clang; it is not in `text`.  `content` is what the file declares: checksums
-    by keys.
+    of cells is told by clang; it is not in `text`.  `content` is the file's own, packed, where
+    it is followed.
     """
 
     key: str
@@ -89,7 +89,7 @@ class Note:
     computed: bool = False
     pack: int = 0
     macros: tuple[str, ...] = ()
-    content: Mapping[str, int] = field(default_factory=dict)
+    content: str = ""
 
     @property
     def is_defined(self) -> bool:

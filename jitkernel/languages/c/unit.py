@@ -227,10 +227,8 @@ class Unit:
         """Which notes stand before the cell, and which behind a piece of it that they need."""
         early: list[Note] = []
         late: dict[int, list[Note]] = {}
-        brought = {
-            key: index for index, piece in reversed([*enumerate(self.pieces)])
-            if piece.text in self.headers for key in self.headers[piece.text].names
-        }  # fmt: skip
+        plain = any(note.key.startswith((IDENTIFIER, TAG)) for note in wanted.values())
+        brought = self._brought() if plain else {}
         last = -1  # of the pieces that headers so far need
         for note in wanted.values():
             if note.kind in ("define", "undef", "pragma", "header"):
@@ -251,6 +249,13 @@ class Unit:
             else:
                 early.append(note)
         return self._used_before(early, late) if late else (early, late)
+
+    def _brought(self) -> dict[str, int]:
+        """The keys of what headers declare that the cell includes, with the first such piece."""
+        return {
+            key: index for index, piece in reversed([*enumerate(self.pieces)])
+            if piece.text in self.headers for key in self.headers[piece.text].names
+        }  # fmt: skip
 
     def _used_before(
         self, early: list[Note], late: dict[int, list[Note]]
