@@ -131,6 +131,10 @@ def _values(
             from jitkernel.grading import exercises
 
             offered = (Match(name, "exercise", str(path)) for name, path in exercises().items())
+        case "language":
+            from jitkernel import languages
+
+            offered = (Match(name, "language") for name in languages.names())
         case "size":
             offered = (Match(text, "value", argument.help) for text in ("none", "1M", "8M", "64M"))
     yield from (match for match in offered if match.text.lower().startswith(word.lower()))

@@ -275,7 +275,10 @@ class Frontend:
         self.live(View(text, f"<small>{prose(text)}</small>"), last=False)
 
     def magic(self, action: Any, run: Callable[..., Any] | None = None) -> None:
-        magics.run_line_magic(self, action.name, action.rest, within=True)
+        magic, rest = self.magics.get(action.name), action.rest
+        if magic is not None and any(a.completes == "code" for a in magic.positional):
+            rest = action.text.partition(action.name)[2]  # a `;` is the code's: `for ( ; ; )`
+        magics.run_line_magic(self, action.name, rest, within=True)
 
     def shell(self, action: Any) -> None:
         self.run_shell(action.command)

@@ -41,6 +41,7 @@ __all__ = [
     "Remake",
     "Suggestion",
     "at_close",
+    "plain_call",
     "plan",
     "split_commands",
 ]
@@ -221,6 +222,18 @@ def _word_at(source: str, position: int) -> str:
     return ""
 
 
+_CONSTANT = r'-?(?:0|[1-9]\d*)(?:\.\d+)?|"[^"\\\n]*"'
+_PLAIN_CALL = re.compile(
+    rf"\s*([A-Za-z_]\w*)\s*\(\s*((?:{_CONSTANT})(?:\s*,\s*(?:{_CONSTANT}))*)?\s*\)\s*;?\s*"
+)
+
+
+def plain_call(source: str, notes: Mapping[str, str]) -> str:
+    """`f(7)` as `@f(7)`, which means the same where constants are written alike."""
+    match = _PLAIN_CALL.fullmatch(source)
+    return f"@{match[1]}({match[2] or ''})" if match else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """A language by its functions; `name` and `read` are enough.
@@ -233,11 +246,13 @@ class Language:
     stand at an offset, and what stands there, says so with `complete` (None: it does not know) and
     `inspect`; both may be asked while a cell runs.  `show` writes a value as this language does, ""
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
-    language where that is another name, "" else.  `prototype(name, known)` says what a variable or
-    a function of this language is to Python where IR does not tell, else None.  The rest describes
-    files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments has for it,
-    `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same where there
-    is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
+    language where that is another name, "" else.  `call_line(source, notes)` is the call line of IR
+    that a source amounts to, "" where it is more than that.  `prototype(name, known)` says what a
+    variable or a function of this language is to Python where IR does not tell, else None.  The
+    rest describes files and editors, see Jupyter's `language_info`; `lexer` is the name that
+    Pygments has for it, `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line
+    (the same where there is none); `editor_mode` is JupyterLab's mode for it, where that has
+    another name.
     """
 
     name: str
@@ -258,6 +273,7 @@ class Language:
     inspect: Callable[[str, int, Glance], str] | None = None
     show: Callable[[TypedValue], str] = lambda value: ""
     symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
+    call_line: Callable[[str, Mapping[str, str]], str] = plain_call
     prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
 
 

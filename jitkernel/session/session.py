@@ -267,12 +267,15 @@ class Session:
 
     @operation(observed=True)
     def time(
-        self, expression: str, number: int = 0, repeat: int = 7, sink: Sink | None = None
-    ) -> list[float]:
+        self, expression: str, number: int = 0, repeat: int = 7, sink: Sink | None = None,
+        language: str = "llvm",
+    ) -> list[float]:  # fmt: skip
         """Nanoseconds a call takes, one figure per repetition of `number` calls (0: chosen so that
         a repetition takes about 50 ms).  The loop runs natively; arguments are evaluated once.
-        What the function prints is dropped, unless there is a `sink`."""
-        return self._caller(sink or _quiet()).time_beside([(expression, None)], number, repeat)[0]
+        What the function prints is dropped, unless there is a `sink`.  Of another language than IR
+        any expression or statements are timed: they are compiled once, and nothing of them stays.
+        """
+        return self._caller(sink or _quiet()).time(expression, language, number, repeat)
 
     @operation(observed=True)
     def value(self, expression: str, sink: Sink | None = None) -> TypedValue:

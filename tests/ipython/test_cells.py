@@ -117,6 +117,7 @@ def test_jit_is_every_magic_of_the_kernel(ip) -> None:
     assert "cell" in ip.ok("%jit cells")
     assert "a call" in ip.ok("%jit timeit -n 2 -r 1 @sq(3)")
     assert "a call" in ip.ok("%%jit timeit -n 2 -r 1\n@sq(3)")
+    assert "a call" in ip.ok("%jit timeit -n 2 -r 1 --language kaleidoscope 1 + 2")
     assert ip.ok("%jit @sq(9)").rstrip().endswith("i32 81")
     assert ip.ok("%jit %time @sq(9)").count("i32 81") == 1
     shown = ip.ok("%jit help")

@@ -129,13 +129,42 @@ def test_magics_take_names_without_a_mark(tile: Kernel) -> None:
     assert "imul" in tile.ok("%asm sq")
     assert re.search(r"@sq +function", tile.ok("%symbols sq"))
     assert "a call (median" in tile.ok("%timeit -n 100 sq(7)")
-    assert "write %timeit f()" in tile.fails("%%timeit\nfor (int i = 0; i < 3; i++) sq(i);")
     assert "(int) 9" in tile.ok("%time sq(3)")
     tile.ok("int sq(int n) { return n; }")
     assert tile.result("sq(3)") == "(int) 3"
     tile.ok("%undo sq")
     assert tile.result("sq(3)") == "(int) 9"
     assert "evicted" in tile.ok("%evict sq --cascade")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%timeit -n 9 sum(a, 4)", "%timeit -n 9 sq(7) + 1", "%timeit -n 9 @sq(7)",
+        "%timeit -n 9 for (int i = 0 ; i < 10 ; i++) sq(i);", "%timeit -n 9 -r 2 *a",
+        "%%timeit -n 9\n// a comment\nfor (int i = 0; i < 3; i++)\n    sq(i);\nsq(1)",
+    ],
+)  # fmt: skip
+def test_timeit_takes_any_code(tile: Kernel, code: str) -> None:
+    tile.ok(
+        "int a[4] = {1, 2, 3, 4};\nint sum(int *p, int n) { return n ? *p + sum(p + 1, n - 1) : 0; }"
+    )
+    assert "a call (median" in tile.ok(code)
+
+
+def test_timeit_says_what_is_wrong_with_the_code(tile: Kernel) -> None:
+    told = tile.fails("%%timeit\n\nint s = 0;\ns += sq(3);")
+    assert "declares nothing: declare it in a cell before, or within a block" in told
+    told = tile.fails("%%timeit\n\nsq(nobody);")
+    assert "line 3, column 4: use of undeclared identifier 'nobody'" in told
+    assert "timeit needs a call" in tile.fails("%timeit")
+
+
+def test_timeit_of_c_in_a_notebook_of_ir(kernel: Kernel) -> None:
+    kernel.ok("%%c\n" + POINT)
+    assert "a call (median" in kernel.ok("%timeit -n 9 --language c p.x + sq(2)")
+    assert "a call (median" in kernel.ok("%%timeit -n 9 --language c\nif (sq(2)) p.x++;")
+    assert "no language" in kernel.fails("%timeit --language d sq(2)")
 
 
 @pytest.mark.parametrize("head", ["%%c --sanitize", "%opt --sanitize"])

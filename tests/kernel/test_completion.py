@@ -87,7 +87,7 @@ SAMPLES = {
     "cell": "1", "code": "@number_of", "cpu": "znver4", "file": "", "function": "@number_of",
     "global": "@numbers", "machine": "riscv64", "magic": "evict", "pass": "sroa",
     "passes": "sroa", "pipeline": "-O2", "setting": "Compiler.opt_level", "size": "none",
-    "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz",
+    "symbol": "@numbers", "target": "@number_of", "variable": "PATH", "exercise": "clz", "language": "c",
 }  # fmt: skip
 
 

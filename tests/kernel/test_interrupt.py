@@ -32,6 +32,7 @@ WORK = {
     "compile": SLOW_COMPILE,
     "blocked read": "@getchar()",
     "timing loop": "%timeit @sleep(1)",
+    "timing loop of other code": "%timeit --language kaleidoscope for i = 1, 1 in i",
     "a language that reads on and on": "%%endless\non and on",
 }
 ENDLESS = """

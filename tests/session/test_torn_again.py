@@ -321,7 +321,7 @@ def test_what_a_sink_may_not_do_leaves_the_call_as_it_was(s, step):
     assert s.run("%v = call i32 @say()\n%w = call i32 @t(i32 1)", sink=sink).value == 2
     assert sink.error is not None and "running" in str(sink.error)
     s.run("%a = add i32 1, 2")
-    assert s.call("t", 1) == 2 and s._core.program.running is None
+    assert s.call("t", 1) == 2 and s._core.program.running == ()
     s.check()
     held = {c.image.text.start for c in s.cells if c.image is not None and c.image.text}
     known = held | {i.text.start for i in s._core.engine.thunks.images if i.text}

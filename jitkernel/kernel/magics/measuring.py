@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as clock
 from typing import TYPE_CHECKING, Any
 
-from jitkernel.errors import CompileError, UsageError
+from jitkernel.errors import UsageError
 from jitkernel.ir.names import bare
 from jitkernel.kernel.magics.registry import Argument, magic
 from jitkernel.views.view import time_text
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 __all__ = []
 
 _CODE = Argument("code", "a call line, such as @sq(7)", "rest", completes="code")
-_ONE_CALL = (
-    "%timeit times one call, whose arguments are constants or @names: put what else is to be timed"
-    " into a function without parameters, and write %timeit f()"
-)
 _LEAST = 0.5  # seconds between two updates of a display
 
 
@@ -54,32 +50,35 @@ def time(context: Frontend, arguments: Any) -> Any:
     ),
     Argument("-r", "runs (7)", "", int, least=1),
     Argument("-q --quiet", "print nothing", "flag"),
-    _CODE,
+    Argument(
+        "--language",
+        "of the code, where it is not the notebook's",
+        "",
+        completes="language",
+        value="NAME",
+    ),
+    Argument("code", "a call, or any code of another language than IR", "rest", completes="code"),
     form="both",
     example="%timeit -n 1000 -r 5 @sq(7)",
 )
 def timeit(context: Frontend, arguments: Any) -> Any:
-    """Time a call in a native loop in the executor."""
+    """Time a call in a native loop in the executor; of C and other languages than IR, any
+    expression or statements, which are compiled once and leave nothing behind."""
     body, code = arguments.body, arguments.code
     if body is not None and code:
         raise UsageError(
             f"%%timeit: what is {code!r} for? The call to time stands in the lines below"
         )
-    if body is not None:
-        code = "\n".join(line for line in body.splitlines() if line.split(";")[0].strip())
-    if not code:
+    language = arguments.language or context.setting("JITKernel.default_language")
+    code = body if body is not None else code or ""
+    call = "\n".join(line for line in code.splitlines() if line.split(";")[0].strip())
+    if language == "llvm" or call.lstrip().startswith("@"):  # a call line, in any notebook
+        language, code = "llvm", call
+    if not code.strip():
         raise UsageError("%timeit needs a call: %timeit @sq(7)")
-    other = context.setting("JITKernel.default_language") != "llvm" and code[0].isalpha()
-    if other:
-        code = "@" + code  # `fib(20)` lacks no more than that to be a call line
-    try:
-        calls = context.session.time(
-            code, number=arguments.n or 0, repeat=arguments.r or 7, sink=context
-        )
-    except CompileError as error:
-        if other:
-            error.args = (f"{error}\n{_ONE_CALL}",)
-        raise
+    calls = context.session.time(
+        code, arguments.n or 0, arguments.r or 7, sink=context, language=language
+    )
     if not arguments.quiet:
         context.print(timing_text(calls))
 

@@ -22,8 +22,8 @@ __all__ = ["HABITS", "LEVELS", "Argument", "Magic", "Registry", "magic"]
 #: What the values of an argument are; `kernel/arguments.py` offers them.  `symbol` is any name,
 #: `target` a name or a cell's number, `code` a call line, `pipeline` a level or names of passes.
 Completes = Literal[
-    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "machine", "magic", "pass",
-    "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
+    "", "cell", "code", "cpu", "exercise", "file", "function", "global", "language", "machine",
+    "magic", "pass", "passes", "pipeline", "setting", "size", "symbol", "target", "variable",
 ]  # fmt: skip
 
 

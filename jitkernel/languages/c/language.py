@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.completion import complete, inspect
-from jitkernel.languages.c.notes import Notes
+from jitkernel.languages.c.notes import MACRO, Notes
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.presented import CValue
 from jitkernel.languages.c.prototypes import prototype
 from jitkernel.languages.c.reader import read
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
 from jitkernel.languages.c.words import THREAD_LOCAL
-from jitkernel.languages.language import Completeness, Language, split_commands
+from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.values import TypedValue
 
 __all__ = ["LANGUAGE"]
@@ -68,6 +68,14 @@ def symbol_of(name: str, notes: Mapping[str, str]) -> str:
     return symbol if symbol != name else ""
 
 
+def call_line(source: str, notes: Mapping[str, str]) -> str:
+    """The call line of IR that a call with constants amounts to; none where a macro has the name,
+    or the symbol is another."""
+    line = plain_call(source, notes)
+    name = line[1:].partition("(")[0]
+    return "" if MACRO + name in notes or symbol_of(name, notes) else line
+
+
 LANGUAGE = Language(
     name="c",
     read=read,
@@ -84,5 +92,6 @@ LANGUAGE = Language(
     inspect=inspect,
     show=show,
     symbol_of=symbol_of,
+    call_line=call_line,
     prototype=prototype,
 )

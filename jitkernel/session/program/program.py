@@ -61,7 +61,7 @@ class Program(Recorded):
         self.by_id: RecordedDict[str, int] = RecordedDict()
         self.types: RecordedDict[str, str] = RecordedDict()
         self.layouts = TypeLayouts(engine, self.types)
-        self.running: Image | None = None
+        self.running: tuple[Image, ...] = ()
         self.data_cells = 0  # cells so far that had data and no code
         self.libraries = LibraryNames()
         self.type_uses = TypeUses()

@@ -142,7 +142,7 @@ class Places:
 
     def _images(self) -> list[Image]:
         found = [c.image for c in self._program.cells.values() if c.image is not None]
-        return [self._program.running, *found] if self._program.running is not None else found
+        return [*self._program.running, *found]
 
     def stub(self, address: int) -> Symbol | None:
         """The symbol whose stub is at an address."""
@@ -306,14 +306,14 @@ class LineTables:
     which do not change code.  A table belongs to a text, not to a cell: a cell that is run again,
     or stumbles again in the same way, finds it there.
 
-    `running` is code that belongs to no cell yet, an instruction block: with what was asked of the
-    compiler, and what the store would keep of it.
+    `running` is code that belongs to no cell, such as an instruction block: with what was asked of
+    the compiler, and what the store would keep of it.
     """
 
     def __init__(self, program: Program, pool: CompilerPool):
         self._program, self._pool = program, pool
         self.tables: dict[Request, LineTable] = {}
-        self.running: tuple[Image, Request, Record] | None = None
+        self.running: tuple[tuple[Image, Request, Record], ...] = ()
 
     def find(self, address: int) -> tuple[int, str]:
         """Line and text that an address of code comes from, `(0, "")` where unknown.  Where a
@@ -324,8 +324,9 @@ class LineTables:
             return 0, ""
 
     def _find(self, address: int) -> tuple[int, str]:
-        if self.running is not None and _holds(self.running[0], address):
-            image, request, record = self.running
+        running = next((r for r in self.running if _holds(r[0], address)), None)
+        if running is not None:
+            image, request, record = running
         else:
             cells = self._program.cells.values()
             images = (c.image for c in cells if c.image and _holds(c.image, address))

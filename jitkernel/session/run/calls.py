@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jitkernel.compiler import Options, Request
 from jitkernel.elf import read_object
-from jitkernel.errors import Interrupted, UsageError
+from jitkernel.errors import Interrupted, JitError, UsageError
 from jitkernel.executor.records import NotReturned, Unfit
 from jitkernel.ir.module import functions
 from jitkernel.ir.names import written
-from jitkernel.ir.types import IntType
+from jitkernel.ir.types import IntType, Type
 from jitkernel.languages.llvm.conversion import PLAIN, from_python
 from jitkernel.languages.llvm.evaluate import evaluate, evaluate_arguments
 from jitkernel.languages.llvm.expressions import Call
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jitkernel.session.engine import Engine
     from jitkernel.session.program.program import Program
     from jitkernel.session.report.places import Places
+    from jitkernel.session.run.thunks import Thunk
 
 __all__ = ["Caller", "DirectCalls", "Scratch", "finish"]
 
@@ -127,6 +128,27 @@ class Caller:
             for i, a in enumerate(arguments)
         ]
 
+    def time(self, source: str, language: str, number: int, repeat: int) -> list[float]:
+        """Nanoseconds that an expression or statements of a language take, as in `time_beside`;
+        where they are no more than a call with constants, that call.  Nothing of them stays."""
+        from jitkernel.languages import find  # only for measuring
+        from jitkernel.session.run.runner import Runner
+
+        line = source
+        if language != "llvm":
+            line = find(language).call_line(source, self._core.program.notes.texts)
+        with self._calling() as (host, scratch):
+            try:
+                loop = self._loop(host, scratch, line, None) if line else None
+            except JitError as error:
+                if language == "llvm" or isinstance(error, Interrupted):
+                    raise
+                loop = None  # the language knows how to, or says in its words what is wrong
+            if loop is not None:
+                return _times([loop], number, repeat)[0]
+            with Runner(self._execution).placed(source, language) as parts:
+                return _times([self._sequence(host, parts)], number, repeat)[0]
+
     def time_beside(
         self, sides: Sequence[tuple[str, bytes | None]], number: int, repeat: int
     ) -> list[list[float]]:
@@ -140,12 +162,7 @@ class Caller:
         """
         with self._calling() as (host, scratch):
             loops = [self._loop(host, scratch, *side) for side in sides]
-            counts = [number or _count(loop) for loop in loops]
-            found: list[list[float]] = [[] for _ in loops]
-            for _ in range(repeat):
-                for loop, count, times in zip(loops, counts, found, strict=True):
-                    times.append(loop(count) / count)
-            return found
+            return _times(loops, number, repeat)
 
     def _loop(
         self, host: SessionHost, scratch: Scratch, expression: str, code: bytes | None
@@ -159,13 +176,16 @@ class Caller:
         values = evaluate_arguments(call, host, source)
         types = tuple(host.layout.text(v.type) for v in values)
         target = self._core.engine.thunks.target(signature, types, timer=True)
-        entry = entry or host.entry(symbol)
+        return partial(_spent, host, target, entry or host.entry(symbol), values)
 
-        def loop(count: int) -> int:
-            number = TypedValue(IntType(64), count.to_bytes(8, "little"), host.layout)
-            return int.from_bytes(host.run(target, entry, [number, *values]), "little", signed=True)
-
-        return loop
+    def _sequence(
+        self, host: SessionHost, parts: Sequence[tuple[Type, int]]
+    ) -> Callable[[int], int]:
+        """The same for functions without parameters, called one after another."""
+        results = tuple(host.layout.text(type) for type, _ in parts)
+        target = self._core.engine.thunks.timer_of(results)
+        entries = [_word(entry, host) for _, entry in parts]
+        return partial(_spent, host, target, 0, entries)
 
     def value(self, expression: str) -> TypedValue:
         """What one call line gives; a value of type void where it gives nothing.
@@ -309,6 +329,28 @@ def _call_of(expression: str) -> tuple[Call, str]:
     if not isinstance(expr, Call):
         raise UsageError("what is timed is one call: @f(arguments)")
     return expr, plan.source
+
+
+def _word(number: int, host: SessionHost) -> TypedValue:
+    return TypedValue(IntType(64), number.to_bytes(8, "little"), host.layout)
+
+
+def _spent(
+    host: SessionHost, target: Thunk, entry: int, values: Sequence[TypedValue], count: int
+) -> int:
+    """The nanoseconds that a timer gives for so many rounds."""
+    data = host.run(target, entry, [_word(count, host), *values])
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _times(loops: Sequence[Callable[[int], int]], number: int, repeat: int) -> list[list[float]]:
+    """Nanoseconds per round of each loop; they take turns."""
+    counts = [number or _count(loop) for loop in loops]
+    found: list[list[float]] = [[] for _ in loops]
+    for _ in range(repeat):
+        for loop, count, times in zip(loops, counts, found, strict=True):
+            times.append(loop(count) / count)
+    return found
 
 
 def _count(loop: Callable[[int], int]) -> int:

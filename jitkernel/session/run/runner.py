@@ -4,8 +4,9 @@ Start from `Runner.run`.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -34,7 +35,7 @@ from jitkernel.languages.llvm.plan import (
     progress,
 )
 from jitkernel.languages.llvm.values import TypedValue, value_html
-from jitkernel.linker import SymbolState
+from jitkernel.linker import Block, SymbolState
 from jitkernel.session.history.snapshot import mentioned
 from jitkernel.session.program.cell import CellState, title
 from jitkernel.session.program.relinking import extend
@@ -60,7 +61,7 @@ class PreparedBlock:
     compiled: Compiled
 
 
-Block: TypeAlias = Assembled | PreparedBlock
+CellBlock: TypeAlias = Assembled | PreparedBlock
 
 
 class Runner:
@@ -88,6 +89,35 @@ class Runner:
         """What a cell would be: nothing of it is compiled or run."""
         self._language = find(language)
         return self._read(source)
+
+    @contextlib.contextmanager
+    def placed(self, source: str, language: str) -> Iterator[list[tuple[Type, int]]]:
+        """While it lasts, what a source runs is in memory, each part a function without parameters:
+        its result's type and its address.  It is no cell of the session's and defines nothing.
+
+        Raises UsageError where it would, and what compiling and linking raise.
+        """
+        if self._program.running:
+            raise JitError("the executor is running another call")
+        plan = self.plan(source, language)
+        actions = [action for action in plan.actions if isinstance(action, RunAction)]
+        if plan.magics or len(actions) < len(plan.actions):
+            raise UsageError("what is timed has no magics: write them above it")
+        if plan.entities or plan.notes or plan.remakes or not actions:
+            raise UsageError(
+                "what is timed is an expression or statements, and declares nothing: declare it in"
+                " a cell before, or within a block"
+            )
+        for warning in plan.warnings:
+            self._relay.note(f"{warning.severity}: {warning.render()}")
+        self._definer = Definer(self._execution)
+        self._definer.plan = plan
+        blocks = [self._prepare(action.module, "entities", often=True) for action in actions]
+        self._core.cleanups.add(self._drop_blocks)
+        try:
+            yield [(block.type, self._place_block(plan, block)) for block in blocks]
+        finally:
+            self._core.cleanups.done(self._drop_blocks)
 
     def _read(self, source: str) -> Plan:
         known = LanguageHost(self._execution)
@@ -121,7 +151,7 @@ class Runner:
         self._core.number = self._cell.number
         self._core.residency.clock += 1
         number = self._cell.number
-        blocks: dict[int, Block] = {}  # by the identity of their actions
+        blocks: dict[int, CellBlock] = {}  # by the identity of their actions
         try:
             with self._execution.changing(title(number, plan.source)):
                 change = self._execution.change
@@ -144,7 +174,7 @@ class Runner:
             self._cell.ran = perf_counter_ns() - began if plan.actions else 0
         return self._relay.result
 
-    def _define(self, plan: Plan, blocks: dict[int, Block]) -> None:
+    def _define(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         """All that can be refused is done before the first statement runs."""
         self._definer.plan = plan
         self._definer.remake(plan.remakes)
@@ -177,7 +207,7 @@ class Runner:
         finally:
             core.cell_options = before
 
-    def _statements(self, plan: Plan, blocks: dict[int, Block]) -> None:
+    def _statements(self, plan: Plan, blocks: dict[int, CellBlock]) -> None:
         values: list[tuple[str, TypedValue]] = []
         host = self._execution.host()
         self._engine.check_stop()
@@ -207,7 +237,7 @@ class Runner:
             self._relay.result.text, self._relay.result.html = self._written(value)
 
     def _act(
-        self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, Block]
+        self, action: Action, plan: Plan, host: SessionHost, blocks: dict[int, CellBlock]
     ) -> TypedValue | None:
         match action:
             case CallAction(expr=expr):
@@ -256,11 +286,15 @@ class Runner:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _prepare(self, plan: Plan, part: Literal["block", "entities"]) -> PreparedBlock:
-        """Compile the instruction block, or a module that runs once, before any statement runs."""
+    def _prepare(
+        self, plan: Plan, part: Literal["block", "entities"], often: bool = False
+    ) -> PreparedBlock:
+        """Compile the instruction block, or a module that runs once, before any statement runs;
+        what runs `often` is optimised as definitions are."""
         options = options_for(self._execution.options, self._core.settings, self._engine.arena)
-        level, passes = self._execution.options.opt_level or 0, self._execution.options.passes
-        options = options._replace(opt_level=level, passes=passes)
+        if not often:
+            level, passes = self._execution.options.opt_level or 0, self._execution.options.passes
+            options = options._replace(opt_level=level, passes=passes)
         assembled, request = self._definer.request(plan, part, options)
         compiled = self._definer.compile(request, plan.source)
         summary = compiled.summary
@@ -275,55 +309,63 @@ class Runner:
         return PreparedBlock(entry.result, request, compiled)
 
     def _block(
-        self, plan: Plan, block: Block, host: SessionHost,
+        self, plan: Plan, block: CellBlock, host: SessionHost,
         present: Callable[[TypedValue], TypedValue | None] | None = None,
     ) -> TypedValue | None:  # fmt: skip
         """Run the instruction block: a function of its own that is called once; `present` makes the
         cell's value of what it gives."""
-        linker = self._program.linker
         if isinstance(block, Assembled):
             if block.block_type is None:
                 raise CompileError("the cell's instructions have no type")
             return self._call_block(block.block_type, self._definer.entry, host)
-        if self._program.running is not None:
+        if self._program.running:
             raise JitError("the executor is running another call")
-        request, compiled = block.request, block.compiled
+        self._core.cleanups.add(self._drop_block)
+        try:
+            value = self._call_block(block.type, self._place_block(plan, block), host)
+            return present(value) if present is not None and value is not None else value
+        finally:
+            self._core.cleanups.done(self._drop_block)
+
+    def _place_block(self, plan: Plan, block: PreparedBlock) -> int:
+        """Where code begins that is in memory from now on, until it is dropped."""
+        linker, request, compiled = self._program.linker, block.request, block.compiled
         kinds = {f.name: "function" for f in compiled.summary.functions if not f.defined}
         kinds |= {v.name: "variable" for v in compiled.summary.variables if not v.defined}
         record = Record(
             self._cell.number, plan.source, request.source, request.first_line,
             row(request.options), compiled.object, tuple(request.nobuiltin),
         )  # fmt: skip
-        self._core.cleanups.add(self._drop_block)
-        try:
-            with self._engine.arena.rollback.atomic():
-                image, entry = linker.place_unnamed(
-                    compiled.object, ENTRY, self._cell.number, kinds=kinds
-                )
-                for info in compiled.summary.functions:
-                    symbol = linker.symbols.get(info.name)
-                    if symbol is not None and symbol.info is None:
-                        self._program.learn(symbol, info, compiled.summary.types)
-                self._program.running = image
-            self._core.places.lines.running = (image, request, record)
-            self._core.residency.mark(symbol.image for symbol in image.refs)
-            value = self._call_block(block.type, entry, host)
-            return present(value) if present is not None and value is not None else value
-        finally:
-            self._core.cleanups.done(self._drop_block)
+        with self._engine.arena.rollback.atomic():
+            image, entry = linker.place_unnamed(
+                compiled.object, ENTRY, self._cell.number, kinds=kinds
+            )
+            for info in compiled.summary.functions:
+                symbol = linker.symbols.get(info.name)
+                if symbol is not None and symbol.info is None:
+                    self._program.learn(symbol, info, compiled.summary.types)
+            self._program.running += (image,)
+        self._core.places.lines.running += ((image, request, record),)
+        self._core.residency.mark(symbol.image for symbol in image.refs)
+        return entry
 
     def _drop_block(self) -> None:
         """The instructions have run: their code goes, their constants are the cell's."""
-        image = self._program.running
-        if image is not None:
+        self._drop_blocks(self._execution.own)
+
+    def _drop_blocks(self, own: Callable[[Block], None] | None = None) -> None:
+        """Code that runs goes; its constants stay where somebody owns them."""
+        linker = self._program.linker
+        for image in self._program.running:
             self._core.places.freed.add(image)
             with self._engine.arena.rollback.atomic():
-                for held in image.blocks:  # the program may have pointers to them
-                    self._program.linker.retain_block(held)
-                    self._execution.own(held)
-                self._program.linker.unlink(image)
-                self._program.running = None
-        self._core.places.lines.running = None
+                if own is not None:
+                    for held in image.blocks:  # the program may have pointers to them
+                        linker.retain_block(held)
+                        own(held)
+                linker.unlink(image)
+                self._program.running = tuple(i for i in self._program.running if i is not image)
+        self._core.places.lines.running = ()
 
     def _call_block(self, type: Type, entry: int, host: SessionHost) -> TypedValue | None:
         shown = str(type)

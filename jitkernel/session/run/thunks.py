@@ -99,6 +99,23 @@ class Thunks:
             return self._make(key, source, ("i64", *types), "i64", _OPTIMISED)
         return self._make(key, _source(_call(signature, types), result, types), types, result)
 
+    def timer_of(self, results: tuple[str, ...]) -> Thunk:
+        """The thunk that takes a count and the addresses of functions without parameters, with
+        results of such types (without names), and gives the nanoseconds that calling all of them,
+        one after another, took so often."""
+        key = ("timer of", *results)
+        if found := self._thunks.get(key):
+            self._thunks.move_to_end(key)
+            return found
+        called = [f"call {result} %a{i}()" for i, result in enumerate(results)]
+        calls = "\n  ".join(
+            call if result == "void" else f"%r{i} = {call}"
+            for i, (call, result) in enumerate(zip(called, results, strict=True))
+        )
+        types = ("ptr",) * len(results)
+        source = _timer_source(calls, "void", types)
+        return self._make(key, source, ("i64", *types), "i64", _OPTIMISED)
+
     def known(self, signature: Signature, types: tuple[str, ...]) -> Thunk | None:
         """The same where it is there already."""
         return self._thunks.get((*signature[:4], types, False))
