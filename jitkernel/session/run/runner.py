@@ -141,13 +141,13 @@ class Runner:
             if self._execution.options != asked:  # a language may heed them while it reads
                 plan = self._read(source)
         self._definer = Definer(self._execution)
+        for warning in plan.warnings:
+            self._relay.note(f"{warning.severity}: {warning.render()}")
         if not plan.has_code:
             for action in plan.actions:
                 self._magic(action)
                 self._engine.check_stop()
             return self._relay.result
-        for warning in plan.warnings:
-            self._relay.note(f"{warning.severity}: {warning.render()}")
         self._core.number = self._cell.number
         self._core.residency.clock += 1
         number = self._cell.number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("ziglang")
+
 from jitkernel import Session
 from jitkernel.errors import CompileError, Fault, Interrupted, UsageError
 from jitkernel.session.run.results import Collector
