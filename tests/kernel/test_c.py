@@ -363,3 +363,8 @@ def test_the_stop_button_in_a_bare_loop(tile: Kernel) -> None:
     assert tile.reply_to(identity)["ename"] == "Interrupted"
     tile.iopub_of(identity)
     assert tile.result("p") == "(struct pt) {.x = 1, .y = 2.5}"
+
+
+def test_a_command_of_the_shell_in_a_notebook_of_c(tile: Kernel) -> None:
+    assert "for the shell, write %%llvm and !echo in the line below" in tile.fails("!echo")
+    assert "hello" in tile.ok("%%llvm\n!echo hello")

@@ -35,6 +35,7 @@ _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
 _CELL = re.compile(r"cell \d+")
 _UNCLOSED = re.compile("missing terminating .* character")
+_SHELL = re.compile(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
 
@@ -150,8 +151,11 @@ class Complaints:
         return Diagnostic(where + complaint.message, hint=hint, severity=severity)
 
     def _hint_of_words(self, complaint: Complaint, line: str) -> str:
-        """What to do about a word that only a newer C has."""
+        """What to do about a word that only a newer C has, or that was meant for a shell."""
         named = _NAMED.search(complaint.message)
+        shell = _SHELL.match("\n".join(self._lines))
+        if named is not None and shell is not None and named[1] == shell[2]:
+            return f"`!` is C's here; for the shell, write %%llvm and {shell[1]} in the line below"
         if named is None and complaint.message.startswith("expected "):
             named = _FIRST_WORD.match(line)
         header = C23.get(named[1]) if named and complaint.is_error else None

@@ -71,3 +71,22 @@ def test_a_header_that_is_gone_is_told_with_what_to_do(s, tmp_path, monkeypatch)
     assert f"\nhint: put the file there again, or %evict {number}" in str(raised.value)
     s.evict(number)
     assert run(s, "1 + 1").text == "(int) 2"
+
+
+@pytest.mark.parametrize(
+    "cell", ['\n#warning "x"', '\n#if 1\n#warning "x"\n#endif', "\n#warning x"]
+)
+def test_a_warning_that_is_all_of_a_cell_is_shown(s, cell):
+    (note,) = s.run(cell, "c").notes
+    line = cell[: cell.index("#warning")].count("\n") + 1
+    assert note.startswith(f"warning: line {line}, column 2:") and not list(s.cells)
+
+
+def test_a_command_of_the_shell_is_told_where_it_goes(s):
+    for cell, hinted in (("\n!ls -l", True), ("!ls", True), ("1 + !ls", False), ("!(ls)", False)):
+        with pytest.raises(CompileError, match="undeclared identifier 'ls'") as told:
+            run(s, cell)
+        hint = f"write %%llvm and {cell.strip()} in the line below"
+        assert str(told.value).count(hint) == hinted
+        assert str(told.value).count("for the shell") == hinted
+    assert run(s, "int ls;\n").cell and run(s, "!ls").text == "(int) 1"
