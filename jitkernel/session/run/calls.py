@@ -139,7 +139,8 @@ class Caller:
             line = find(language).call_line(source, self._core.program.notes.texts)
         with self._calling() as (host, scratch):
             try:
-                loop = self._loop(host, scratch, line, None) if line else None
+                asked = line or language == "llvm"
+                loop = self._loop(host, scratch, line, None) if asked else None
             except JitError as error:
                 if language == "llvm" or isinstance(error, Interrupted):
                     raise
