@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -23,7 +24,10 @@ _SCRATCH = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """All of a run, its workers and what they start have a folder for temporary files, which is
-    empty when it is over; pytest's own are where they always are."""
+    empty when it is over; pytest's own are where they always are.  Ctrl-C is heard by tests that
+    press it, whoever runs them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())

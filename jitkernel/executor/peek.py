@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import os
 import struct
+import time
 from collections.abc import Callable, Iterator
 
 from jitkernel.errors import UsageError
@@ -25,6 +26,7 @@ _SEIZE, _INTERRUPT, _GETREGS, _DETACH = 0x4206, 0x4207, 12, 17
 _GETSIGMASK, _SETSIGMASK = 0x420A, 0x420B
 _FAULTS = signal_set(FAULTS)
 _WALL = 0x4000_0000
+_TRIES = 1000  # a millisecond each
 _DEPTH = 4096  # bytes of a stack that are searched for a holder's frames
 _FIELDS = (
     "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
@@ -80,7 +82,27 @@ def _stopped(thread: int) -> Iterator[Callable[..., int]]:
             raise UsageError("the process is just ending")
         yield libc.ptrace
     finally:
-        libc.ptrace(_DETACH, thread, None, None)
+        for _ in range(_TRIES):  # it does not stand still where this was interrupted, or it ends
+            if libc.ptrace(_DETACH, thread, None, None) == 0 or _has_ended(thread):
+                break
+            libc.ptrace(_INTERRUPT, thread, None, None)
+            time.sleep(0.001)
+
+
+def _has_ended(thread: int) -> bool:
+    """Whether a thread that is held has ended; its status is taken.  Only who holds it can, and
+    before that its process does not end.  A first thread's is for whoever started the process."""
+    try:
+        kinds = os.WEXITED | os.WNOHANG | os.WNOWAIT | _WALL
+        if os.waitid(os.P_PID, thread, kinds) is None:
+            return False
+        with open(f"/proc/{thread}/status") as file:
+            process = next(line.split()[1] for line in file if line.startswith("Tgid:"))
+        if int(process) != thread:
+            os.waitpid(thread, _WALL)
+    except (ChildProcessError, FileNotFoundError):
+        pass  # nobody holds it any more
+    return True
 
 
 def stack_pointer(thread: int) -> int:
