@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from zlib import compress, crc32, decompress
+from zlib import compress, crc32, decompressobj, error
 
 from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, encoded
@@ -47,9 +47,19 @@ class Header:
         made of that."""
         if before == self.content:
             return set()
-        old = _declared(decompress(b64decode(before)).decode("utf-8", "surrogateescape"))[0]
+        old = _declared(_unpacked(before))[0]
         names, notes = _declared(self.text)
         return notes.affected({key for key, sum in names.items() if old.get(key) != sum})[0]
+
+
+def _unpacked(content: str) -> str:
+    """The text of a content, which may be a stranger's session's: no more than there could be, and
+    nothing of what is damaged."""
+    try:
+        data = decompressobj().decompress(b64decode(content), 4 * _LARGEST)
+    except (ValueError, error):
+        return ""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def folders_of(flags: Sequence[str]) -> list[str]:
