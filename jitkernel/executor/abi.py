@@ -69,8 +69,10 @@ MSG_NOSIGNAL, MSG_NOSIGNAL_DONTWAIT = 0x4000, 0x4040
 AT_FDCWD = -100
 F_GETFD = 1
 INT_MAX, UINT_MAX = (1 << 31) - 1, (1 << 32) - 1
-# CLONE_VM | FS | SIGHAND | THREAD | SYSVSEM: a thread with descriptors of its own.
-CLONE_OWN_FILES = 0x50B00
+# CLONE_VM | FS | FILES | SIGHAND | THREAD | SYSVSEM: a thread, of the only kind that qemu-user has;
+# it makes its descriptors its own by unshare(2).
+CLONE_THREAD_FLAGS, CLONE_FILES = 0x50F00, 0x400
+LIFELINE_APART, LIFELINE_SHARES = 1, 2
 
 # siginfo_t (sigaction(2)), and ucontext_t of x86-64 (asm/sigcontext.h): offsets in bytes.
 SI_CODE, SI_ADDR = 8, 16
@@ -118,12 +120,17 @@ _CONTROL = (
     "pid",
     "tid",  # of the thread that runs cells
     "lifeline_tid",  # of the thread that watches for the kernel process's end
+    "lifeline_state",  # LIFELINE_APART: it has descriptors of its own; 0: that is not known yet
+    "own_links",  # of /proc/self/task while no thread of the program's is there
     "running",  # 1 while a thunk runs
     "service",  # 1 while the runtime itself runs under `jk_enter`: flushing, checking
     "seq",  # number of the request being served
     # set by the kernel process to stop the request with that number; taken back by the handler
     "interrupt_seq",
     "force_seq",  # from now on even where library frames are below
+    # where what runs may be what the text was, since an emulator keeps that until it is asked for
+    # the text's protection: where the code that there is ends, else 0
+    "text_stale",
     "text_locked",  # a futex: 1 while the text zone is not executable
     "parked",  # 1 while the signals of the thread that runs cells are held back
     "park_mask",  # what was blocked before
@@ -181,6 +188,13 @@ _CONTROL = (
     "done_seq",  # the last request answered, and the answer
     "done_stopped",
     "done_sick",
+    # requests and answers that nobody has to be woken for (doorbell.py)
+    "patience",  # cycles for which the next request is looked for, before the process sleeps
+    "listening",  # 1 while it looks
+    "bell",  # the number of a request that lies in the frame; 1: there is something on the socket
+    "watched",  # 1 while the kernel process looks for the answer
+    "answered",  # the last request answered, and whether descriptors were opened again
+    "answered_reopened",
     "reaper_path",
     "reaper_argv",
     "reaper_envp",
@@ -190,6 +204,10 @@ _CONTROL = (
     "data_start",
     "data_stop",
     "data_offset",
+    # up to where cells have had data, set by the kernel process, and what can be accessed: beyond,
+    # where nothing is, a write ends as a fault
+    "data_high",
+    "data_open",
     "fork_own",  # private memory of native/fork.ll
     "forks",  # how often the program has forked
     # where the kernel process runs code itself: an object of Python's that `jk_fetch` calls

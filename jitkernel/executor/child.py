@@ -21,6 +21,7 @@ import sys
 
 TYPE_CHECKING = False  # the module that has it is too large to import
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, NoReturn
 
 HEAD = struct.Struct("<8Q")
@@ -121,8 +122,16 @@ class Loader:
         out = []
         for name in names:
             known = any(libc.dlsym(h, name) for h in self.handles)
-            out.append((libc.dlsym(None, name) or 0) if known else 0)
+            found = libc.dlsym(None, name) if known else self._of_processor(name)
+            out.append(found or 0)
         return out
+
+    def _of_processor(self, name: bytes) -> int:
+        """What libgcc has for `__builtin_cpu_supports`, which it gives by its version alone."""
+        if not name.startswith(b"__cpu_"):
+            return 0
+        every = (libc.dlvsym(h, name, b"GCC_4.8.0") for h in self.handles)
+        return next(filter(None, every), 0)
 
     def locate(self, address: int) -> str:
         """`strlen+0x2d, libc.so.6`, or "" for what is in no library."""
@@ -169,14 +178,23 @@ def map_pages(
     return at
 
 
-def map_arena(fd: int, base: int, regions: list[tuple[int, int, str]]) -> None:
-    """Every region where it belongs; the system joins neighbours of one protection."""
-    for start, stop, prot in regions:
-        flags = MAP_SHARED | MAP_FIXED_NOREPLACE
-        try:
-            map_pages(start, stop - start, PROT[prot], flags, fd, start - base)
-        except OSError as error:
-            fail(f"address range {start:#x}-{stop:#x} cannot be mapped: {error}")
+def map_regions(fd: int, base: int, regions: Iterable[tuple[int, int, str]], flags: int) -> None:
+    """Every region of a slab where it belongs; the system joins neighbours of one protection.
+
+    What is not to be written comes through a description of the file that cannot write: the system
+    refuses to make such pages writable later, too (mprotect(2), EACCES).  Raises OSError.
+    """
+    readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for start, stop, prot in regions:
+            file = fd if "w" in prot else readable
+            try:
+                map_pages(start, stop - start, PROT[prot], MAP_SHARED | flags, file, start - base)
+            except OSError as error:
+                words = f"address range {start:#x}-{stop:#x} cannot be mapped: {error}"
+                raise OSError(error.errno, words) from None
+    finally:
+        os.close(readable)
 
 
 def map_shared(start: int, size: int, file: int, inode: int, owner: int) -> None:
@@ -229,7 +247,7 @@ def answer(op: int, seq: int, status: int = 0, payload: bytes = b"") -> None:
 
 
 def let_protect(span: tuple[int, int], high: int) -> None:
-    """Let the kernel process protect what is mapped there, to learn what is written; and give it
+    """Let the kernel process protect the data zone, to learn what is written; and give it
     pages on which it sees whether this process forked: a child's writes it would not learn of."""
     fd = libc.syscall(numbers["SYS_userfaultfd"], os.O_CLOEXEC | USER_MODE_ONLY)
     if fd < 0:
@@ -245,6 +263,14 @@ def let_protect(span: tuple[int, int], high: int) -> None:
             ctypes.c_char.from_address(page).value = b"\1"
         put("fork_pages", at)
     os.close(fd)
+
+
+def close_data(span: tuple[int, int]) -> None:
+    """Let nothing of the data zone be accessible before something is there: native/serve.ll opens
+    what is."""
+    start, stop = span
+    libc.mprotect(start, stop - start, 0)
+    put("data_open", start)
 
 
 def give_children_copies(slab_file: str) -> None:
@@ -277,6 +303,12 @@ def start_lifeline(fd: int, argv: list[str], area: int) -> None:
     if thread < 0:
         fail("the lifeline thread cannot be started")
     put("lifeline_tid", thread)
+    state = ctypes.c_uint64.from_address(fields["lifeline_state"])
+    while not state.value:
+        os.sched_yield()
+    if state.value == numbers["LIFELINE_APART"]:
+        os.close(fd)
+    put("own_links", os.stat("/proc/self/task").st_nlink)
 
 
 def guarded_stack(size: int) -> int:
@@ -304,6 +336,8 @@ def declare() -> None:
     libc.mmap.restype = pointer
     libc.mprotect.argtypes = [pointer, ctypes.c_size_t, ctypes.c_int]
     libc.dlsym.argtypes, libc.dlsym.restype = [pointer, ctypes.c_char_p], pointer
+    libc.dlvsym.argtypes = [pointer, ctypes.c_char_p, ctypes.c_char_p]
+    libc.dlvsym.restype = pointer
     libc.dlopen.argtypes, libc.dlopen.restype = [ctypes.c_char_p, ctypes.c_int], pointer
     libc.dlerror.restype = ctypes.c_char_p
     libc.dladdr.argtypes = [pointer, pointer]
@@ -394,11 +428,15 @@ def main() -> NoReturn:
     loader.numbers = numbers
     high = max(min(current(RLIMIT_NOFILE), 1024) - 16, 16)
     declare()
-    map_arena(setup["memory"], setup["base"], setup["regions"])
+    try:
+        map_regions(setup["memory"], setup["base"], setup["regions"], MAP_FIXED_NOREPLACE)
+    except OSError as error:
+        fail(error.strerror or "")
     for name, value in setup["control"].items():
         put(name, value)
     os.close(setup["memory"])
     let_protect(setup["protect"], high)
+    close_data(setup["protect"])
     control_socket = keep(first, high)
     os.close(first)
     limit(RLIMIT_CORE, 0)
@@ -414,7 +452,6 @@ def main() -> NoReturn:
     give_children_copies(setup["slab_file"])
     native("jk_arm")()  # an interrupt may come before the first call
     start_lifeline(setup["lifeline"], setup["reaper"], setup["reaper_area"])
-    os.close(setup["lifeline"])
     if setup["memory_limit"]:
         limit(RLIMIT_DATA, setup["memory_limit"])
     answer(numbers["HELLO"], 0, 0, "\n".join(lost).encode())

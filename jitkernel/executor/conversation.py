@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from jitkernel import procfs
 from jitkernel.errors import JitError
 from jitkernel.executor import abi
+from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.inbox import AskRequests, Inbox, WakeRequests
 from jitkernel.executor.interrupt import Check, Interruption, StopRequest
 from jitkernel.executor.peek import unblock_faults
 from jitkernel.executor.records import Callbacks
 from jitkernel.executor.spawn import Pipes, Spawned, waiting
 
-__all__ = ["OWN_THREADS", "Conversation"]
+__all__ = ["Conversation"]
 
-OWN_THREADS = 2  # of the process: the one that runs cells, the one that watches for the end
 _PIECE = 1 << 16  # bytes read at once; as much as a pipe holds
 _END = select.POLLHUP | select.POLLRDHUP | select.POLLERR
 _FIRST_LOOK, _LOOK = 0.02, 0.03  # seconds until a call counts as long, and between looks at it
@@ -35,8 +35,9 @@ class Conversation:
     """The executor's side of a socket, and the program's streams, through changing processes.
 
     `user` is told and asked; `get` and `put` read and write control words; `wakes` answers who asks
-    for code, `asks` who calls Python; `on_ready` hears of a process that is ready.  `stop` is
-    the interruption in progress, `failure` what a callback raised during this request.
+    for code, `asks` who calls Python; `on_ready` hears of a process that is ready; `bell` hands
+    over calls that nobody has to be woken for.  `stop` is the interruption in progress, `failure`
+    what a callback raised during this request.
     """
 
     def __init__(
@@ -47,9 +48,10 @@ class Conversation:
         wakes: WakeRequests,
         asks: AskRequests,
         on_ready: Callable[[], None],
+        bell: Doorbell,
     ):
         self._user, self._wakes, self._on_ready = user, wakes, on_ready
-        self._asks = asks
+        self._asks, self._bell = asks, bell
         self.pipes = Pipes()
         self.child: Spawned | None = None
         self.busy = False
@@ -60,7 +62,7 @@ class Conversation:
         self._get, self._put = get, put
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.stop_request = StopRequest()  # to stop the present request
-        self._inbox = Inbox(get)
+        self._inbox = Inbox(get, bell)
         self._began, self._due, self._looks = 0.0, 0.0, 0
         self._fed = False  # input was written that may be unread
         self._line = b""  # what stands on the last line of stdout
@@ -122,7 +124,9 @@ class Conversation:
         self._inbox.expect(message)
         self.pending = True
         try:
-            child.socket.send(message)
+            if not (self._inbox.is_call and self._bell.ring(message)):
+                self._bell.disturb()
+                child.socket.send(message)
         except OSError:
             if not child.ready:
                 self._take(child, self._poll.poll(0))  # it may have said why it ended
@@ -138,17 +142,23 @@ class Conversation:
         finally:
             self.serving = False
         self.pending = False
+        self._bell.ended()
         return answer
 
     def _serve(self, child: Spawned, check: Check | None) -> tuple[int, ...] | None:
         self._began = time.monotonic()
         self._due, self._looks = self._began + _FIRST_LOOK, 0
-        wait = int(1000 * _FIRST_LOOK)
+        wait, watched = int(1000 * _FIRST_LOOK), False
         while True:
             try:
                 if self.child is not child:
                     raise JitError("the executor was closed while it ran a call")
+                if not watched:
+                    watched = True
+                    self._bell.watch()
                 if (answer := self._inbox.answer()) is not None:
+                    if self._bell.rang(self._inbox.seq):  # nobody has said what else there is
+                        self._take(child, self._poll.poll(0))
                     return answer
                 if self._take(child, self._poll.poll(wait)) and not self._answered():
                     self.drain()
@@ -224,7 +234,7 @@ class Conversation:
             self.detach(0.5)
             words = self.payload().decode("utf-8", "replace")
             raise JitError(f"the executor cannot start: {words}")
-        child.ready = True
+        child.greet()
         self._began = time.monotonic()  # nor is the time that its process takes to start
         self._on_ready()
 
@@ -284,7 +294,7 @@ class Conversation:
         grace = self._user.settings.interrupt_grace
         self.stop = Interruption(self.child.pid, self._inbox.seq, self._put, grace, cause, now)
         if self.child.ready:  # before that, a signal would end it
-            if procfs.thread_count(self.child.pid) > OWN_THREADS:
+            if self.child.threads:
                 unblock_faults(self.child.pid, self._get("lifeline_tid"))
             self.stop.step(now)
         self._due = self.stop.due

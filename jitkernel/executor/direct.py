@@ -11,13 +11,13 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import islice, product
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jitkernel.errors import UsageError
 from jitkernel.executor.records import NotReturned, Unfit
-from jitkernel.ir.types import FloatType, FunctionType, IntType, PointerType, Type, VoidType
+from jitkernel.executor.scalars import scalars
+from jitkernel.ir.types import FunctionType
 
 if TYPE_CHECKING:
     from jitkernel.executor.inline import InlineExecutor
@@ -27,24 +27,7 @@ __all__ = ["address_of", "ctypes_function", "direct_call"]
 _CtypesPointer: Any = ctypes._Pointer
 _CtypesFunction: Any = ctypes._CFuncPtr  # type: ignore[attr-defined]
 _CtypesNumber: Any = ctypes._SimpleCData
-_INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
-_MOST_KINDS = 64
 DIRECT = 1 << 62  # the number of every such request; others are numbered from 1
-
-
-def _code(type: Type) -> str:
-    """The letter of `struct` for a scalar; empty for others."""
-    match type:
-        case IntType(1):
-            return "?"
-        case IntType(bits) if bits in _INTEGERS:
-            return _INTEGERS[bits]
-        case FloatType("float" | "double" as name):
-            return name[0]
-        case PointerType(0):
-            return "Q"
-        case _:
-            return ""
 
 
 def address_of(thing: Any) -> int | None:
@@ -60,9 +43,6 @@ def address_of(thing: Any) -> int | None:
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(thing))
     except (TypeError, ValueError, BufferError):
-        flags: Any = getattr(thing, "flags", None)  # an array by columns lies in one piece, too
-        if getattr(flags, "fnc", False) and flags.writeable and not thing.dtype.hasobject:
-            return int(thing.ctypes.data)
         return None
 
 
@@ -91,36 +71,29 @@ def direct_call(
     pointer: type[int],
     check: Callable[[Sequence[Any]], object] | None = None,
     unsigned: bool = False,
+    gives: Callable[[int], Any] = int,
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """A function that calls one of the program with a tuple of arguments, through a thunk for which
     they lie at `offsets`; None where it takes or gives more than scalars.
 
-    `pointer` is the class of addresses; `check` refuses arrays of other elements than the function
-    wants; `unsigned` is the result where it is an integer without a sign.  It raises Unfit before
-    anything happened, also where there was an operation since this was called, and NotReturned.
+    `pointer` is the class of addresses, `gives` makes one of an address that is returned; `check`
+    refuses arrays of other elements than the function wants; `unsigned` is the result where it is
+    an integer without a sign.  It raises Unfit before anything happened, also where there was an
+    operation since this was called, and NotReturned.
     """
-    codes = [_code(type) for type in function.parameters]
-    result = "" if isinstance(function.result, VoidType) else _code(function.result)
-    if function.variadic or not all(codes) or (not result and str(function.result) != "void"):
+    found = scalars(function, offsets, pointer, unsigned)
+    if found is None:
         return None
+    codes, kinds, result = found.codes, found.kinds, found.result
     # a request, as in inbox.py: kind, number, thunk, function, arguments, result, size, 0
-    layout, at = "<8xQQQQQ16x", 0
-    for code, offset in zip(codes, offsets, strict=True):
-        layout += f"{offset - at}x{code}"
-        at = offset + struct.calcsize("<" + code)
-    choices: list[tuple[type, ...]] = [
-        (bool,) if c == "?" else (float,) if c in "fd" else (int, pointer) if c == "Q" else (int,)
-        for c in codes
-    ]
-    kinds = set(islice(product(*choices), _MOST_KINDS))
+    layout = "<8xQQQQQ16x" + found.layout
     pointers = [i for i, code in enumerate(codes) if code == "Q"]
     pack, view, frame = struct.Struct(layout).pack_into, executor.view, executor.frame
-    read = result.upper() if unsigned else result
-    unpack, result_memory = struct.Struct("<" + read).unpack_from, executor.result
+    unpack, result_memory = struct.Struct("<" + result).unpack_from, executor.result
     args, ret = executor.arguments, executor.result_address
     lock, operations = program.lock, program.operations
     turn, ends = executor.turn, executor.turn.lock
-    gives = pointer if result == "Q" else None
+    makes = gives if result == "Q" and not unsigned else None
 
     def converted(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Buffers in the places of pointers, as their addresses."""
@@ -160,7 +133,7 @@ def direct_call(
             if not result:
                 return None
             (value,) = unpack(result_memory)
-            return value if gives is None else gives(value)
+            return value if makes is None else makes(value)
 
     return direct
 
@@ -174,6 +147,11 @@ class _Pointer(ctypes.c_void_p):
             return ctypes.c_void_p.from_param(value)
         if (at := address_of(value)) is not None:
             return ctypes.c_void_p(at)
+        if hasattr(value, "__array_interface__"):
+            raise TypeError(
+                "the array cannot be written, or its elements do not lie one behind the other, row "
+                "by row: numpy.ascontiguousarray(a), or a.copy(), gives one that is right"
+            )
         return ctypes.c_void_p.from_param(value)
 
 

@@ -168,6 +168,12 @@ class Executor(Callbacks, ABC):
         return self.threads > 0
 
     @property
+    def emulated(self) -> bool:
+        """Whether an emulator runs the program that keeps what it has made of code: it is told of
+        changes before each call."""
+        return False
+
+    @property
     @abstractmethod
     def handles_signals(self) -> bool:
         """Whether the program may have handlers of its own for signals."""

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from jitkernel.executor import abi
+from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.records import Callbacks
 from jitkernel.syscalls import SYS
 
@@ -44,11 +45,12 @@ def new_number() -> int:
 class Inbox:
     """The last message, and whether it is the answer to the present request.
 
-    `get` reads a control word: the native loop notes there what it is about to answer.
+    `get` reads a control word: the native loop notes there what it is about to answer.  Answers to
+    calls may be in shared memory alone, as `bell` knows.
     """
 
-    def __init__(self, get: Callable[[str], int]):
-        self._get = get
+    def __init__(self, get: Callable[[str], int], bell: Doorbell):
+        self._get, self._bell = get, bell
         self._buffer, self._size = bytearray(_LARGEST), 0
         self._op = self.seq = 0
 
@@ -68,6 +70,11 @@ class Inbox:
         return self._size
 
     @property
+    def is_call(self) -> bool:
+        """Whether the present request is a call."""
+        return self._op == abi.CALL
+
+    @property
     def op(self) -> int:
         """What kind of message the last one is."""
         return int(HEAD.unpack_from(self._buffer)[0])
@@ -81,6 +88,8 @@ class Inbox:
 
     def answer(self) -> tuple[int, ...] | None:
         """The answer to the present request: (op, seq, ...), None where it is not here."""
+        if self._bell.rang(self.seq) and (answer := self._bell.answer()) is not None:
+            return answer
         head = HEAD.unpack_from(self._buffer)
         if head[1] != self.seq or head[0] != self._op:
             return None

@@ -38,6 +38,10 @@ __all__ = ["InlineExecutor"]
 
 #: What a user does who wants what only a process of its own can do.
 _REMEDY = 'Session(executor="process") runs code in a process of its own'
+_STALE = (
+    "an emulator runs this process, and goes on with what code was before it changed; "
+    'Session(executor="process") may be told of changes'
+)
 _TELL, _ASK = 1, 2  # what the runtime calls for, else for code
 _STACK = 8 << 20  # bytes of stack that a record may be of
 _WAIT = 0.005  # seconds between looks at whether a session can be asked for code
@@ -107,6 +111,7 @@ class InlineExecutor(Executor):
             self._place.show(self._arena, self._arena.regions)
         except OSError as error:
             raise JitError(f"the slab cannot be mapped in this process: {error}") from None
+        self._refuse_stale()
         self._loader.open([])
         at = {region.name: region for region in self._arena.regions}
         native = self._native
@@ -131,6 +136,21 @@ class InlineExecutor(Executor):
         self.services.note()
         self._threads.look()
         _alive.add(self)
+
+    def _refuse_stale(self) -> None:
+        """Raise UsageError where code that has changed would run as it was."""
+        from jitkernel.linker import x86_64  # a session's start does without
+
+        extent, word = self._arena.reserve("text", len(x86_64.answer(0))), ctypes.c_uint32()
+        thunk = ctypes.CFUNCTYPE(None, *3 * [ctypes.c_void_p])(extent.start)
+        try:
+            for number in (1, 2):
+                self._arena.write(extent.start, x86_64.answer(number))
+                thunk(None, None, ctypes.addressof(word))
+                if word.value != number:
+                    raise UsageError(_STALE)
+        finally:
+            self._arena.free(extent)
 
     def _native(self, name: str) -> Callable[[], int]:
         return ctypes.CFUNCTYPE(ctypes.c_long)(self._entry[name])

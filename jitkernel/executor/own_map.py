@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnMap"]
 
-_SHARED, _PRIVATE, _FIXED, _ANONYMOUS, _NORESERVE = 1, 2, 0x10, 0x20, 0x4000  # mmap(2)
+_PRIVATE, _FIXED, _ANONYMOUS, _NORESERVE = 2, 0x10, 0x20, 0x4000  # mmap(2)
 _NOTHING = 0  # PROT_NONE
 _FREE = _PRIVATE | _ANONYMOUS | _NORESERVE
 _TRIES = 16
@@ -89,11 +89,8 @@ class OwnMap:
 
     def show(self, arena: Arena, regions: Iterable[Region]) -> None:
         """Map a slab's regions there.  Raises OSError."""
-        for region in regions:
-            child.map_pages(
-                region.start, region.stop - region.start, child.PROT[region.prot],
-                _SHARED | _FIXED, arena.fd, region.start - arena.base,
-            )  # fmt: skip
+        spans = [(region.start, region.stop, region.prot) for region in regions]
+        child.map_regions(arena.fd, arena.base, spans, _FIXED)
 
     def close(self) -> None:
         """Give the addresses back.  May be called again."""

@@ -12,9 +12,10 @@ from typing import Any
 
 from jitkernel import procfs
 from jitkernel.arena.writes import PageTable
-from jitkernel.errors import Interrupted, JitError, present
+from jitkernel.errors import ArenaFull, Interrupted, JitError, present
 from jitkernel.executor import abi
-from jitkernel.executor.conversation import OWN_THREADS, Conversation
+from jitkernel.executor.conversation import Conversation
+from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.executor import Executor
 from jitkernel.executor.exit_report import LOST, left_library
 from jitkernel.executor.inbox import HEAD, AskRequests, WakeRequests, new_number
@@ -30,6 +31,11 @@ __all__ = ["ProcessExecutor"]
 #: What the runtime handles (native/enter.ll), and the C library for itself (nptl(7)).
 _OUR_SIGNALS = abi.OUR_SIGNALS | abi.signal_set((32, 33))
 _LEAST_STACK = 1 << 20  # bytes; child.py runs on the same stack
+_STALE = (
+    "this machine emulates an x86-64 processor, and goes on with what code was before it changed: "
+    "cells could not be redefined, so none is run; a machine with that processor is needed"
+)
+_PAGE = 4096
 _PATIENCE = 0.5  # seconds for a process that ends to end
 
 
@@ -49,11 +55,13 @@ class ProcessExecutor(Executor):
         wakes = WakeRequests(self, self._get, self._put, self._view, done)
         self.services = Services(self._ask, self._here, self.settings.env, self.settings.cwd)
         asks = AskRequests(self, self._get, self._put, self._view, self._data)
-        self._talk = Conversation(self, self._get, self._put, wakes, asks, self.services.note)
+        bell = Doorbell(self._view, self._data)
+        self._talk = Conversation(self, self._get, self._put, wakes, asks, self.services.note, bell)
         self._tracking = Tracking()
         self._mark = os.urandom(8).hex()
         self._alone_after = 0  # how many forks had been when nothing lived of them any more
         self._born = False  # a process was started
+        self._stale: bool | None = None  # whether code that has changed runs on; None: untried
         self._handled: bool | None = False  # the last `handles_signals`; None: it may have changed
 
     # -- its life ------------------------------------------------------------------------------
@@ -127,9 +135,12 @@ class ProcessExecutor(Executor):
                 "the executor is running another call: Python that the program calls, or that "
                 'watches it, cannot call it (what it calls can in Session(executor="inline"))'
             )
+        if self._stale is None and (stopped := self._try_changes()) is not None:
+            return stopped
         asked, self._handled = False, None
         for attempt in range(3):
             seq = new_number()
+            self._tell_ends()
             talk.begin_call()
             if asked or self.stopping():
                 talk.interrupt()
@@ -155,6 +166,51 @@ class ProcessExecutor(Executor):
                 break
             self.on_respawn()
         return outcome
+
+    def _tell_ends(self) -> None:
+        """How far there are data and, where that matters, code."""
+        zones = self._arena.zones
+        self._put("data_high", zones["data"].high + _PAGE - 1 & -_PAGE)
+        if self._stale:
+            self._put("text_stale", zones["text"].high + _PAGE - 1 & -_PAGE)
+
+    def _try_changes(self) -> Outcome | None:
+        """Find out whether the process runs code as it is after this process has changed it, as it
+        runs it after an mprotect, or neither: an emulator keeps what it has translated.
+
+        What came of it where the call that is to follow was stopped meanwhile.  Raises JitError for
+        the last.
+        """
+        from jitkernel.linker import x86_64  # a session's start does without
+
+        arena, known = self._arena, None
+        try:
+            extent = arena.reserve("text", len(x86_64.answer(0)))
+        except ArenaFull:
+            return None
+        self._stale = False
+        try:
+            for number in (1, 2, 3):
+                arena.write(extent.start, x86_64.answer(number))
+                outcome = self._call(extent.start, 0, 0, self.result_address, 4)
+                if outcome.kind == "interrupted":
+                    return outcome
+                if outcome.kind != "ok":  # its process has ended
+                    if self.on_respawn is not None:
+                        self.on_respawn()
+                    return None
+                if outcome.result == number.to_bytes(4, "little"):
+                    known = self._stale if number > 1 else None
+                elif self._stale:
+                    raise JitError(_STALE)
+                else:
+                    self._stale = True
+                if known is not None:
+                    return None
+            return None
+        finally:
+            self._stale = known
+            arena.free(extent)
 
     def restore_order(self) -> str:
         """End a request whose caller left by an exception; what was lost by that, in words."""
@@ -206,21 +262,27 @@ class ProcessExecutor(Executor):
         kind, record = self._report.record(seq, cause, self.generation)
         done = self._get("progress")
         sick = bool(answer[3]) or record is None
-        codes = self.services.code()
-        if record is not None and not sick and (record.library or left_library(record, codes)):
-            record = record._replace(library=True)
-            sick = not self._healthy()
+        if record is not None and not sick:
+            if left_library(record, self.services.code()):
+                record = record._replace(library=True)
+            # Code that was stopped may have written anywhere before, over the heap too.
+            sick = not self._healthy(record.pc)
         if not sick:
             return Outcome(kind, record=record, done=done)
         self.respawn()
         return Outcome(kind, record=record, respawned=True, lost=LOST, done=done)
 
-    def _healthy(self) -> bool:
-        """Whether the library still works for the cell's thread and for a fresh one."""
-        message = HEAD.pack(abi.CHECK, new_number(), 0, 0, 0, 0, 0, 0)
+    def _healthy(self, address: int = 0) -> bool:
+        """Whether the library still works for the cell's thread and for a fresh one, and then
+        Python, which is asked what is at an address."""
         child = self._running()
-        answer = self._talk.ask(child, message, Check(child.pid, lambda: self._get("fresh_tid")))
-        return answer is not None and not answer[3]
+        for op, payload in ((abi.CHECK, b""), (abi.LOCATE, b"%x" % address)):
+            message = HEAD.pack(op, new_number(), 0, 0, 0, 0, 0, 0) + payload
+            check = Check(child.pid, lambda: self._get("fresh_tid"))
+            answer = self._talk.ask(child, message, check)
+            if answer is None or answer[3]:
+                return False
+        return True
 
     def peek(self) -> FaultRecord:
         """Where the cell that runs is now, and its stack; for `on_wait`.  Raises UsageError."""
@@ -249,7 +311,8 @@ class ProcessExecutor(Executor):
     @property
     def threads(self) -> int:
         """How many threads the program has running of its own."""
-        return max(procfs.thread_count(self.pid) - OWN_THREADS, 0)
+        child = self._talk.child
+        return child.threads if child else 0
 
     @property
     def shared(self) -> bool:
@@ -270,6 +333,10 @@ class ProcessExecutor(Executor):
         return self._tracking.table(self.pid, self._get("fork_pages"))
 
     @property
+    def emulated(self) -> bool:
+        return bool(self._stale)
+
+    @property
     def handles_signals(self) -> bool:
         """Whether the program may have handlers of its own for signals."""
         if self._handled is None:
@@ -285,6 +352,7 @@ class ProcessExecutor(Executor):
 
     def unpark(self) -> None:
         """Let signals and threads go on."""
+        self._tell_ends()
         self._ask(abi.UNPARK, b"")
 
     def _ask(

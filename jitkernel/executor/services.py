@@ -24,6 +24,7 @@ _MOST_SHARED = 4000  # arrays: the first message of a process names them
 _LONG = 4000  # bytes of a name; no library has a longer one
 #: Where the upper address space begins, in which libraries, stacks and most heaps are.
 UPPER = 0x5000_0000_0000
+Range = tuple[int, int]  # `(start, stop)`
 _KEPT = 8  # generations whose libraries' places are remembered
 
 
@@ -45,37 +46,42 @@ class Services:
         self.env, self.cwd = dict(env), cwd
         self._ask, self._here = ask, here
         self._spans: dict[int, list[procfs.Mapped]] = {}
-        self._low: dict[int, list[tuple[int, int]]] = {}
+        self._memory: dict[int, list[Range]] = {}
 
     def note(self) -> None:
-        """Remember where the libraries of the present process are, and its low memory."""
+        """Remember where the libraries of the present process are, and its memory."""
         generation, pid = self._here()
         self._spans[generation] = procfs.libraries(pid)
         self._spans.pop(generation - _KEPT, None)
-        self._low.pop(generation - _KEPT, None)
-        self.low_memory()
+        self._memory.pop(generation - _KEPT, None)
+        self.memory()
 
-    def low_memory(self) -> list[tuple[int, int]]:
-        """Where the present process has its heap, or other memory without a file, outside the upper
-        address space: `(start, stop)`.  Only a Python that is linked for a fixed address has its
-        heap there.  Of one that has ended, where it was when this was asked last."""
+    def memory(self) -> list[Range]:
+        """Where the present process has memory of its own, ascending: its heap, stacks and
+        libraries.  Of one that has ended, where it was when this was asked last."""
         generation, pid = self._here()
-        if maps := procfs.regions(pid):
-            self._low[generation] = [
-                (r.start, r.stop)
-                for r in maps
-                if r.stop <= UPPER and r.access.startswith("rw") and r.name in ("", "[heap]")
-            ]
-        return self.last_low_memory(generation)
+        found: list[Range] = []
+        for r in procfs.regions(pid):
+            if r.name.startswith(("/memfd:", "[vsyscall]")):  # the slab and arrays: they stay
+                continue
+            if found and found[-1][1] == r.start:
+                found[-1] = found[-1][0], r.stop
+            else:
+                found.append((r.start, r.stop))
+        if found:
+            self._memory[generation] = found
+        return self.last_memory(generation)
 
-    def last_low_memory(self, generation: int) -> list[tuple[int, int]]:
-        """The same of any process, as it was when `low_memory` was asked last."""
-        return self._low.get(generation, [])
+    def last_memory(self, generation: int) -> list[Range]:
+        """The same of any process, as it was when `memory` was asked last."""
+        return self._memory.get(generation, [])
 
     def watch_low_memory(self) -> None:
-        """Ask again where there was such memory: a heap grows."""
-        if self._low.get(self._here()[0]):
-            self.low_memory()
+        """Ask again where there is memory in the lower address space, which only a Python that is
+        linked for a fixed address has: its heap grows among what are numbers more often."""
+        known = self._memory.get(self._here()[0])
+        if known and known[0][0] < UPPER:
+            self.memory()
 
     def code(self) -> list[range]:
         """The addresses of the libraries' code in the present process."""

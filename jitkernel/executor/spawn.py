@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MARK", "Pipes", "Spawned", "first_message", "waiting"]
 
+_OWN_THREADS = 2  # the one that runs cells, the one that watches for the kernel process's end
 MARK = "JITKERNEL_EXECUTOR"  # environment variable
 #: child.py as a module, not as a script: then its compiled form is kept.  Its folder comes last, so
 #: that nothing of ours can stand in for a module of the standard library.
@@ -170,6 +171,7 @@ class Spawned:
             for fd in passed:
                 os.close(fd)
         self.pid = self._process.pid
+        self._own: frozenset[int] = frozenset()  # its threads that are none of the program's
         self.ready = False
         try:
             self.pidfd = os.pidfd_open(self.pid)
@@ -210,6 +212,19 @@ class Spawned:
             self.pidfd = -1
         return status
 
+    def greet(self) -> None:
+        """It is ready: what threads it has by now are its own, and an emulator's."""
+        self.ready, self._own = True, procfs.threads(self.pid)
+
+    @property
+    def threads(self) -> int:
+        """How many threads the program has started and that live."""
+        if not self.ready:
+            return 0
+        if len(self._own) == _OWN_THREADS:  # none of which ends before the process
+            return max(procfs.thread_count(self.pid) - _OWN_THREADS, 0)
+        return len(procfs.threads(self.pid) - self._own)
+
     def has_descendants(self) -> bool:
         """Whether anything lives that it started, also where its own parent has ended."""
         if procfs.has_children(self.pid):
@@ -245,7 +260,6 @@ def first_message(
     """What child.py is told; the control block is at `address`."""
     at = {region.name: region for region in arena.regions}
     text, runtime = at["text"], at["runtime.text"]
-    kept = (at["rodata"], at["data"])
     return {
         "base": arena.base,
         "regions": [(r.start, r.stop, r.prot) for r in arena.regions],
@@ -269,5 +283,5 @@ def first_message(
         "shared": b"".join(struct.pack("<4Q", a, *row) for a, row in [*services.shared.items()]),
         "owner": os.getpid(),
         "slab_file": f"/proc/{os.getpid()}/fd/{arena.fd}",
-        "protect": (min(r.start for r in kept), max(r.stop for r in kept)),
+        "protect": (at["data"].start, at["data"].stop),
     }

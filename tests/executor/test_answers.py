@@ -13,6 +13,7 @@ import pytest
 
 from jitkernel.errors import JitError
 from jitkernel.executor import ExecutorSettings, abi
+from jitkernel.executor.doorbell import Doorbell
 from jitkernel.executor.inbox import HEAD, Inbox, new_number
 
 from . import programs as p
@@ -99,9 +100,10 @@ def test_forged_messages_are_dropped(lab: Lab, kind: str) -> None:
 
 def test_whoever_reads_the_present_number_cannot_answer_before_the_runtime() -> None:
     noted = {"done_seq": 0}
+    bell = Doorbell(memoryview(bytearray(1 << 20)), 0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        inbox, number = Inbox(noted.__getitem__), new_number()
+        inbox, number = Inbox(noted.__getitem__, bell), new_number()
         inbox.expect(HEAD.pack(1, number, 0, 0, 0, 0, 0, 0))
         for message in (
             HEAD.pack(1, number, 0, 0, 0, 0, 0, 0),  # right, but the runtime knows nothing of it

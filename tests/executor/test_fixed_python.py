@@ -65,7 +65,7 @@ def test_words_that_point_into_its_heap_are_counted(fixed: None, tmp_path: Path)
         assert s["p"].value < 1 << 32
         s.run("@p = null")
         assert "1 restored word points into the executor's heap" in s.undo()[0]
-        with pytest.raises(Fault, match="1 word in globals still point into the one that ended"):
+        with pytest.raises(Fault, match="1 word in globals still points into the one that ended"):
             s.run("@raise(9)")
         s.run("@p = @malloc(16)")
         s.save(path)

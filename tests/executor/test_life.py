@@ -86,8 +86,52 @@ def test_every_mapping_has_its_protection(fresh: Lab) -> None:
     regions = fresh.arena.regions
     assert found[0][0] == regions[0].start and found[-1][1] == regions[-1].stop
     for region in regions:
-        [flags] = [f for a, b, f in found if a <= region.start and region.stop <= b]
-        assert flags == {"rx": "r-xs", "rw": "rw-s", "r": "r--s"}[region.prot]
+        here = [f for a, b, f in found if a < region.stop and region.start < b]
+        wanted = {"rx": "r-xs", "rw": "rw-s", "r": "r--s"}[region.prot]
+        assert here == (["---s"] if region.name == "data" else [wanted])  # there are no data yet
+
+
+STORE = program(
+    """  %at = load ptr, ptr %args
+  store volatile i8 1, ptr %at"""
+)
+
+
+def test_pages_of_data_that_nothing_has_are_not_accessible(fresh: Lab) -> None:
+    zone = fresh.arena.zones["data"]
+    fresh.place(STORE)
+    assert fresh.run(STORE, struct.pack("<Q", zone.start)).kind == "fault"
+    for size in (1, 4096, 4096, 100_000, 8 << 20):
+        extent = fresh.arena.reserve("data", size)
+        for at in (extent.start, extent.stop - 1):
+            assert fresh.run(STORE, struct.pack("<Q", at)).kind == "ok"
+        beyond = zone.high + -zone.high % 4096
+        outcome = fresh.run(STORE, struct.pack("<Q", beyond))
+        assert outcome.kind == "fault" and outcome.record is not None
+        assert outcome.record.address == beyond and not outcome.respawned
+    mappings = len(fresh.maps())
+    fresh.executor.respawn()
+    assert fresh.run(STORE, struct.pack("<Q", extent.stop - 1)).kind == "ok"
+    assert len(fresh.maps()) <= mappings + 1
+
+
+PROTECT = program(
+    """  %at = load i64, ptr %args
+  %page = and i64 %at, -4096
+  %done = call i64 (i64, ...) @syscall(i64 10, i64 %page, i64 4096, i64 7)
+  store i64 %done, ptr %ret"""
+)
+
+
+@pytest.mark.parametrize("region", ["runtime.text", "text", "rodata", "unwind"])
+def test_the_system_refuses_to_make_code_and_constants_writable(fresh: Lab, region: str) -> None:
+    """mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), from a cell."""
+    fresh.place(PROTECT)
+    [start] = [r.start for r in fresh.arena.regions if r.name == region]
+    outcome = fresh.run(PROTECT, struct.pack("<Q", start), 8)
+    assert outcome.kind == "ok" and struct.unpack("<q", outcome.result)[0] == -1
+    assert not [line for line in fresh.maps() if "rwx" in line.split()[1]]
+    assert fresh.square(3) == 9
 
 
 def test_calls_leave_no_mappings_and_no_descriptors(fresh: Lab) -> None:

@@ -159,10 +159,20 @@ done:
 ; The text zone is not executable while an interrupt waits for a library to return, and while the
 ; kernel process writes text although the user's own threads run.
 
+; An emulator takes time for each page: there it is only as much as there is code.
+define internal i64 @text_size() #1 {
+  %start = load volatile i64, ptr $text_start
+  %all = load volatile i64, ptr $text_stop
+  %used = load volatile i64, ptr $text_stale
+  %is_all = icmp eq i64 %used, 0
+  %stop = select i1 %is_all, i64 %all, i64 %used
+  %size = sub i64 %stop, %start
+  ret i64 %size
+}
+
 define internal void @lock_text() #0 {
   %start = load volatile i64, ptr $text_start
-  %stop = load volatile i64, ptr $text_stop
-  %size = sub i64 %stop, %start
+  %size = call i64 @text_size()
   store atomic i32 1, ptr $text_locked seq_cst, align 4
   %r = call i64 @sys(i64 $SYS_mprotect, i64 %start, i64 %size, i64 $PROT_READ, i64 0, i64 0, i64 0)
   ret void
@@ -186,8 +196,7 @@ done:
 
 define internal void @open_text() #0 {
   %start = load volatile i64, ptr $text_start
-  %stop = load volatile i64, ptr $text_stop
-  %size = sub i64 %stop, %start
+  %size = call i64 @text_size()
   %r1 = call i64 @sys(i64 $SYS_mprotect, i64 %start, i64 %size, i64 $PROT_READ_EXEC, i64 0, i64 0, i64 0)
   store atomic i32 0, ptr $text_locked seq_cst, align 4
   %r2 = call i64 @sys(i64 $SYS_futex, i64 $text_locked, i64 $FUTEX_WAKE_PRIVATE, i64 $INT_MAX, i64 0, i64 0, i64 0)

@@ -228,8 +228,8 @@ jk_restorer:
     mov rax, $SYS_rt_sigreturn
     syscall
 
-# i64 jk_lifeline(stack_top, fd): a thread with descriptors of its own that the C library does not
-# know of, all signals blocked; it runs jk_watch(fd).
+# i64 jk_lifeline(stack_top, fd): a thread that the C library does not know of, all signals blocked;
+# it runs jk_watch(fd).
     .globl jk_lifeline
     .p2align 4
 jk_lifeline:
@@ -245,7 +245,7 @@ jk_lifeline:
     mov r10d, $SIGSET_SIZE
     syscall
     mov eax, $SYS_clone
-    mov edi, $CLONE_OWN_FILES
+    mov edi, $CLONE_THREAD_FLAGS
     mov rsi, r9
     xor edx, edx
     xor r10d, r10d

@@ -40,7 +40,9 @@ free:
   %stop = load volatile i64, ptr $data_stop
   %first = load volatile i64, ptr $data_offset
   %size = sub i64 %stop, %start
-  %last = add i64 %first, %size
+  %open = load volatile i64, ptr $data_open
+  %used = sub i64 %open, %start
+  %last = add i64 %first, %used
   %path = call i64 @own_word(i64 24)
   %fd = call i64 @sys(i64 $SYS_openat, i64 $AT_FDCWD, i64 %path, i64 $O_RDONLY_CLOEXEC, i64 0, i64 0, i64 0)
   %shut = icmp slt i64 %fd, 0

@@ -1,6 +1,34 @@
 ; Requests served one after another (process.py sends them), and the watch for the kernel
 ; process's end.
 
+; Where code that has changed runs as it was, the system is asked for the text's protection once more.
+define internal void @renew_text() #0 {
+  %stale = load volatile i64, ptr $text_stale
+  %current = icmp eq i64 %stale, 0
+  br i1 %current, label %done, label %renew
+renew:
+  call void @lock_text()
+  call void @open_text()
+  br label %done
+done:
+  ret void
+}
+
+; Pages of the data zone are made accessible when something is there, in one piece from its start.
+define internal void @open_data() #0 {
+  %high = load volatile i64, ptr $data_high
+  %open = load volatile i64, ptr $data_open
+  %enough = icmp ule i64 %high, %open
+  br i1 %enough, label %done, label %more
+more:
+  %size = sub i64 %high, %open
+  %r = call i64 @sys(i64 $SYS_mprotect, i64 %open, i64 %size, i64 $PROT_READ_WRITE, i64 0, i64 0, i64 0)
+  store volatile i64 %high, ptr $data_open
+  br label %done
+done:
+  ret void
+}
+
 ; Register the unwind tables again when the kernel process has changed them, in one's turn.
 define internal void @renew_unwind() #0 {
   %generation = load volatile i64, ptr $unwind_generation
@@ -97,6 +125,12 @@ lost:
   %x1 = call i64 @sys(i64 $SYS_exit_group, i64 $NO_SOCKET, i64 0, i64 0, i64 0, i64 0, i64 0)
   unreachable
 send:
+  store volatile i64 %reopened, ptr $answered_reopened
+  %before = atomicrmw xchg ptr $answered, i64 %seq seq_cst, align 8
+  %watched = load atomic i64, ptr $watched seq_cst, align 8
+  %seen = icmp ne i64 %watched, 0
+  br i1 %seen, label %done, label %tell
+tell:
   %frame = alloca [8 x i64], align 8
   %w1 = insertvalue [8 x i64] zeroinitializer, i64 %seq, 1
   %w2 = insertvalue [8 x i64] %w1, i64 %stopped, 2
@@ -123,6 +157,42 @@ done:
   ret void
 }
 
+; Look for the next request in the frame for a while, since the kernel process often has one soon:
+; to wake this process takes longer than the most calls.  1 where one has come; else it may come on
+; the socket.  A request that came both ways is served once.
+define internal i1 @listen() #0 {
+  %patience = load volatile i64, ptr $patience
+  %hasty = icmp eq i64 %patience, 0
+  br i1 %hasty, label %none, label %begin
+begin:
+  store atomic i64 0, ptr $bell seq_cst, align 8
+  %was = atomicrmw xchg ptr $listening, i64 1 seq_cst, align 8
+  %start = call i64 @llvm.readcyclecounter()
+  br label %look
+look:
+  %bell = load atomic i64, ptr $bell seq_cst, align 8
+  %quiet = icmp eq i64 %bell, 0
+  br i1 %quiet, label %wait, label %end
+wait:
+  %now = call i64 @llvm.readcyclecounter()
+  %spent = sub i64 %now, %start
+  %more = icmp ult i64 %spent, %patience
+  br i1 %more, label %look, label %end
+end:
+  %is = atomicrmw xchg ptr $listening, i64 0 seq_cst, align 8
+  %rung = atomicrmw xchg ptr $bell, i64 0 seq_cst, align 8
+  %seq = call i64 @word(ptr $frame, i64 8)
+  %here = icmp eq i64 %rung, %seq
+  %last = load volatile i64, ptr $seq
+  %new = icmp ne i64 %rung, %last
+  %come = and i1 %here, %new
+  ret i1 %come
+none:
+  ret i1 0
+}
+
+declare i64 @llvm.readcyclecounter()
+
 ; Wait for POLLIN or POLLOUT, on a socket too that a cell has made one that does not wait; poll's
 ; result.
 define internal i64 @await(i64 %fd, i64 %events) #0 {
@@ -140,13 +210,16 @@ define dso_local i64 @jk_serve() #0 {
 entry:
   br label %loop
 loop:
+  %rung = call i1 @listen()
+  br i1 %rung, label %read, label %receive
+receive:
   %socket = load volatile i64, ptr $socket
   %n = call i64 @sys(i64 $SYS_recvfrom, i64 %socket, i64 $frame, i64 $FRAME_SIZE, i64 0, i64 0, i64 0)
-  switch i64 %n, label %came [ i64 -$EINTR, label %loop
+  switch i64 %n, label %came [ i64 -$EINTR, label %receive
                                i64 -$EAGAIN, label %idle ]
 idle:
   %arrived = call i64 @await(i64 %socket, i64 $POLLIN)
-  br label %loop
+  br label %receive
 came:
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %read, label %end
@@ -154,6 +227,7 @@ end:
   call void @reap()
   unreachable
 read:
+  %size = phi i64 [ $HEAD_SIZE, %loop ], [ %n, %came ]
   %op = load volatile i64, ptr $frame
   %seq = call i64 @word(ptr $frame, i64 8)
   switch i64 %op, label %python [ i64 $CALL, label %call
@@ -161,9 +235,13 @@ read:
                                   i64 $PARK, label %park
                                   i64 $UNPARK, label %unpark ]
 python:
-  ret i64 %n
+  ret i64 %size
 
 call:
+  %last = load volatile i64, ptr $seq
+  %again = icmp eq i64 %seq, %last
+  br i1 %again, label %receive, label %serve
+serve:
   store volatile i64 0, ptr $record_taken
   store volatile i64 0, ptr $record_kept
   store volatile i64 0, ptr $service
@@ -183,6 +261,8 @@ renew:
   %unmasked = call i64 @mask_signals(i64 $SIG_SETMASK, i64 %mask)
   br label %run
 run:
+  call void @renew_text()
+  call void @open_data()
   %thunk = call i64 @word(ptr $frame, i64 16)
   %fn = call i64 @word(ptr $frame, i64 24)
   %args = call i64 @word(ptr $frame, i64 32)
@@ -193,9 +273,9 @@ run:
   br i1 %ok, label %hand_over, label %clean
 hand_over:
   %ret = call i64 @word(ptr $frame, i64 40)
-  %size = call i64 @word(ptr $frame, i64 48)
+  %bytes = call i64 @word(ptr $frame, i64 48)
   %from = load volatile i64, ptr $own_result
-  call void @copy(i64 %ret, i64 %from, i64 %size)
+  call void @copy(i64 %ret, i64 %from, i64 %bytes)
   br label %answer
 clean:
   %untidy = call i64 @run_service(ptr @tidy)
@@ -228,6 +308,7 @@ parked_all:
   call void @reply(i64 $PARK, i64 %seq, i64 0, i64 0)
   br label %loop
 unpark:
+  call void @open_data()
   call void @unlock_text()
   %was = load volatile i64, ptr $parked
   %free = icmp eq i64 %was, 0
@@ -248,9 +329,17 @@ check:
 }
 
 ; The thread that outlives nothing: when the kernel process ends, `fd` becomes readable, and this
-; process turns into the program that ends its descendants and then itself.
+; process turns into the program that ends its descendants and then itself.  The descriptors of the
+; program are its own affair.
 define dso_local void @jk_watch(i64 %fd) #0 {
 entry:
+  %unshared = call i64 @sys(i64 $SYS_unshare, i64 $CLONE_FILES, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %apart = icmp eq i64 %unshared, 0
+  br i1 %apart, label %close, label %shares
+shares:
+  store atomic i64 $LIFELINE_SHARES, ptr $lifeline_state seq_cst, align 8
+  br label %wait
+close:
   %below = sub i64 %fd, 1
   %above = add i64 %fd, 1
   %first = icmp eq i64 %fd, 0
@@ -260,6 +349,7 @@ lower:
   br label %rest
 rest:
   %r2 = call i64 @sys(i64 $SYS_close_range, i64 %above, i64 $UINT_MAX, i64 0, i64 0, i64 0, i64 0)
+  store atomic i64 $LIFELINE_APART, ptr $lifeline_state seq_cst, align 8
   br label %wait
 wait:
   %n = call i64 @await(i64 %fd, i64 $POLLIN)

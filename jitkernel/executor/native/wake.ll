@@ -84,10 +84,10 @@ define internal void @end_turn() #0 {
   ret void
 }
 
-; Whether the program has no threads of its own; only where it has is the text zone closed: for a
-; large zone that takes longer than all the rest.  A folder's link count is two and one for each
-; folder in it, one a thread; two threads are ours, the cell's and the lifeline.  ("/proc/self/task",
-; struct stat: links at 16)
+; Whether the program has no threads of its own; only where it has, or code that has changed would
+; run as it was, is the text zone closed: for a large zone that takes longer than all the rest.  A
+; folder's link count tells of each folder in it, one a thread.  ("/proc/self/task", struct stat:
+; links at 16)
 define internal i1 @single() #0 {
   %path = alloca [2 x i64], align 8
   store i64 u0x65732F636F72702F, ptr %path
@@ -95,13 +95,17 @@ define internal i1 @single() #0 {
   store i64 u0x006B7361742F666C, ptr %rest
   %stat = alloca [18 x i64], align 8
   %links_at = getelementptr i64, ptr %stat, i64 2
-  store volatile i64 5, ptr %links_at
+  store volatile i64 -1, ptr %links_at
   %p = ptrtoint ptr %path to i64
   %s = ptrtoint ptr %stat to i64
   %r = call i64 @sys(i64 $SYS_newfstatat, i64 $AT_FDCWD, i64 %p, i64 %s, i64 0, i64 0, i64 0)
   %links = load volatile i64, ptr %links_at
-  %few = icmp ult i64 %links, 5
-  ret i1 %few
+  %own = load volatile i64, ptr $own_links
+  %few = icmp ule i64 %links, %own
+  %stale = load volatile i64, ptr $text_stale
+  %current = icmp eq i64 %stale, 0
+  %single = and i1 %few, %current
+  ret i1 %single
 }
 
 ; The thread that asked goes on, or is taken out of its cell.
