@@ -8,7 +8,7 @@ Which symbol a name means, and who may define it, is not decided here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jitkernel.arena import Arena, Extent
 from jitkernel.errors import LinkError
@@ -43,6 +43,8 @@ class Bindings:
     def __init__(self, arena: Arena, fixed: Mapping[str, int]):
         self.arena, self.view, self.base = arena, arena.view, arena.base
         self.fixed = fixed
+        #: how a symbol is written for the user
+        self.called: Callable[[str], str] = shown
         #: what changed, where somebody keeps a copy
         self.journal: Journal | None = None
         #: what `_GLOBAL_OFFSET_TABLE_` is: slots lie anywhere in the zone that it begins
@@ -237,7 +239,7 @@ class Bindings:
                 except OutOfRange as error:
                     if symbol.state is not MISSING:
                         raise LinkError(
-                            f"{shown(symbol.name)} in cell {image.cell}: {error}"
+                            f"{self.called(symbol.name)} in cell {image.cell}: {error}"
                         ) from None
                     self.write_unmapped(offset, type, addend)
 

@@ -122,11 +122,8 @@ def add_frames(
 def _function(resolution: Resolution, entry: Entry) -> int | None:
     """The address an FDE's first field refers to: code of this object, never a canonical entry."""
     number, targets = entry[1] >> 32, resolution.targets
-    target = targets[number] if number < len(targets) else None
-    if isinstance(target, Symbol):
-        own = resolution.exports.get(target)
-        return own[1] if own is not None else None
-    return target
+    target = resolution.body(targets[number] if number < len(targets) else None)
+    return None if isinstance(target, Symbol) else target
 
 
 # -- types that are caught ---------------------------------------------------------------------

@@ -25,6 +25,7 @@ __all__ = [
     "PinnedRange",
     "ReadObject",
     "arrange",
+    "describes_code",
     "group_members",
     "initialisers",
     "is_special",
@@ -41,6 +42,15 @@ PRIVATE = "DW.ref."
 #: Names that the linker may give a meaning: an address, and no symbol.
 SPECIAL = ("_GLOBAL_OFFSET_TABLE_", "__dso_handle", *REGISTERING)
 _SECTION_BOUNDS = ("__start_", "__stop_")
+
+#: Tables of addresses of code, for who looks at code from outside: LLVM's stack maps, fault maps
+#: and basic blocks, XRay's and patchable entries.
+_TABLES = (
+    b".llvm_stackmaps\0", b".llvm_faultmaps\0", b".llvm_bb_addr_map\0", b"xray_instr_map\0",
+    b"__patchable_function_entries\0",
+)  # fmt: skip
+#: Labels that LLVM puts on such tables, and that a program reads them by.
+_LABELS = (b"__LLVM_StackMaps\0", b"__LLVM_FaultMaps\0")
 
 _UNSIZED = (c.STT_FUNC, c.STT_NOTYPE, c.STT_OBJECT)
 _SECTION_ALLOC, _SECTION_WRITE, _SECTION_CODE = c.SHF_ALLOC, c.SHF_WRITE, c.SHF_EXECINSTR
@@ -129,12 +139,44 @@ def read_names(obj: ElfObject) -> Names:
                     tentative.append(export)
         elif text:
             imports.append((index, text, binding == c.STB_WEAK))
+    for label in _LABELS:
+        if (at := strings.find(label)) >= 0:
+            exports += _labelled(obj, at, label)
     return Names(exports, imports, private, tentative)
+
+
+def _labelled(obj: ElfObject, name: int, label: bytes) -> list[Export]:
+    """A table's label as a name of the session's: another cell may read the table by it.  LLVM
+    makes it local, so the object's own references are to its own table."""
+    return [
+        Export(index, label[:-1].decode(), c.STB_WEAK, c.STT_OBJECT, section, value, size - value)
+        for index, (offset, info, _, section, value, _) in enumerate(obj.symbols)
+        if offset == name and not info >> 4 and 0 < section < len(obj.sections)
+        for size in [obj.sections[section][5]]
+    ]
 
 
 def is_special(name: str) -> bool:
     """Whether the linker may supply what a name means: an address, and no symbol."""
     return name in SPECIAL or name.startswith(_SECTION_BOUNDS)
+
+
+def describes_code(obj: ElfObject, section: int) -> bool:
+    """Whether the addresses in a section say where code is, as those of unwind records do: they are
+    of the code itself, whoever has redefined the function.
+
+    A section that goes with one of code (gABI "Section Attribute Flags", SHF_LINK_ORDER) does,
+    unless a variable is in it: a program's pointers lead to canonical entries.
+    """
+    name, _, flags, _, _, _, link, _, _, _ = obj.sections[section]
+    if any(obj.names.startswith(table, name) for table in _TABLES):
+        return True
+    return (
+        bool(flags & c.SHF_LINK_ORDER)
+        and link < len(obj.sections)
+        and bool(obj.sections[link][2] & _SECTION_CODE)
+        and all(s[3] != section or s[1] & 15 != c.STT_OBJECT for s in obj.symbols)
+    )
 
 
 def arrange(obj: ElfObject, dropped: frozenset[int] = frozenset()) -> Layout:

@@ -236,9 +236,8 @@ class Linker(Recorded):
         place = places[own.section] if own.section < len(places) else None
         if place is None or place[0] != "text":
             raise LinkError(f"{written(name)} is no function")
-        hidden = names._replace(
-            exports=[e for e in names.exports if e is not own], private=[*names.private, own.number]
-        )
+        known = [e for e in names.exports if e is not own and obj.symbols[e.number][1] >> 4]
+        hidden = names._replace(exports=known, private=[*names.private, own.number])
         image = self.place(obj, cell, names=hidden, weak=weak, kinds=kinds, missing=missing)
         return image, present(image.text, f"the code of {image}").start + place[1] + own.value
 

@@ -7,8 +7,9 @@ cells have moved symbols; it is not a record kept from linking.  Start from `rea
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitkernel.elf import ElfObject, read_object
 from jitkernel.elf import constants as c
@@ -25,7 +26,15 @@ from jitkernel.linker.records import Image, Symbol, SymbolState
 from jitkernel.linker.unwind import split
 from jitkernel.linker.x86_64 import BRANCH, GOTPCRELX, PC32, REX_GOTPCRELX, TABLE
 
-__all__ = ["MappedRelocation", "MappedSection", "MappedSymbol", "LinkMap", "read_link_map"]
+__all__ = [
+    "LinkMap",
+    "LinkedVariable",
+    "MappedRelocation",
+    "MappedSection",
+    "MappedSymbol",
+    "linked_variables",
+    "read_link_map",
+]
 
 _KINDS = {
     c.SHT_PROGBITS: "bits", c.SHT_SYMTAB: "symbols", c.SHT_STRTAB: "strings",
@@ -117,6 +126,35 @@ def read_link_map(linker: Linker, image: Image, data: bytes) -> LinkMap:
     return _Reader(linker, image, read_object(data)).read()
 
 
+class LinkedVariable(NamedTuple):
+    """A variable of an object, where it stands; `is_local`: nobody else sees it.  `is_first`: it
+    still has the value that it was linked with."""
+
+    name: str
+    address: int
+    size: int
+    is_local: bool
+    is_first: bool
+
+
+def linked_variables(linker: Linker, image: Image, data: bytes) -> list[LinkedVariable]:
+    """The variables in the data zone that the object `data` of an image defines."""
+    obj = read_object(data)
+    found = [i for i in range(1, len(obj.symbols)) if _is_variable(obj, i)]
+    if not found:
+        return []
+    reader = _Reader(linker, image, obj)
+    relocations = reader.read().relocations
+    return [reader.variable(index, relocations) for index in found]
+
+
+def _is_variable(obj: ElfObject, index: int) -> bool:
+    entry = obj.symbol(index)
+    if entry.info & 15 != c.STT_OBJECT or not 0 < entry.section < c.SHN_LORESERVE:
+        return False
+    return bool(obj.section(entry.section).flags & c.SHF_WRITE) and entry.size > 0
+
+
 class _Reader:
     """Where each part of one object lies: the layout made again from the object and its image."""
 
@@ -144,6 +182,20 @@ class _Reader:
         symbols = tuple(self._symbol(i) for i in range(1, len(self.obj.symbols)))
         self.bodies = {i: s.address for i, s in enumerate(symbols, 1)}
         return LinkMap(sections, symbols, tuple(self._relocations()))
+
+    def variable(self, index: int, relocations: Sequence[MappedRelocation]) -> LinkedVariable:
+        """A symbol that is a variable, and whether it has its first value."""
+        entry, symbol = self.obj.symbol(index), self._symbol(index)
+        at, size = symbol.address, entry.size
+        now, first = bytearray(self.linker.arena.read(at, size)), bytearray(size)
+        if self.obj.section(entry.section).type != c.SHT_NOBITS:
+            first[:] = self.obj.content(entry.section)[entry.value : entry.value + size]
+        fields = [r for r in relocations if at <= r.at < at + size]
+        for field in fields:
+            span = slice(field.at - at, field.at - at + field.size)
+            now[span] = first[span] = bytes(field.size)
+        same = now == first and all(field.how != "stored over" for field in fields)
+        return LinkedVariable(symbol.name, at, size, symbol.binding == "local", same)
 
     def _start(self, section: int) -> int:
         place = self.layout.places[section]

@@ -18,7 +18,14 @@ from jitkernel.errors import ArenaFull, LinkError
 from jitkernel.linker import x86_64
 from jitkernel.linker.content import Content, ends_behind, refusal
 from jitkernel.linker.eh_frames import add_frames, indirect_types
-from jitkernel.linker.layout import Layout, PinnedRange, arrange, pinned_ranges, pinned_sections
+from jitkernel.linker.layout import (
+    Layout,
+    PinnedRange,
+    arrange,
+    describes_code,
+    pinned_ranges,
+    pinned_sections,
+)
 from jitkernel.linker.own_fields import OwnFields
 from jitkernel.linker.rebasing import may_escape
 from jitkernel.linker.records import Block, Image
@@ -209,10 +216,11 @@ def fill(
         name, _, flags, _, _, size, _, _, _, _ = obj.sections[index]
         if layout.frames and obj.names.startswith(b".gcc_except_table", name):
             entries = indirect_types(job, layout, resolution, index, start + base, buffer)
+        of_code = place is not None and place[0] != "text" and describes_code(obj, index)
         if len(entries) > _FEW:  # or they are bytes
             if entries.__class__ is bytes:
                 entries = RELA.iter_unpack(entries)
-            if buffer is not None and moved is None:
+            if buffer is not None and moved is None and not of_code:
                 own = own or OwnFields(resolution, job.bind.arena)
                 entries = own.write(entries, buffer, start)
         for entry in entries:
@@ -230,7 +238,10 @@ def fill(
                 for low, high, address in moved:
                     if low <= offset < high:
                         at = address + offset - low - base
-            found.add_field(targets[info >> 32], at, buffer, offset, flags, index, entry)
+            target = targets[info >> 32]
+            if of_code:
+                target = resolution.body(target)
+            found.add_field(target, at, buffer, offset, flags, index, entry)
     if own is not None:
         found.calls = list(own.calls())
         for symbol, packed in own.uses():

@@ -18,6 +18,7 @@ from jitkernel.elf import constants as c
 from jitkernel.linker.layout import (
     Layout,
     arrange,
+    describes_code,
     is_special,
     pinned_ranges,
     pinned_sections,
@@ -79,6 +80,7 @@ def _fields(obj: ElfObject, layout: Layout, section: int, unclear: frozenset[int
     elif place is None:
         return b""
     zone, start = place or ("unwind", 0)
+    of_code = zone in ("rodata", "data") and describes_code(obj, section)
     fields = bytearray()
     for offset, info, _ in obj.relocations[section]:
         type = info & 0xFFFF_FFFF
@@ -90,7 +92,7 @@ def _fields(obj: ElfObject, layout: Layout, section: int, unclear: frozenset[int
         if zone == "unwind":
             if into_code and (type != PC32 or offset not in begins):
                 return None
-        elif kind >> 4 or type in IGNORED:
+        elif (kind >> 4 and not (of_code and into_code)) or type in IGNORED:
             continue  # the site of a symbol
         elif zone == "text" and into_code:
             if type not in _DISTANCE:
@@ -132,9 +134,10 @@ def pin_reason(obj: ElfObject) -> str:
         if name.startswith((".init_array", ".fini_array", ".ctors", ".dtors")):
             return "it has constructors or destructors"
         code = obj.content(index) if place[0] == "text" else b""
+        of_code = place[0] != "text" and describes_code(obj, index)
         for offset, info, addend in entries:
             _, kind, _, section, value, _ = symbols[info >> 32]
-            if kind >> 4 or not 0 < section < len(places):
+            if (kind >> 4 and not of_code) or not 0 < section < len(places):
                 continue  # not a symbol that only this object knows
             target = places[section]
             if target is None or target[0] != "text":

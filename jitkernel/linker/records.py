@@ -283,17 +283,19 @@ new_image: type[Image] = _NewImage  # type: ignore[assignment]
 
 
 class Journal:
-    """Symbols that were made, moved or dropped, and the numbers of cells whose images were.
+    """Symbols that were made, moved or dropped, the numbers of cells whose images were, and facts
+    of the program's state that were written.
 
-    Where a change is undone again, its symbols and cells are noted all the same: who asks looks at
-    what they are now.
+    Where a change is undone again, they are noted all the same: who asks looks at what they are
+    now.
     """
 
-    __slots__ = ("cells", "symbols")
+    __slots__ = ("cells", "facts", "symbols")
 
     def __init__(self) -> None:
         self.symbols: dict[Symbol, None] = {}  # in order: the file is the same each time
         self.cells: dict[int, None] = {}
+        self.facts: dict[tuple[Any, str], None] = {}
 
     def image(self, image: Image) -> None:
         """An image came, went, or defines or uses something else."""
@@ -303,8 +305,8 @@ class Journal:
         for symbol, _, _ in image.exports:
             self.symbols[symbol] = None
 
-    def take(self) -> tuple[dict[Symbol, None], dict[int, None]]:
+    def take(self) -> tuple[dict[Symbol, None], dict[int, None], dict[tuple[Any, str], None]]:
         """What was noted; the journal is empty then."""
-        found = (self.symbols, self.cells)
-        self.symbols, self.cells = {}, {}
+        found = (self.symbols, self.cells, self.facts)
+        self.symbols, self.cells, self.facts = {}, {}, {}
         return found

@@ -15,9 +15,11 @@ from jitkernel.elf import ElfObject
 from jitkernel.elf import constants as c
 from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError
-from jitkernel.ir.names import CONTROL, shown, written
+from jitkernel.ir.names import CONTROL, written
 from jitkernel.linker import x86_64
 from jitkernel.linker.binding import Bindings, Target
+from jitkernel.linker.exporters import exporter
+from jitkernel.linker.instrumented import remedy
 from jitkernel.linker.layout import Layout, Names, is_special
 from jitkernel.linker.records import (
     Block,
@@ -99,6 +101,11 @@ class Resolution(NamedTuple):
     dso: int
     stubs: Mapping[str, tuple[Extent, Symbol]]
 
+    def body(self, target: Target | None) -> Target | None:
+        """Where the object's own definition of a symbol is; the same for all other targets."""
+        own = self.exports.get(target) if isinstance(target, Symbol) else None
+        return target if own is None else own[1]
+
     def is_far_data(self, target: Target | None) -> bool:
         """Whether it is a variable of the executor's process."""
         if not isinstance(target, Symbol) or target in self.exports:
@@ -141,7 +148,7 @@ def place_commons(job: Job, layout: Layout) -> tuple[Layout, dict[int, tuple[int
         if known is not None and known.state is DEFINED and job.keeps_existing(name, c.STB_WEAK):
             if known.size < size:
                 raise LinkError(
-                    f"{written(name)} has {known.size} bytes in the session and {size} here"
+                    f"{job.bind.called(name)} has {known.size} bytes in the session and {size} here"
                 )
             continue
         if align & (align - 1):
@@ -244,7 +251,8 @@ def _define(
         ):
             targets[index] = symbol
             continue
-        targets[index] = symbol
+        if job.obj.symbols[index][1] >> 4:  # else the object's own references are to its own
+            targets[index] = symbol
         exports[symbol] = state, address, size, kind
     return exports
 
@@ -301,7 +309,7 @@ def _import(
         elif state is not MISSING:
             continue
         if state is MISSING and kind is DATA and not job.missing:
-            raise _undefined(symbol.name, job.cell)
+            raise _undefined(symbol.name, job)
         if new.get(symbol.name) is symbol:
             set_first(symbol, "state", state)
         elif state is not symbol.state or symbol in changes:
@@ -397,12 +405,17 @@ def _registering(job: Job, own: str, new: dict[str, Symbol]) -> tuple[Extent, Sy
     return job.bind.arena.reserve("text", x86_64.STUB_SIZE), register
 
 
-def _undefined(name: str, cell: int) -> LinkError:
+def _undefined(name: str, job: Job) -> LinkError:
     where = "define it in this cell or an earlier one, or load the library that has it"
     if name.startswith(("_ZTI", "_ZTV", "_ZTS", "_ZNS", "_ZSt")):
         where = "C++'s library has it: %lib libstdc++.so.6"
     if name.startswith(CONTROL):
         where = "define it thread_local; a library's own thread-local variables are out of reach"
-    error = LinkError(f"cell {cell} reads {shown(name)}, which nobody defines; {where}")
+    if do := remedy(name):
+        where = do
+    elif library := exporter(name):
+        where = f"a library has it: %lib {library}"
+    called = job.bind.called(name)
+    error = LinkError(f"cell {job.cell} reads {called}, which nobody defines; {where}")
     error.undefined = name
     return error

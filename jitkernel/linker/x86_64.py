@@ -238,6 +238,11 @@ def _write(view: memoryview, at: int, rex: int, opcode: int, modrm: int, distanc
     return True
 
 
+def answer(number: int) -> bytes:
+    """`mov dword ptr [rdx], number; ret`: a thunk that answers a number (SDM volume 2, MOV)."""
+    return b"\xc7\x02" + _DISPLACEMENT.pack(number) + b"\xc3\xcc"
+
+
 def jump_stub(stub: int, target: int) -> bytes:
     """`jmp target` at `stub`, filled up with int3."""
     return b"\xe9" + _DISPLACEMENT.pack(target - stub - 5) + b"\xcc" * 11

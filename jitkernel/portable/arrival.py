@@ -98,7 +98,7 @@ def _link(session: Any, content: Content) -> str:
     code, name = _code(core.engine.pool, content), f"{content.name}.{content.digest[:12]}"
     _bring_libraries(session, content)
     called, _ = merge_objects(code, (), {content.entry}, {content.entry: name})
-    label = f"{written(content.name)} of another process"
+    label = f"{content.called} of another process"
     ready = prepared(read_object(called), label, core.program.linker.resolver).data
     s = content.signature
     info = FunctionInfo(name, True, "external", s.type, s.convention, s.attributes, s.features)
@@ -128,7 +128,7 @@ def _code(pool: Any, content: Content) -> bytes:
         return content.object
     if not content.bitcode:
         raise LinkError(
-            f"{written(content.name)} was compiled for {cpu}, this processor is {here.cpu}, and "
+            f"{content.called} was compiled for {cpu}, this processor is {here.cpu}, and "
             "what other compilers have made cannot be compiled again"
         )
     options = content.options._replace(cpu="native")
@@ -156,4 +156,4 @@ def _bring_libraries(session: Any, content: Content) -> None:
     still = [n for n, found in zip(lacking, lookup(lacking), strict=True) if not found]
     if still:
         where = os.path.basename(content.needs[still[0]])
-        raise LinkError(f"{written(content.name)} needs {written(still[0])}, from {where}")
+        raise LinkError(f"{content.called} needs {written(still[0])}, from {where}")

@@ -6,7 +6,7 @@ Modules become one module and that one object; objects of other compilers are me
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from jitkernel.compiler import CompilerPool
@@ -15,7 +15,7 @@ from jitkernel.elf import read_object
 from jitkernel.elf.constants import COMMON
 from jitkernel.errors import LinkError, UsageError
 from jitkernel.ir.module import functions
-from jitkernel.ir.names import ASK, written
+from jitkernel.ir.names import ASK
 from jitkernel.linker import SymbolState
 from jitkernel.linker.builder import Builder, SectionDraft
 from jitkernel.linker.ifuncs import make_ordinary
@@ -35,11 +35,12 @@ _AGAIN = 8  # times; a name that only code mentions that the optimiser took away
 class Built:
     """`made` are the forms that were asked for, by name (see `CompilerPool.merged`); the `object`
     is whole.  `needs` maps names that others must bring to the library that has them here, "" where
-    nobody has."""
+    nobody has; `called` writes a name for the user."""
 
     gathered: Gathered
     made: Mapping[str, bytes]
     needs: Mapping[str, str]
+    called: Callable[[str], str]
 
     @property
     def missing(self) -> list[str]:
@@ -50,8 +51,8 @@ class Built:
         """Raise LinkError where a name is missing."""
         if self.missing:
             raise LinkError(
-                f"{cut_list([written(n) for n in self.missing], 8)} would be missing: neither a "
-                "cell nor a library defines that"
+                f"{cut_list([self.called(n) for n in self.missing], 8)} would be missing: neither "
+                "a cell nor a library defines that"
             )
 
 
@@ -81,9 +82,11 @@ def build(
         if not set(own) - more:
             if ASK in undefined:
                 _refuse_python(home, gathered, seen)
-            return Built(gathered, made, _needs(home, undefined))
+            return Built(gathered, made, _needs(home, undefined), home.program.called)
         more.update(own)
-    raise LinkError(f"{cut_list([written(n) for n in own], 8)} could not be taken along")
+    raise LinkError(
+        f"{cut_list([home.program.called(n) for n in own], 8)} could not be taken along"
+    )
 
 
 def _compiled(
@@ -158,8 +161,8 @@ def _refuse_python(home: Home, gathered: Gathered, seen: Iterable[str]) -> None:
         cell = home.program.cells[number]
         if cell.image is not None and any(symbol.name == ASK for symbol in cell.image.refs):
             names += [name for name in cell.names if name in needed]
-    asking = cut_list([written(n) for n in names], 8)
-    leaving = cut_list([written(n) for n in gathered.exports], 8)
+    asking = cut_list([home.program.called(n) for n in names], 8)
+    leaving = cut_list([home.program.called(n) for n in gathered.exports], 8)
     what = "a function of Python's" if len(names) == 1 else "functions of Python's"
     alone = len(gathered.exports) == 1
     if set(names) == gathered.exports.keys():

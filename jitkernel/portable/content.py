@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 from jitkernel.compiler import Identity, Options
 from jitkernel.errors import JitError
+from jitkernel.ir.names import written
 from jitkernel.languages.prototypes import Prototype
 from jitkernel.session.program.signatures import Signature
 
@@ -49,6 +50,11 @@ class Content:
     object: bytes
     bitcode: bytes
     prototype: Prototype
+
+    @property
+    def called(self) -> str:
+        """The function's name as its language writes it."""
+        return self.name if self.prototype.text else written(self.name)
 
     def encode(self) -> bytes:
         """The bytes that travel."""

@@ -90,5 +90,5 @@ def export(
     write_whole(path, data, 0o777 if ending == ".so" else 0o666)
     return Exported(
         path, len(data), tuple(gathered.exports), gathered.cells, gathered.variables,
-        gathered.present, built.needs,
+        gathered.present, built.needs, home.program.called,
     )  # fmt: skip

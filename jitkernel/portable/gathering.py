@@ -13,13 +13,15 @@ from jitkernel.compiler import Options, Part
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError, TypeMismatch, UsageError
 from jitkernel.ir.module import global_values
-from jitkernel.ir.names import CONTROL, bare, written
+from jitkernel.ir.names import CONTROL, bare
 from jitkernel.languages.llvm.assignment import ASSIGNED
 from jitkernel.linker import SymbolState
 from jitkernel.linker.layout import read_names
 from jitkernel.linker.retargeting import stale_symbols
+from jitkernel.portable.constructors import CONSTRUCTORS, mentions, without_constructors
 from jitkernel.portable.values import OURS, PresentValues
 from jitkernel.session.program.signatures import Signature, Variable
+from jitkernel.session.saved.store import LINKED
 from jitkernel.session.settings import CellOptions, options_for, stored_options
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from jitkernel.session.program.program import Program
 
 __all__ = ["Gathered", "Home", "cells_of", "gather"]
-
-_LINKED = "; %link "  # what the source of a cell begins with that is another compiler's object
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ class _Gathering:
                 why = "it is a library's"
             elif self._program.symbol(CONTROL + name) is not None:
                 why = "it is thread-local; functions that use it can"
-            raise UsageError(f"{written(name)} cannot leave: {why}")
+            raise UsageError(f"{self._program.called(name)} cannot leave: {why}")
         if symbol.info is None:
+            called = self._program.called(name)
             raise UsageError(
-                f"{written(name)} cannot leave: nobody has declared its type; a cell with "
-                f"declare ... {written(name)}(...) does"
+                f"{called} cannot leave: nobody has declared its type; a cell that declares it does"
             )
         return symbol.info  # type: ignore[no-any-return]
 
@@ -177,21 +177,39 @@ class _Gathering:
 
     def _parts(self) -> list[Part]:
         parts = []
+        done = self._constructed()
         for number, cell in sorted(self._cells.items()):
             record = self._program.store.get(number)
             if record is None:
                 raise LinkError(f"the code of cell {number} is gone: run it again")
-            if record.source.startswith(_LINKED):
+            if record.is_linked:
                 continue
             owned = self._owned(cell) - self._values.names
             owned = frozenset(name.removeprefix(CONTROL) for name in owned)  # as modules have them
+            source = done(cell, record.module)
             parts.append(
                 Part(
-                    record.module, stored_options(record), owned, frozenset(record.nobuiltin),
+                    source, stored_options(record), owned, frozenset(record.nobuiltin),
                     record.first_line, self._values.renamed(cell) if self._present else (),
                 )
             )  # fmt: skip
         return parts
+
+    def _constructed(self) -> Callable[[Cell, str], str]:
+        """What gives a cell's module without the constructors whose work is in values that leave
+        with their variables."""
+        store, values = self._program.store, self._values.names
+        records = map(store.get, self._cells) if values else ()
+        sources = [r.module for r in records if r is not None and not r.is_linked]
+        if not any(CONSTRUCTORS in source for source in sources):
+            return lambda cell, source: source
+        called = mentions(sources)
+
+        def done(cell: Cell, source: str) -> str:
+            own = dict(self._values.renamed(cell)) if self._present else {}
+            return without_constructors(source, called, lambda n: own.get(n, n) in values)
+
+        return done
 
     def _value_parts(self) -> list[Part]:
         text = self._values.text()
@@ -201,8 +219,8 @@ class _Gathering:
         found = []
         for number, cell in sorted(self._cells.items()):
             record = self._program.store.get(number)
-            if record is not None and record.source.startswith(_LINKED):
-                label = record.source.removeprefix(_LINKED)
+            if record is not None and record.is_linked:
+                label = record.source.removeprefix(LINKED)
                 found.append((label, record.object, self._owned(cell)))
         return tuple(found)
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from jitkernel.errors import UsageError
 from jitkernel.ir.expansion import is_digest
-from jitkernel.ir.names import bare, written
+from jitkernel.ir.names import bare
 from jitkernel.portable.building import build
 from jitkernel.portable.content import Content
 from jitkernel.portable.gathering import Home, cells_of
@@ -40,9 +40,9 @@ def pack(home: Home, name: str, present: bool) -> Content:
     built.refuse_missing()
     signature = built.gathered.exports[name]
     if not isinstance(signature, Signature):
-        raise UsageError(f"{written(name)} is a variable: functions travel")
+        raise UsageError(f"{home.program.called(name)} is a variable: functions travel")
     if is_digest(signature.type) or is_digest(signature.attributes):
-        raise UsageError(f"{written(name)} passes a value of too many parts to travel")
+        raise UsageError(f"{home.program.called(name)} passes a value of too many parts to travel")
     content = Content(
         name, _entry(name), signature._replace(shown=signature.type), home.engine.pool.identity(),
         built.gathered.options, dict(built.needs), built.made["object"],

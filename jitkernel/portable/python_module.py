@@ -12,7 +12,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from jitkernel.errors import UsageError
-from jitkernel.ir.names import written
 from jitkernel.ir.types import FloatType, IntType, PointerType, Type, VoidType
 from jitkernel.portable.c_types import NoEquivalent, check_callable
 from jitkernel.session.program.signatures import Signature, Variable
@@ -30,19 +29,22 @@ def python_module(home: Home, exports: Mapping[str, Signature | Variable], libra
     ctypes cannot call."""
     rows = []
     for name, info in exports.items():
+        called = home.program.called(name)
         if not isinstance(info, Signature):
-            raise UsageError(f"{written(name)} is a variable: a Python module has functions alone")
+            raise UsageError(f"{called} is a variable: a Python module has functions alone")
         if not name.isidentifier():
-            raise UsageError(f"{written(name)} is no name in Python")
+            raise UsageError(f"{called} is no name in Python")
+        said = home.prototype(name)
         try:
-            said = home.prototype(name)
             if said.parameters is not None:
-                raise NoEquivalent(f"{said.text} passes more than numbers and pointers")
+                raise NoEquivalent("it passes more than numbers and pointers")
             unsigned = said.result is not None and said.result.code[:1] == "u"
             wanted = [p and tuple(p) for p in said.pointees]
             rows.append(_row(name, info, wanted, unsigned))
         except NoEquivalent as why:
-            raise UsageError(f"{written(name)}, {info}: ctypes cannot call it: {why}") from None
+            raise UsageError(
+                f"{called}, {said.text or info}: ctypes cannot call it: {why}"
+            ) from None
     packed = base64.b85encode(zlib.compress(library, 9)).decode()
     lines = [packed[i : i + _WIDTH] for i in range(0, len(packed), _WIDTH)]
     template = files("jitkernel.portable").joinpath("module.py.txt").read_text("utf-8")

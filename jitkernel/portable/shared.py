@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 
+from jitkernel.children import ask
 from jitkernel.elf import constants as c
 from jitkernel.elf import read_object
 from jitkernel.errors import LinkError
@@ -53,14 +53,11 @@ def shared_library(data: bytes, name: str, libraries: Sequence[str]) -> bytes:
             name, "-o", made, source, "--as-needed", *libraries,
         ]  # fmt: skip
         try:
-            done = subprocess.run(
-                words, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT,
-                check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = ask(words, _TIMEOUT)
+        except OSError as error:
             raise LinkError(f"{command[0]} did not make the library: {error}") from None
-        if done.returncode:
-            told = done.stderr.strip().replace(source, "the code")
+        if done.status:
+            told = done.errors.strip().replace(source, "the code")
             hint = ""
             if "recompile with -fPIC" in told or "relocation R_X86_64_32" in told:
                 hint = (

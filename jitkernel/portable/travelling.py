@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from jitkernel.errors import JitError
-from jitkernel.ir.names import written
 from jitkernel.portable.content import (
     VERSION,
     Content,
@@ -75,7 +74,7 @@ class PortableFunction:
         return hash(self._digest)
 
     def __repr__(self) -> str:
-        return f"<{written(self.name)} of another process>"
+        return f"<{self.content.called} of another process>"
 
     def __dask_tokenize__(self) -> str:
         return self._digest

@@ -88,7 +88,7 @@ class PresentValues:
         else:
             symbol = self._program.linker.symbols[name]
             if not isinstance(symbol.info, Variable):
-                raise UsageError(f"nobody knows the type of {written(name)}")
+                raise UsageError(f"nobody knows the type of {self._program.called(name)}")
             address, shown = symbol.address, symbol.info.shown
         type = parse_type(shown)
         layout = self._program.layouts(type)
@@ -194,8 +194,9 @@ class PresentValues:
         if at >= 0 and self._blocks[at][0] <= word < self._blocks[at][1]:
             return self._unnamed(*self._blocks[at], word, name)
         where = "freed memory" if self._ours(word) else "the program's heap, its stack or a library"
+        called = self._program.called(name.partition(OURS)[0])
         raise UsageError(
-            f"{written(name.partition(OURS)[0])} holds the address {word:#x}, in {where}, which "
+            f"{called} holds the address {word:#x}, in {where}, which "
             "cannot leave; variables can begin with their first values instead"
         )
 
@@ -205,8 +206,9 @@ class PresentValues:
         if label not in self._lines:
             data = self._arena.read(start, stop - start)
             if any(self._ours(_word(data, at)) for at in range(0, len(data) - 7, 8)):
+                called = self._program.called(name.partition(OURS)[0])
                 raise UsageError(
-                    f"{written(name.partition(OURS)[0])} points to a table of addresses without a "
+                    f"{called} points to a table of addresses without a "
                     "name, which cannot leave; variables can begin with their first values instead"
                 )
             kind = "constant" if constant else "global"
