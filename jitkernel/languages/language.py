@@ -16,17 +16,18 @@ object is a `Language`:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, SupportsIndex
 
 from jitkernel.errors import CompileError
+from jitkernel.ir.names import shown
 from jitkernel.ir.types import FunctionType, Type
 from jitkernel.languages.llvm.plan import ENTRY, Plan, Remake, RunAction, parse_cell
 from jitkernel.languages.llvm.values import Layouts, TypedValue
 
 if TYPE_CHECKING:
-    from jitkernel.languages.prototypes import Prototype
+    from jitkernel.languages.prototypes import Foreign, Prototype, Spelling
 
 __all__ = [
     "Commands",
@@ -81,6 +82,10 @@ class Known(Names, Protocol):
         """The number of the cell whose place in the notebook it takes; 0 where it takes none."""
 
     @property
+    def position(self) -> int:
+        """Its place in the notebook: the number that the notebook cell's first run had."""
+
+    @property
     def opt_level(self) -> int | None:
         """The level that the cell asks for; None for the session's."""
 
@@ -100,8 +105,15 @@ class Known(Names, Protocol):
     def cell_of(self, name: str) -> int:
         """The number of the cell that defines a name; 0 where none does."""
 
+    def users_of(self, name: str) -> list[int]:
+        """The numbers of the cells whose code refers to a name."""
+
     def is_defined(self, name: str) -> bool:
         """Whether a cell or a library has the name."""
+
+    @property
+    def layout(self) -> Layouts:
+        """Sizes and places by type."""
 
     def describe(self, address: int) -> str:
         """What an address is called: `@table+8`, or what it lies in."""
@@ -110,7 +122,8 @@ class Known(Names, Protocol):
         """Bytes of the program's memory; fewer, or none, where there is no more."""
 
     def setting(self, name: str) -> str:
-        """A setting of the session, as text."""
+        """A setting of the session, as text.  `processor` is what `cpu` means here, `machine` what
+        this machine is: a name, and features as LLVM has them (`znver4 +avx,-amx-tile`)."""
 
     def waiting(self, program: str) -> None:
         """To be called, twice a second or more often, while a compiler's process of the language's
@@ -248,11 +261,18 @@ class Language:
     to leave it to the IR form.  `symbol_of(name, notes)` is what the linker calls a name of this
     language where that is another name, "" else.  `call_line(source, notes)` is the call line of IR
     that a source amounts to, "" where it is more than that.  `prototype(name, known)` says what a
-    variable or a function of this language is to Python where IR does not tell, else None.  The
-    rest describes files and editors, see Jupyter's `language_info`; `lexer` is the name that
-    Pygments has for it, `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line
-    (the same where there is none); `editor_mode` is JupyterLab's mode for it, where that has
-    another name.
+    variable or a function of this language is to Python where IR does not tell, else None;
+    `declaration(name, known)` is IR that declares what cells have declared in this language and
+    somebody else defines, "" where they have not.  `spelled(name, known)` is how this language
+    writes what a cell of it defines, None where it writes it as IR does; `called(symbol, notes)` is
+    what it calls a symbol of a cell that has left these notes, `literal(value)` writes what Python
+    has for a variable's value, and is None where IR does.  `declares(note)` is what the text of a
+    note declares, wherever that stood and however it was spaced, "" for nothing.
+    `foreign(name, type, number, known)` is a cell that defines a function which hands its arguments
+    to Python's function of that number, None where `type` is none of this language.  The rest
+    describes files and editors, see Jupyter's `language_info`; `lexer` is the name that Pygments
+    has for it, `cell_lexer` the one for notebooks in it, which follows a cell's `%%` line (the same
+    where there is none); `editor_mode` is JupyterLab's mode for it, where that has another name.
     """
 
     name: str
@@ -275,6 +295,16 @@ class Language:
     symbol_of: Callable[[str, Mapping[str, str]], str] = lambda name, notes: ""
     call_line: Callable[[str, Mapping[str, str]], str] = plain_call
     prototype: Callable[[str, Glance], Prototype | None] = lambda name, known: None
+    declares: Callable[[str], str] = lambda note: note
+    declaration: Callable[[str, Glance], str] = lambda name, known: ""
+    check: Callable[[Callable[[str], str], Callable[[str], bool]], None] = (
+        lambda setting, is_defined: None
+    )
+    spelled: Callable[[str, Glance], Spelling | None] = lambda name, known: None
+    literal: Callable[[Any], str] | None = None
+    called: Callable[[str, Mapping[str, str]], str] = lambda symbol, notes: shown(symbol)
+    foreign: Callable[[str, str, int, Glance], Foreign | None] = lambda *asked: None
+    superseded: Callable[[Collection[str], Known], Plan] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +341,8 @@ def split_commands(source: str) -> Commands:
         begin += 1
     while end > begin and (not lines[end - 1].strip() or _COMMAND.match(lines[end - 1])):
         end -= 1
+    lines[:begin] = [line.strip() for line in lines[:begin]]  # a form feed is blank, too
+    lines[end:] = [line.rstrip() for line in lines[end:]]
     return Commands(
         "\n".join(lines[:begin]),
         "\n" * begin + "\n".join(lines[begin:end]),

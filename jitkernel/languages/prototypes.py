@@ -11,10 +11,28 @@ from typing import Any, NamedTuple
 
 from jitkernel.languages.shapes import Shape, read_shape, row_of
 
-__all__ = ["Pointee", "Prototype"]
+__all__ = ["Foreign", "Pointee", "Prototype", "Spelling"]
 
 _KINDS = {None: None, "int": int, "float": float, "bool": bool, "complex": complex,
           "tuple": tuple, "bytes": bytes}  # fmt: skip
+
+
+class Spelling(NamedTuple):
+    """How a language writes a definition: `text` declares it, `types` are its parameters' types, or
+    a variable's; `document` gives its lines, below the comment above them."""
+
+    text: str
+    types: Sequence[str]
+    document: Callable[[], str]
+
+
+class Foreign(NamedTuple):
+    """A cell that defines a function of Python's, and what it hands over: a struct of the result,
+    where it `returns` one, and the arguments."""
+
+    source: str
+    frame: Shape
+    returns: bool
 
 
 class Pointee(NamedTuple):
@@ -31,6 +49,10 @@ def _nothing(index: int) -> Shape | None:
     return None
 
 
+def _no_function(index: int) -> str:
+    return ""
+
+
 class Prototype(NamedTuple):
     """Of a variable, or a function's result, `result`: None where IR's view of it is right.
 
@@ -38,8 +60,8 @@ class Prototype(NamedTuple):
     `names` and `kinds` are theirs, and last the result's: classes of Python's, None for any and for
     nothing.  `text` is how the language declares it.  `pointees` say by parameter what arrays are
     wanted: None for those that take any, nothing where nothing is known.  `pointed` tells of a
-    parameter, from 0 on, which struct it leads to, None for no struct: that may need a compiler,
-    and does not travel.
+    parameter, from 0 on, which struct it leads to, None for no struct, `callback` the type of the
+    function that it leads to, "" for none: that may need a compiler, and does not travel.
     """
 
     result: Shape | None = None
@@ -49,6 +71,7 @@ class Prototype(NamedTuple):
     text: str = ""
     pointees: Sequence[Pointee | None] = ()
     pointed: Callable[[int], Shape | None] = _nothing
+    callback: Callable[[int], str] = _no_function
 
     def row(self) -> list[Any]:
         """What JSON can have, and `of` takes."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from jitkernel.errors import UsageError
@@ -20,6 +22,7 @@ from jitkernel.languages.llvm.values import Pointer, TypedValue
 
 if TYPE_CHECKING:
     from jitkernel.languages.language import Host
+    from jitkernel.languages.llvm.values import Layouts
 
 __all__ = ["Part", "Shape", "Shaped", "read_shape", "row_of", "to_bytes", "to_python"]
 
@@ -29,6 +32,7 @@ _LETTERS = {
     "f2": "e", "f4": "f", "f8": "d", "b1": "?",
 }  # fmt: skip
 _OF_CTYPES = (ctypes.Structure, ctypes.Union, ctypes.Array)
+_CALLED = {"f2": "_Float16", "f4": "float", "f8": "double", "f16": "long double"}
 _FLOATS = {"f2": "half", "f4": "float", "f8": "double", "f16": "x86_fp80"}
 
 
@@ -55,6 +59,13 @@ class Shape:
     parts: tuple[Part, ...] = ()
     shift: int = 0
 
+    def words_of(self) -> str:
+        """What an integer is called in messages: whole numbers from the least to the greatest."""
+        bits = self.count if self.kind == "bits" else 8 * self.size
+        signed = self.code[:1] == "i"
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        return f"an integer from {low} to {high}"
+
     def words(self, at: int = 0) -> set[int]:
         """Which of its words of 8 bytes are not padding alone, from the offset `at` on."""
         if self.kind == "struct":
@@ -79,11 +90,14 @@ class Shaped(TypedValue):
     @property
     def python(self) -> Any:
         """As `to_python` has it; as IR does where there is no shape."""
-        return super().python if self.shape is None else to_python(self.shape, self.data)
+        return (
+            super().python if self.shape is None else to_python(self.shape, self.data, self.layouts)
+        )
 
 
-def to_python(shape: Shape, data: bytes | memoryview) -> Any:
-    """bool, int, float, complex, Pointer; bytes for text and what is not known; tuples."""
+def to_python(shape: Shape, data: bytes | memoryview, layouts: Layouts | None = None) -> Any:
+    """bool, int, float, complex, Pointer; bytes for text and what is not known; tuples, with names
+    for structs.  `layouts` are those of the program, whose memory pointers lead to."""
     data = memoryview(data)[: shape.size]
     match shape.kind:
         case "number":
@@ -91,16 +105,33 @@ def to_python(shape: Shape, data: bytes | memoryview) -> Any:
         case "bits":
             return _bits(shape, int.from_bytes(data, "little") >> shape.shift)
         case "pointer":
-            return Pointer(int.from_bytes(data, "little"))
+            return Pointer.of(int.from_bytes(data, "little"), layouts)
         case "struct":
-            return tuple(to_python(part.shape, data[part.offset :]) for part in shape.parts)
+            parts = [to_python(part.shape, data[part.offset :], layouts) for part in shape.parts]
+            return _record(tuple([part.name for part in shape.parts]))._make(parts)
         case "array" if shape.inner is not None:
             letter = _LETTERS.get(shape.inner.code, "")
             if letter:
                 return struct.unpack(f"<{shape.count}{letter}", data)
             size, inner = shape.inner.size, shape.inner
-            return tuple(to_python(inner, data[i * size :]) for i in range(shape.count))
+            return tuple(to_python(inner, data[i * size :], layouts) for i in range(shape.count))
     return bytes(data)
+
+
+@lru_cache(maxsize=1024)
+def _record(names: tuple[str, ...]) -> Any:
+    """The class of tuples with such names; a member that Python cannot name so has its number."""
+    plain: Any = namedtuple("struct", names, rename=True)  # type: ignore[misc]
+    return type("struct", (plain,), {"__slots__": (), "__reduce__": _reduced, "_names": names})
+
+
+def _reduced(value: Any) -> tuple[Any, ...]:
+    return _made, (value._names, tuple(value))
+
+
+def _made(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """One that was pickled."""
+    return _record(names)._make(values)
 
 
 def _bits(shape: Shape, value: int) -> int | bool:
@@ -140,14 +171,16 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
             return given
     match shape.kind:
         case "number" if shape.code[0] in "iub":
-            value = from_python(IntType(8 * shape.size), thing, host, what).data
+            value = from_python(IntType(8 * shape.size), thing, host, what, shape.words_of).data
             return b"\1" if shape.code == "b1" and any(value) else value
         case "bits":
-            one = from_python(IntType(shape.count), thing, host, what).data
+            one = from_python(IntType(shape.count), thing, host, what, shape.words_of).data
             bits = int.from_bytes(one, "little") & (1 << shape.count) - 1
             return (bits << shape.shift).to_bytes(shape.size, "little")
         case "number" if shape.code in _FLOATS:
-            return from_python(FloatType(_FLOATS[shape.code]), thing, host, what).data
+            return from_python(
+                FloatType(_FLOATS[shape.code]), thing, host, what, lambda: _CALLED[shape.code]
+            ).data
         case "number" if shape.code in ("c8", "c16"):
             try:
                 if isinstance(thing, str):
@@ -160,7 +193,7 @@ def to_bytes(shape: Shape, thing: Any, host: Host, what: str) -> bytes:
             except (TypeError, ValueError):
                 raise _refusal(shape, thing, what) from None
         case "pointer":
-            return from_python(PTR, thing, host, what).data
+            return from_python(PTR, thing, host, what, lambda: "a pointer").data
         case "text":
             raw = _text(thing, host, what)
             if raw is not None and len(raw) <= shape.size:
@@ -210,7 +243,7 @@ def _text(thing: Any, host: Host, what: str) -> bytes | None:
     if (every := _sequence(thing)) is None:
         return None
     return b"".join(
-        from_python(IntType(8), one, host, f"{what}, element {i}").data
+        from_python(IntType(8), one, host, f"{what}, element {i}", lambda: "a byte").data
         for i, one in enumerate(every)
     )
 

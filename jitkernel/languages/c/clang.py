@@ -10,33 +10,36 @@ Source: clang.llvm.org/docs/ClangCommandLineReference.html, clang.llvm.org/docs/
 
 from __future__ import annotations
 
-import contextlib
+import glob
 import math
 import os
 import re
 import resource
-import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from hashlib import sha256
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
-from jitkernel.children import give
+from jitkernel import procfs
+from jitkernel.children import Answer, Child, ask
 from jitkernel.compiler.cache_files import cache_home
 from jitkernel.errors import CompileError, UsageError
-from jitkernel.files import private_folder
+from jitkernel.files import working_folder
 from jitkernel.languages.c import ahead
+from jitkernel.languages.c.flags import flags_of
+from jitkernel.languages.c.precompiled import HeaderCache
 from jitkernel.printable import printable
 
 __all__ = ["Clang", "Complaint", "Output", "clang_of", "find_clang"]
 
 #: Tried: 22.1 (ziglang 0.17, by the tests), and Debian's 19.1 and 22.1.
 OLDEST = 19
+_PATIENCE = 20.0  # seconds for what clang says of itself
 _SLICE = 0.05  # seconds between looks for an interrupt
+_READ = 0.2  # seconds within which a process that waits for its text has read it
 _HEADERS = 256 << 20  # bytes of precompiled headers that are kept
 #: The group `undefined`, as `-cc1` wants it.
 _CHECKS = (
@@ -44,17 +47,20 @@ _CHECKS = (
     "nonnull-attribute,null,pointer-overflow,return,returns-nonnull-attribute,shift-base,"
     "shift-exponent,signed-integer-overflow,unreachable,vla-bound"
 )
+#: What is nearly always a mistake and clang says only where it is asked: of -Wall what holds in a
+#: notebook, whose cells use each other's definitions.
+_WARNINGS = (
+    "-Wuninitialized", "-Winfinite-recursion", "-Wreturn-type", "-Wmisleading-indentation",
+    "-Wfor-loop-analysis", "-Wself-assign", "-Wunused-label", "-Wchar-subscripts",
+)  # fmt: skip
 _VERSION = re.compile(r"clang version (\d+)")
 _COMPLAINT = re.compile(
     r"(?:(?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)(?::\{[^:]*\})*: )?"
     r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)"
 )
 _FIX = re.compile(r'fix-it:"(?:[^"\\]|\\.)*":\{\d+:\d+-\d+:\d+\}:"(?P<text>(?:[^"\\]|\\.)*)"')
-_CHANGED = "has been modified since the precompiled header"
-#: Flags of clang that run nothing and write nothing, and those of them with an argument behind.
-_WITH_ARGUMENT = ("-I", "-D", "-U", "-isystem", "-iquote", "-idirafter")
-_HARMLESS = ("-I", "-D", "-U", "-W", "-std=", "-pedantic", "-ffp-contract=", "-fwrapv",
-             "-fno-strict-aliasing", "-funsigned-char", "-fsigned-char")  # fmt: skip
+#: What a process says that waited ahead and cannot work any more.
+_UNREADABLE = re.compile(r"error reading (?:stdin|'-'|'<stdin>')|^error: OutOfMemory", re.MULTILINE)
 
 
 class Complaint(NamedTuple):
@@ -85,8 +91,10 @@ class Output(NamedTuple):
 class Clang:
     """A compiler and how it is asked: `program` is the start of its command line, `resources` the
     folder with its own headers, `include` those of the C library, `more` flags as `-cc1` takes
-    them.  `identity` changes with the program, `timeout` is in seconds; `waiting` is called now and
-    then while it works.
+    them, `without` those of ours that they take back, `level` what an `-O` among them asks for.
+    `processor` is the one that the session's compiler has, unless they name another.  `identity`
+    changes with the program, `timeout` is in seconds; `waiting` is called now and then while it
+    works.
     """
 
     program: tuple[str, ...]
@@ -94,6 +102,10 @@ class Clang:
     include: tuple[str, ...]
     identity: str
     more: tuple[str, ...] = ()
+    without: frozenset[str] = frozenset()
+    processor: tuple[str, ...] = ("-target-cpu", "x86-64")
+    has_own_processor: bool = False
+    level: int | None = None
     sanitize: bool = False
     optimise: bool = True
     timeout: float = 60.0
@@ -103,13 +115,13 @@ class Clang:
     def flags(self) -> list[str]:
         """What all runs share; a precompiled header fits those that it was made with."""
         checks = [f"-fsanitize={_CHECKS}", f"-fsanitize-trap={_CHECKS}"] if self.sanitize else []
-        return [
+        every = [
             *self.program, "-triple", "x86_64-unknown-linux-gnu",
             # The session's compiler verifies and optimises.
             "-disable-free", "-disable-llvm-verifier", "-disable-llvm-passes",
             *(["-O2"] if self.optimise else ["-O0", "-disable-O0-optnone"]),
             "-mrelocation-model", "pic", "-pic-level", "2", "-fhalf-no-semantic-interposition",
-            "-mframe-pointer=none", "-funwind-tables=2", "-target-cpu", "x86-64",
+            "-mframe-pointer=none", "-funwind-tables=2", *self.processor,
             "-resource-dir", self.resources, "-nostdsysteminc", "-nobuiltininc",
             *(word for folder in self.include for word in ("-internal-isystem", folder)),
             "-iquote", ".", "-D", f"__GLIBC_MINOR__={_glibc_minor()}", "-fgnuc-version=4.2.1",
@@ -118,16 +130,21 @@ class Clang:
             "-fno-delete-null-pointer-checks",
             *([] if self.optimise else ["-fno-optimize-sibling-calls"]),
             # Types of values and lines of code are read from it, and it goes.
-            "-debug-info-kind=limited", "-dwarf-version=4", "-fdebug-compilation-dir=.",
+            "-debug-info-kind=limited", "-gno-column-info", "-dwarf-version=4",
+            "-fdebug-compilation-dir=.",
             "-ferror-limit", "20", "-fno-caret-diagnostics", "-fdiagnostics-parseable-fixits",
-            "-Wno-deprecated-non-prototype", *self.more, *checks,
+            "-Wno-deprecated-non-prototype", *_WARNINGS, *self.more, *checks,
             # Later cells may use it; and it is no file.
             "-Wno-unused-const-variable", "-Wno-gnu-line-marker", "-Wno-newline-eof",
         ]  # fmt: skip
+        return [flag for flag in every if flag not in self.without]
 
-    def compile(self, source: str, header: str = "") -> Output:
-        """The text of the module that `header` and `source` are."""
-        return self._run(["-emit-llvm", "-x", "c", "-o", "-", "-"], source, header, again=True)
+    def compile(self, source: str, header: str = "", whole: bool = False) -> Output:
+        """The text of the module that `header` and `source` are; the `whole` of it has functions
+        and variables that nothing uses, too."""
+        every = ["-femit-all-decls"] * whole
+        arguments = [*every, "-emit-llvm", "-x", "c", "-o", "-", "-"]
+        return self._run(arguments, source, header, again=not whole)
 
     def preprocess(self, source: str, header: str = "") -> Output:
         """What `#if` leaves of a text, macros expanded."""
@@ -144,27 +161,26 @@ class Clang:
         at += ["-code-completion-macros"] * macros + ["-no-code-completion-globals"] * (not headers)
         return self._run([*at, "-x", "c", "-"], source, header).text
 
-    def macros(self, header: str) -> str:
-        """The `#define` directives that a header leaves."""
-        return self._run(["-E", "-dM", "-x", "c", "-o", "-", "-"], "", header).text
+    def macros(self, header: str, more: str = "") -> str:
+        """The `#define` directives that a header leaves, and `more` behind it."""
+        return self._run(["-E", "-dM", "-x", "c", "-o", "-", "-"], more, header).text
 
     def _run(
         self, arguments: Sequence[str], source: str, header: str, again: bool = False
     ) -> Output:
-        for precompiled in dict.fromkeys((self.precompiled(header), "")):
-            whole, more = source, ["-include-pch", precompiled]
-            if not precompiled:
-                whole, more = header + source, []
-            command = [*self.flags, *more, *arguments]
-            status, out, err = _child(command, whole, self.timeout, self.waiting)
-            if precompiled and status and _CHANGED in err:
-                with contextlib.suppress(OSError):
-                    os.unlink(precompiled)
-                continue
-            break
-        if again:
-            ahead.prepare(command)
-        complaints = complaints_of(err)
+        # What is only preprocessed has its headers as text: clang would look for that of an entry.
+        without: tuple[list[str], str] = [], header
+        first = without if "-E" in arguments else self._precompiled(header)
+        for paths, rest in (first, without):
+            command = [*self.flags, *_including(paths), *arguments]
+            text = rest + source
+            then = partial(ahead.prepare, command) if again else _nothing
+            status, out, err = _child(command, text, self.timeout, self.waiting, then)
+            complaints = complaints_of(err)
+            blamed = _blamed(paths, status, err, complaints)
+            if not blamed:
+                break
+            self._cache.drop(blamed)
         if status and not any(c.is_error for c in complaints):
             if status < 0:
                 raise CompileError(
@@ -175,65 +191,112 @@ class Clang:
         return Output(out if completing or not status else "", complaints)
 
     def precompiled(self, header: str) -> str:
-        """The path of a precompiled header, made where there is none; "" where clang refuses it or
-        there is no place for it."""
-        home = cache_home()
-        if not header.strip() or not home:
-            return ""
-        key = "\0".join([self.identity, *self.flags, os.getcwd() if '"' in header else "", header])
-        folder = os.path.join(home, "c")
-        path = os.path.join(folder, sha256(key.encode("utf-8", "surrogateescape")).hexdigest())
-        if os.path.exists(path):
-            return path
+        """The path of a precompiled header, made where there is none; "" where clang refuses some
+        of it or there is no place for it."""
+        paths, rest = self._precompiled(header)
+        return paths[-1] if paths and not rest else ""
+
+    @property
+    def _cache(self) -> HeaderCache:
+        return _header_cache(os.path.join(cache_home(), "c"))
+
+    def _precompiled(self, header: str) -> tuple[list[str], str]:
+        """The paths of what is precompiled of a header, the last is for clang, and the rest."""
+        if not header.strip() or not cache_home():
+            return [], header
+        here = working_folder() if '"' in header or self.more else ""
+        identity = "\0".join([self.identity, *self.flags, here])
+        return self._cache.chain(identity, header, self._precompile, _HEADERS)
+
+    def _precompile(self, text: str, below: list[str], path: str, files: str) -> list[str] | None:
+        """Make a precompiled header: see `precompiled.Build`."""
+        command = [
+            *self.flags, *_including(below), "-emit-pch", "-dependency-file", files, "-MT", "it",
+            "-sys-header-deps", "-x", "c-header", "-o", path, "-",
+        ]  # fmt: skip
         try:
-            private_folder(folder)
-            _trim(folder)
-            made, source = f"{path}.{os.getpid()}", f"{path}.h"  # which clang looks at again
-            with open(os.open(source, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(header)
-            arguments = ["-emit-pch", "-x", "c-header", "-o", made, source]
-            try:
-                if _child([*self.flags, *arguments], "", self.timeout, self.waiting)[0]:
-                    os.unlink(source)
-                    return ""
-                os.chmod(made, 0o600)
-                os.replace(made, path)
-            finally:
-                with contextlib.suppress(OSError):
-                    os.unlink(made)
-        except (OSError, UsageError):
-            return ""
-        return path
+            status, _, err = _child(command, text, self.timeout, self.waiting)
+        except CompileError:
+            return []
+        return _blamed(below, status, err, complaints_of(err)) if status else None
+
+
+def _nothing() -> None:
+    pass
+
+
+def _including(paths: Sequence[str]) -> list[str]:
+    """The flags for a precompiled header, which is on disk in so many files."""
+    return ["-include-pch", paths[-1]] if paths else []
+
+
+def _blamed(
+    paths: Sequence[str], status: int, err: str, complaints: Iterable[Complaint]
+) -> list[str]:
+    """The files of a precompiled header that may be the cause of a failure: those that clang names,
+    or all of them where it does not say of any place that it is wrong."""
+    if not status:
+        return []
+    told = status > 0 and any(c.is_error and c.file for c in complaints)
+    return [path for path in paths if path in err] or ([] if told else [*paths])
+
+
+@lru_cache(maxsize=8)
+def _header_cache(folder: str) -> HeaderCache:
+    return HeaderCache(folder)
 
 
 def _child(
     command: Sequence[str], source: str, timeout: float,
-    waiting: Callable[[], None] = lambda: None,
+    waiting: Callable[[], None] = _nothing, then: Callable[[], None] = _nothing,
 ) -> tuple[int, str, str]:  # fmt: skip
     """Run a command on a text: its status, its output, its errors.  It ends with whatever is raised
-    here, and is ended when it takes too long or too much memory."""
-    end = time.monotonic() + timeout
+    here, and is ended when it takes too long or too much memory.  `then` is called when it has its
+    text."""
     data = source.encode("utf-8", "surrogateescape")
-    with ahead.take(command) or ahead.start(command) as child:
-        try:
-            with contextlib.suppress(OSError):
-                seconds = math.ceil(timeout) + 1  # so that it ends where this process was killed
-                resource.prlimit(child.pid, resource.RLIMIT_CPU, (seconds, seconds))
-            give(child, data)
-            while True:
-                try:
-                    out, err = child.communicate(timeout=_SLICE)
-                    break
-                except subprocess.TimeoutExpired:
-                    waiting()
-                    if time.monotonic() > end:
-                        raise CompileError(
-                            f"clang needs more than {timeout:g} s for this cell and was ended"
-                        ) from None
-        finally:
-            if child.poll() is None:
-                child.kill()
-    return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    if (child := ahead.take(command)) is not None:
+        with suppress(_Unread):
+            found = _outcome(child, data, timeout, waiting, then, _READ)
+            if found[0] >= 0 and not _UNREADABLE.search(found[2]):
+                return found
+    try:
+        child = ahead.start(command)
+    except OSError as error:
+        raise CompileError(f"clang could not be started: {error.strerror}") from None
+    return _outcome(child, data, timeout, waiting, then)
+
+
+class _Unread(Exception):
+    """A process does not read its text."""
+
+
+def _outcome(
+    child: Child, data: bytes, timeout: float, waiting: Callable[[], None],
+    then: Callable[[], None], read: float = math.inf,
+) -> tuple[int, str, str]:  # fmt: skip
+    """What a process makes of its text.  Raises _Unread where it has not read it in `read`
+    seconds."""
+    begun = time.monotonic()
+    with child:
+        # So that it ends where this process was killed.
+        child.limit(resource.RLIMIT_CPU, math.ceil(timeout) + 1)
+        child.give(data)
+        then()
+        while not child.wait(_SLICE):
+            waiting()
+            if pipe := procfs.waits_to_open(procfs.family(child.pid)):
+                raise CompileError(
+                    f"{printable(pipe)} is a named pipe, not a file: nothing is included from it"
+                )
+            passed = time.monotonic() - begun
+            if passed > timeout:
+                raise CompileError(
+                    f"clang needs more than {timeout:g} s for this cell and was ended"
+                )
+            if passed > read and child.unread:
+                raise _Unread
+        status, out, err = child.finish(), child.output(), child.errors()
+    return status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
 def complaints_of(text: str) -> list[Complaint]:
@@ -250,19 +313,6 @@ def complaints_of(text: str) -> list[Complaint]:
         elif (fix := _FIX.fullmatch(line)) and found and not found[-1].fix:
             found[-1] = found[-1]._replace(fix=fix["text"])
     return found
-
-
-def _trim(folder: str) -> None:
-    """Remove the precompiled headers that were not used for longest, where they are too many."""
-    with os.scandir(folder) as entries:
-        files = sorted((e.stat().st_atime, e.stat().st_size, e.path) for e in entries)
-    total = sum(size for _, size, _ in files)
-    for _, size, path in files:
-        if total <= _HEADERS:
-            break
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        total -= size
 
 
 @lru_cache(maxsize=1)
@@ -284,11 +334,11 @@ def find_clang(path: str = "") -> Clang:
     system = ["/usr/local/include", "/usr/include/x86_64-linux-gnu", "/usr/include"]
     if path:
         path = shutil.which(os.path.expanduser(path)) or path
-        version = _VERSION.search(_answer([path, "--version"]))
+        version = _VERSION.search(_said(path, "--version"))
         if version is None or int(version[1]) < OLDEST:
             said = f" (it says {version[0]})" if version is not None else ""
             raise UsageError(f"{path} is no clang from {OLDEST} on{said}; C cells need one")
-        resources = _answer([path, "-print-resource-dir"]).strip()
+        resources = _said(path, "-print-resource-dir").strip()
         own = [os.path.join(resources, "include"), *system]
         return Clang((path, "-cc1"), resources, tuple(own), _stamp(path) + version[0])
     try:
@@ -308,28 +358,35 @@ def find_clang(path: str = "") -> Clang:
 
 def clang_of(setting: Callable[[str], str]) -> Clang:
     """The compiler that a session's settings ask for.  Raises UsageError."""
-    try:
-        flags = tuple(shlex.split(setting("clang_flags")))
-    except ValueError as error:
-        raise UsageError(f"Compiler.clang_flags: {error}") from None
-    return replace(find_clang(setting("clang")), more=tuple(flags))
+    clang = find_clang(setting("clang"))
+    flags = flags_of(clang.program, clang.identity, setting("clang_flags"))
+    known = () if "-target-cpu" in flags.more else _processor(clang, setting("processor"))
+    include = clang.include + (_openmp_headers() if "-fopenmp" in flags.more else ())
+    return replace(
+        clang, more=flags.more, without=flags.without, processor=known, level=flags.level,
+        has_own_processor=flags.processor, include=include,
+    )  # fmt: skip
 
 
-def harmless(flags: str) -> str:
-    """Those of some flags that say where headers are, which macros there are and which C it is; no
-    others are taken from a stranger: clang runs code of plugins."""
-    found: list[str] = []
-    try:
-        words = iter(shlex.split(flags))
-    except ValueError:
-        return ""
-    for word in words:
-        if word in _WITH_ARGUMENT:
-            argument = next(words, None)
-            found += [word, argument] if argument is not None else []
-        elif word.startswith(_HARMLESS):
-            found.append(word)
-    return shlex.join(found)
+@lru_cache(maxsize=1)
+def _openmp_headers() -> tuple[str, ...]:
+    """The folder with `omp.h`, which is among the headers of the clang that brought the runtime."""
+    found = glob.glob("/usr/lib/llvm-*/lib/clang/*/include/omp.h")
+    return (os.path.dirname(max(found, key=len)),) if found else ()
+
+
+@lru_cache(maxsize=16)
+def _processor(clang: Clang, said: str) -> tuple[str, ...]:
+    """How clang is told of a processor, by its name and its features as LLVM has them
+    (`haswell +avx,-avx512f`); one that an older clang does not know is any, with those features."""
+    name, _, features = said.partition(" ")
+    told: tuple[str, ...] = ("-target-cpu", name or "x86-64")
+    if name and len(clang.program) == 2:  # not the one that is of the same LLVM
+        if _answer(
+            [*clang.program, "-triple", "x86_64-unknown-linux-gnu", *told, "-E", "-"]
+        ).status:
+            told = ("-target-cpu", "x86-64")
+    return told + tuple(w for f in features.split(",") if f for w in ("-target-feature", f))
 
 
 def _stamp(path: str) -> str:
@@ -340,12 +397,19 @@ def _stamp(path: str) -> str:
     return f"{path} {status.st_size} {status.st_mtime_ns} "
 
 
-def _answer(command: Iterable[str]) -> str:
+def _answer(command: Sequence[str]) -> Answer:
     try:
-        return subprocess.run(
-            list(command), capture_output=True, text=True, timeout=20, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
+        return ask(command, _PATIENCE)
+    except OSError as error:
+        raise UsageError(f"{command[0]} does not answer as a clang does: {error}") from None
+
+
+def _said(path: str, option: str) -> str:
+    """What a program that should be clang answers to an option."""
+    status, output, errors = _answer([path, option])
+    if status:
         raise UsageError(
-            f"{next(iter(command))} does not answer as a clang does: {error}"
-        ) from None
+            f"{path} does not answer as a clang does: {option} ended with status {status}"
+            f"{': ' * bool(errors.strip())}{printable(errors.strip()[-300:])}"
+        )
+    return output

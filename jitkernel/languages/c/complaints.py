@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.files import working_folder
+from jitkernel.languages.c.brackets import wrong_bracket
 from jitkernel.languages.c.clang import Complaint
 from jitkernel.languages.c.generated import OWN, file_name
-from jitkernel.languages.c.tokens import Token, Unfinished, tokens
+from jitkernel.languages.c.miswritten import hint_of, is_foreign, python_line
+from jitkernel.languages.c.pieces import Piece, PieceKind
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
 from jitkernel.languages.c.unit import Unit
-from jitkernel.languages.c.words import C23
 
 __all__ = ["Complaints", "missed"]
 
@@ -25,22 +29,27 @@ _DIFFERS = (
     r"|re(?:declaration|definition) of '(?=\w+' with a different)"
     r"|static declaration of '(?=\w+' follows)"
 )
-_INCOMPLETE = r"incomplete (?:\w+ )*type '(?:struct|union|enum) "
-_MISSED = re.compile(rf"(?:{_UNKNOWN}|{_DIFFERS}|{_INCOMPLETE})(\w+)'")
-_NAMED = re.compile(rf"{_UNKNOWN}(\w+)'")
+_INCOMPLETE = (
+    r"incomplete (?:\w+ )*type '(?:[^']*' \(aka ')?(?:(?:const|volatile) )*(?:struct|union|enum) "
+)
+_MISSED = re.compile(rf"(?:(?:{_UNKNOWN}|{_DIFFERS})(?=\w+')|{_INCOMPLETE})(\w+)")
 _ERRORS = 3  # complaints that are shown
-_FIRST_WORD = re.compile(r"\s*(alignas|static_assert|typeof_unqual)\b")
 _TYPE_OF = re.compile(r"'(?:__)?typeof(?:__)? ?\([^)]*\)' \(aka ('[^']*')\)")
 _RETURNS = re.compile(rf"void function '{OWN}\w+' should not return a value")
 _MEANT = re.compile(r"did you mean '([^']*)'\?")  # in a note of its own
 _CELL = re.compile(r"cell \d+")
-_UNCLOSED = re.compile("missing terminating .* character")
-_SHELL = re.compile(r"\s*(!(\w+)[^\n]*)")  # a command line of IPython
+_ADVICE = re.compile(r"use '([^']*)' to turn")  # in a note, too
+_RETURN = "no function stands around this `return`: a cell's last expression is its value"
+#: What tells of a line all that is wrong with it.
+_WHOLE_LINE = re.compile(r"missing terminating .* character|unexpected character <U\+")
 _HEADER_OF = re.compile(r"include the header (<[^>]*>)")
 
 
 class Expanded(Protocol):
-    """The code that clang has seen, where macros of the cell were expanded before."""
+    """The code that clang has seen, where macros of the cell were expanded before, and its tokens;
+    a line that it does not have is empty."""
+
+    tokens: list[Token]
 
     def line(self, number: int) -> str:
         """A line of it."""
@@ -74,45 +83,123 @@ class Complaints:
         """An error at a bracket or comment, or at the quotation mark that nothing closes: what
         stands behind that are no brackets."""
         try:
-            quoted = next((t for t in tokens(code) if t.kind == "other" and t.text in "\"'"), None)
+            found = tokens(code)
         except Unfinished:
-            quoted = None
+            return self.at(message, token.line, token.column)
+        quoted = next((t for t in found if t.kind == "other" and t.text in "\"'"), None)
         if quoted is not None:
             mark = "'\"'" if quoted.text == '"' else "'"  # as clang writes it
             message, token = f"missing terminating {mark} character", quoted
-        return self.at(message, token.line, token.column)
+        elif python := self._python(token):
+            return python
+        elif token.kind != "name" and (wrong := wrong_bracket(code, found)):
+            message, token = wrong
+        hint = hint_of(message, self._lines, token.line, token.column, self._is_macro)
+        return self.at(message, token.line, token.column, hint)
+
+    def _python(self, token: Token) -> CompileError | None:
+        """The error at a block of Python, where one begins before a token."""
+        line, hint = python_line(self._lines[: token.line])
+        text = self._lines[line - 1].rstrip()
+        return self.at("expected '{', found ':'", line, len(text), hint) if line else None
+
+    def check(self, pieces: Sequence[Piece]) -> None:
+        """Refuse what clang takes in the functions that statements are put into, and C does not."""
+        for piece, behind in zip_longest(pieces, pieces[1:]):
+            if piece.kind is PieceKind.STATEMENT or (
+                piece.kind is PieceKind.EXPRESSION and behind is None
+            ):
+                for token in piece.tokens:
+                    if token.text == "return":
+                        raise self._python(token) or self.at(_RETURN, token.line, token.column)
+            elif behind is not None and self._is_body_of(piece, behind):
+                last = piece.tokens[-1]
+                message = "expected function body, found ';': the block behind is another statement"
+                raise self.at(message, last.line, last.column, "drop this `;`")
+
+    def _is_body_of(self, piece: Piece, behind: Piece) -> bool:
+        """Whether a block behind a declaration was to be the function's body."""
+        if behind.tokens[0].text != "{" or piece.tokens[-1].text != ";":
+            return False
+        if piece.kind is not PieceKind.DECLARATION or behind.line > piece.last_line + 1:
+            return False
+        if behind.line > piece.last_line and all(t.text != "return" for t in behind.tokens):
+            return False  # a block as any other
+        found = piece.declared
+        return bool(found) and found[-1].function and not found[-1].typedef
 
     def refused(self, complaints: Iterable[Complaint], unit: Unit | None = None) -> CompileError:
         """The error for what clang refuses: the first few, and how many there are besides."""
         seen: dict[tuple[str, int, str], Complaint] = {}
-        last: Complaint | None = None
-        complaints = list(complaints)
-        unclosed = {(c.file, c.line): c for c in complaints if _UNCLOSED.match(c.message)}
+        complaints = _with_notes(complaints)
+        telling: dict[tuple[str, int], Complaint] = {}
         for complaint in complaints:
-            if complaint.is_error and (quoted := unclosed.get((complaint.file, complaint.line))):
-                complaint = quoted._replace(severity="error")  # and all that follows from it
-            elif (meant := _MEANT.match(complaint.message)) and last is not None:
-                said = f"{last.message}; did you mean '{meant[1]}'?"
-                seen[self._key(last)] = last._replace(message=said)
-            if (header := _HEADER_OF.match(complaint.message)) and last is not None:
-                seen[self._key(last)] = last._replace(fix=f"#include {header[1]}")
-            last = complaint if complaint.is_error else None
-            if complaint.is_error and "too many errors" not in complaint.message:
-                seen.setdefault(self._key(complaint), complaint)
+            if _WHOLE_LINE.match(complaint.message):
+                telling.setdefault((complaint.file, complaint.line), complaint)
+        for complaint in complaints:
+            if not complaint.is_error or "too many errors" in complaint.message:
+                continue
+            if (whole := telling.get((complaint.file, complaint.line))) is not None:
+                complaint = whole._replace(severity="error")  # and all that follows from it
+            elif unit is not None and complaint.file == self._file:
+                complaint = self._unended(complaint, unit)
+            seen.setdefault(self._key(complaint), complaint)
         every = list(seen.values())  # what our own text adds, only where it is all
-        found = [c for c in every if _UNCLOSED.match(c.message)]
+        found = [c for c in every if _WHOLE_LINE.match(c.message)]
         found = found or [c for c in every if OWN not in c.message] or every
-        error = CompileError(_hinted_once([self._diagnostic(c) for c in found[:_ERRORS]]))
+        found.sort(key=lambda c: c.line if c.file == self._file else 0)
+        told = [self._diagnostic(c) for c in found[:_ERRORS]]
+        foreign = next((d for d in told if is_foreign(d.hint)), None)
+        if foreign is not None:
+            return CompileError([foreign])
+        error = CompileError(_hinted_once(told))
         if len(found) > _ERRORS:
             error.args = (f"{error}\nand {len(found) - _ERRORS} more",)
-        files = {file_name(cell) for cell in unit.remade} if unit is not None else set()
+        files = {file_name(cell) for cell in unit.changes.remade} if unit is not None else set()
         if unit is not None and any(c.file in files for c in found):
-            names = ", ".join(sorted({name for why in unit.stale.values() for name in why}))
+            names = ", ".join(sorted({name for why in unit.changes.stale.values() for name in why}))
             error.args = (
                 f"{error}\nThe change of {names} reaches code that does not fit it "
                 "any more. Nothing was changed: define both in one cell.",
             )
         return error
+
+    def _unended(self, complaint: Complaint, unit: Unit) -> Complaint:
+        """The complaint as of a missing `;`, where that is what our own text makes it: the last
+        expression stands in parentheses, and what has no `;` before a function belongs to it."""
+        there = complaint.line, self._column(complaint)
+        end: Token | None = None
+        for piece in unit.pieces:
+            if piece is unit.value and complaint.message == "expected ')'":
+                at = sum((t.line, t.column) < there for t in piece.tokens)
+                texts = [t.text for t in piece.tokens[:at] if t.kind == "operator"]
+                if at and sum(map(texts.count, "([{")) == sum(map(texts.count, ")]}")):
+                    end = piece.tokens[at - 1]
+            elif piece.kind is PieceKind.FUNCTION and piece.tokens[1].kind == "operator":
+                head = [t for t in piece.tokens[1 : piece.body] if self._begins_line(t)]
+                behind = head[-1] if head and head[-1].kind == "name" else None
+                if behind and (piece.line, piece.column) <= there < (behind.line, behind.column):
+                    end = piece.tokens[piece.tokens.index(behind) - 1]
+        if end is None:
+            return complaint
+        text = self._code(end.line)[: end.column - 1] + end.text
+        column = len(text.encode("utf-8", "surrogateescape")) + 1
+        message = "expected ';' after expression"
+        return complaint._replace(line=end.line, column=column, message=message, fix="")
+
+    def _begins_line(self, token: Token) -> bool:
+        return not self._code(token.line)[: token.column - 1].strip()
+
+    def _code(self, line: int) -> str:
+        """A line as clang has seen it, "" where there is none."""
+        if self.expansion is not None:
+            return self.expansion.line(line)
+        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+
+    def _column(self, complaint: Complaint) -> int:
+        """The column of the code, in characters."""
+        before = self._code(complaint.line).encode("utf-8", "surrogateescape")
+        return len(before[: complaint.column - 1].decode("utf-8", "replace")) + 1
 
     def _key(self, complaint: Complaint) -> tuple[str, int, str]:
         """What makes a complaint another one for the user."""
@@ -121,28 +208,44 @@ class Complaints:
 
     def warnings(self, complaints: Iterable[Complaint]) -> list[Diagnostic]:
         """The warnings about the cell's own text."""
+        every = [*_with_notes(complaints), *self._empty_bodies()]
         found = dict.fromkeys(
-            c for c in complaints
+            c for c in every
             if c.severity == "warning" and c.file == self._file and OWN not in c.message
         )  # fmt: skip
         return [self._diagnostic(c) for c in found]
+
+    def _empty_bodies(self) -> Iterator[Complaint]:
+        """`while (x); {`, of which clang says nothing where a marker moves the line."""
+        found = self.expansion.tokens if self.expansion is not None else []
+        for at, token in enumerate(found[:-2]):
+            if token.text not in ("for", "while", "if") or found[at + 1].text != "(":
+                continue
+            if token.text == "while" and at and found[at - 1].text == "}":
+                if found[at - 1].line == token.line:  # of a do
+                    continue
+            stop = closing(found, at + 1)
+            end, behind = found[stop], found[min(stop + 1, len(found) - 1)]
+            if end.text == ";" and behind.text == "{" and behind.line == end.line:
+                what = f"{token.text} {'statement' if token.text == 'if' else 'loop'}"
+                message = f"{what} has empty body [-Wempty-body]"
+                yield Complaint(self._file, end.line, end.column, "warning", message)
 
     def _diagnostic(self, complaint: Complaint) -> Diagnostic:
         severity = "error" if complaint.is_error else complaint.severity
         line, column = complaint.line, complaint.column
         if complaint.file == self._file and line > 0:
-            if line > len(self._lines):  # behind what stands last
-                line = len(self._lines)
-                column = len(self._lines[-1].encode("utf-8", "surrogateescape")) + 1
+            if not any(map(str.strip, self._lines[line - 1 :])):  # behind what stands last
+                line = len("\n".join(self._lines).rstrip().split("\n"))
+                column = len(self._lines[line - 1]) + 1
+            else:
+                column = self._column(complaint)
             text = self._lines[line - 1]
-            code = self.expansion.line(line) if self.expansion is not None else text
-            before = code.encode("utf-8", "surrogateescape")[: column - 1]
-            column = len(before.decode("utf-8", "replace")) + 1
-            if self.expansion is not None and code != text:
+            if self.expansion is not None and self.expansion.line(line) != text:
                 column = min(self.expansion.column(line, column), len(text) + 1)
             fix = complaint.fix.strip()
             hint = f"write `{fix}`" if fix and "did you mean" not in complaint.message else ""
-            hint = hint or self._hint_of_words(complaint, text)
+            hint = hint or hint_of(complaint.message, self._lines, line, column, self._is_macro)
             return Diagnostic(_plain(complaint.message), line, column, text, hint, severity)
         own = complaint.file in ("", "session", "-", "<stdin>")
         where = "" if own else f"{_nearer(complaint.file)}, line {line}: "
@@ -150,19 +253,22 @@ class Complaints:
         hint = f"put the file there again, or %evict {complaint.file[5:]}" if gone else ""
         return Diagnostic(where + complaint.message, hint=hint, severity=severity)
 
-    def _hint_of_words(self, complaint: Complaint, line: str) -> str:
-        """What to do about a word that only a newer C has, or that was meant for a shell."""
-        named = _NAMED.search(complaint.message)
-        shell = _SHELL.match("\n".join(self._lines))
-        if named is not None and shell is not None and named[1] == shell[2]:
-            return f"`!` is C's here; for the shell, write %%llvm and {shell[1]} in the line below"
-        if named is None and complaint.message.startswith("expected "):
-            named = _FIRST_WORD.match(line)
-        header = C23.get(named[1]) if named and complaint.is_error else None
-        if named is None or header is None or self._is_macro(named[1]):
-            return ""
-        newer = "C23 has it: Compiler.clang_flags=-std=gnu23"
-        return f"write `#include <{header}>`; {newer}" if header else newer
+
+def _with_notes(complaints: Iterable[Complaint]) -> list[Complaint]:
+    """Errors and warnings, with what clang advises in notes of their own."""
+    found: list[Complaint] = []
+    for complaint in complaints:
+        if complaint.severity != "note":
+            found.append(complaint)
+        elif found:
+            last, message = found[-1], complaint.message
+            if meant := _MEANT.match(message):
+                found[-1] = last._replace(message=f"{last.message}; did you mean '{meant[1]}'?")
+            elif header := _HEADER_OF.match(message):
+                found[-1] = last._replace(fix=f"#include {header[1]}")
+            elif (advice := _ADVICE.match(message)) and not last.fix:
+                found[-1] = last._replace(fix=advice[1])
+    return found
 
 
 def _hinted_once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -175,12 +281,14 @@ def _hinted_once(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
 
 def _nearer(path: str) -> str:
     """A path from here, where the file is below."""
-    found = os.path.relpath(path) if os.path.isabs(path) else path
+    found = path
+    if os.path.isabs(path) and working_folder():
+        found = os.path.relpath(path)
     return path if found.startswith("..") else found
 
 
 def _plain(message: str) -> str:
     """clang's words without what the cell's text was put into."""
     if _RETURNS.match(message):
-        return "no function stands around this `return`: a cell's last expression is its value"
+        return _RETURN
     return _TYPE_OF.sub(r"\1", message)

@@ -13,29 +13,30 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from jitkernel.children import ask
 from jitkernel.errors import JitError
 from jitkernel.languages.c.clang import Clang, clang_of
 from jitkernel.languages.c.foreign import function_in_c
 from jitkernel.languages.c.generated import OWN
+from jitkernel.languages.c.header_macros import macros_of_headers
 from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Note, Notes, key_name
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
-from jitkernel.languages.c.tokens import Token, Unfinished, tokens
-from jitkernel.languages.c.unit import Guesses, Unit
+from jitkernel.languages.c.reading import Reading
+from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
+from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.language import Completions, Glance, Suggestion, split_commands
 
-__all__ = ["complete", "inspect"]
+__all__ = ["comment_above", "complete", "declared_by_headers", "inspect"]
 
 _SECONDS = 2.0  # for clang, and for man
 _HERE = f"{OWN}here"
 _KINDS = {
     "typedef": "type", "constant": "variable", "variable": "variable", "function": "function",
 }  # fmt: skip
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _WORD = re.compile(r"[A-Za-z_$\u0080-\U0010ffff][\w$]*")
 _TYPED = re.compile(r"(?:[A-Za-z_$\u0080-\U0010ffff][\w$]*)?\Z")
 _FILE = re.compile(
@@ -45,7 +46,6 @@ _LINE = re.compile(r"COMPLETION: (?P<name>\S+)(?: \([^)]*\))*(?: : (?P<form>.*))
 _OVERLOAD = re.compile(r"OVERLOAD: (?P<form>.*)")
 _NULLABILITY = re.compile(r"\s*\b_(?:Nonnull|Nullable|Null_unspecified)\b")
 _MARKS = re.compile(r"<#|#>|\{#|#\}")
-_DEFINITION = re.compile(r"#define (\w+)(.*)")
 _MAN_LINES = 24
 _LONGEST = 200_000  # characters of a cell that are read while somebody types
 _COMMENT = re.compile(r"(?:^[ \t]*//[^\n]*\n)+\Z|/\*(?:[^*]|\*(?!/))*\*/[ \t]*\n?\Z", re.MULTILINE)
@@ -140,7 +140,8 @@ def _known(place: _Place, known: Glance, typed: str) -> Iterator[Suggestion]:
         if text:
             yield Suggestion(name, "function", text.rstrip(";"))
     if typed:
-        yield from (s for s in _of_headers(place.clang, place.headers) if s.text.startswith(typed))
+        every = _of_headers(place.clang, place.headers).values()
+        yield from (s for s in every if s.text.startswith(typed))
 
 
 def _declaration(note: Note) -> str:
@@ -181,10 +182,10 @@ def _place(before: str, known: Glance) -> _Place | None:
         type = known.signature(name) if known.cell_of(name) else None
         return function_in_c(name, type) if type is not None else ""
 
-    unit = Unit(
-        0, code, pieces, notes, Guesses(), foreign,
-        lambda name: notes.identifier(name) is not None,
-    )  # fmt: skip
+    def defines(name: str) -> bool:
+        return notes.identifier(name) is not None
+
+    unit = Unit(Reading(0, code, pieces, notes, foreign=foreign, defines=defines))
     unit.build()
     if _HERE not in unit.text:
         return None
@@ -204,8 +205,8 @@ def _closed(found: list[Token]) -> str:
     open_: list[str] = []
     for token in found:
         if token.kind == "operator":
-            if token.text in _CLOSING:
-                open_.append(_CLOSING[token.text])
+            if token.text in CLOSING:
+                open_.append(CLOSING[token.text])
             elif open_ and token.text == open_[-1]:
                 open_.pop()
     return "".join(reversed(open_)) + ";"
@@ -246,29 +247,32 @@ def _plain(form: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _of_headers(clang: Clang, headers: str) -> tuple[Suggestion, ...]:
+def _of_headers(clang: Clang, headers: str) -> Mapping[str, Suggestion]:
     """The names that headers declare, and macros."""
     try:
         answer = clang.complete("void f(void) {\n", headers, 2, 1, headers=True, macros=True)
+        macros = macros_of_headers(clang, headers)
     except JitError:
-        return ()
-    macros = _macros_of_headers(clang, headers)
+        return {}
     found: dict[str, Suggestion] = {}
     for one in _suggestions(answer):
         if one.kind != "keyword" and one.text != "f":
             macro = one.text in macros and one.kind == "type"
             own = one._replace(kind="macro", signature=macros[one.text]) if macro else one
             found.setdefault(one.text, own)
-    return tuple(found.values())
+    return found
 
 
-@lru_cache(maxsize=16)
-def _macros_of_headers(clang: Clang, headers: str) -> dict[str, str]:
+def declared_by_headers(name: str, known: Glance, notes: Notes) -> str:
+    """The declaration of a function or a variable that headers of the system have, as an earlier
+    cell includes them; "" where none does, or clang cannot be asked."""
+    if not notes.header:
+        return ""
     try:
-        text = clang.macros(headers)
+        found = _of_headers(_compiler(known), notes.header).get(name)
     except JitError:
-        return {}
-    return {m[1]: m[0] for m in map(_DEFINITION.match, text.split("\n")) if m is not None}
+        return ""
+    return f"{found.signature};" if found and found.kind in ("function", "variable") else ""
 
 
 def _files(line: str, position: int, folder: int, known: Glance) -> Completions:
@@ -335,7 +339,7 @@ def _described(source: str, word: re.Match[str], known: Glance) -> str:
         note = own.get(key) or notes.get(key)
         if note is not None:
             text = note.text.removeprefix("extern ").strip()
-            comment = _comment_above(known.source(note.cell), note) if note.cell else ""
+            comment = comment_above(known.source(note.cell), note) if note.cell else ""
             found += [f"{comment}\n{text}" if comment else text]
     if found:
         return "\n".join(found)
@@ -343,10 +347,9 @@ def _described(source: str, word: re.Match[str], known: Glance) -> str:
         return ""
     if here is not None and here.kind != "keyword":
         return here.signature
-    for suggestion in _of_headers(place.clang, place.headers):
-        if suggestion.text == name:
-            manual = _manual(name) if suggestion.kind == "function" else ""
-            return f"{suggestion.signature}\n\n{manual}" if manual else suggestion.signature
+    if suggestion := _of_headers(place.clang, place.headers).get(name):
+        manual = _manual(name) if suggestion.kind == "function" else ""
+        return f"{suggestion.signature}\n\n{manual}" if manual else suggestion.signature
     type = known.signature(name)
     return function_in_c(name, type) if type is not None else ""
 
@@ -358,7 +361,7 @@ def _here(place: _Place | None, name: str) -> Suggestion | None:
     return next((s for s in _suggestions(place.ask()) if s.text == name), None)
 
 
-def _comment_above(source: str, note: Note) -> str:
+def comment_above(source: str, note: Note) -> str:
     """The comment that stands directly above a declaration of a cell."""
     lines = source.split("\n")
     above = "\n".join(lines[: note.line - 1]) + "\n" if note.line > 1 else ""
@@ -373,16 +376,15 @@ def _manual(name: str) -> str:
     if program is None:
         return ""
     try:
-        done = subprocess.run(
-            [program, "-P", "cat", "-S", "3:2", "--", name], capture_output=True, timeout=_SECONDS,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-            env={**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""},
+        done = ask(
+            [program, "-P", "cat", "-S", "3:2", "--", name], _SECONDS,
+            {**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""},
         )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return ""
-    if done.returncode:
+    if done.status:
         return ""
-    text = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.stdout.decode("utf-8", "replace"))
+    text = re.sub(r".\x08|\x1b\[[\d;]*m", "", done.output)
     lines = [line.rstrip() for line in text.strip("\n").split("\n")]
     head = "\n".join(lines[:_MAN_LINES])
     return head + ("\n..." if len(lines) > _MAN_LINES else "")

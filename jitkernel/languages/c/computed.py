@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jitkernel.languages.c.declarations import Declarator, specifiers, unsized
+from jitkernel.languages.c.declarations import Declarator, unsized
 from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.generated import OWN, Part
 from jitkernel.languages.c.notes import IDENTIFIER, Notes
@@ -36,7 +36,7 @@ class Computed:
     def edits(self) -> list[tuple[int, int, str]]:
         """What changes in the text of the declaration: from, to, and what stands there."""
         tokens, declared = self._piece.tokens, self._declared
-        found, bracket = specifiers(tokens), unsized(tokens[declared.name_at : declared.last])
+        found, bracket = self._piece.head, unsized(tokens[declared.name_at : declared.last])
         edits = [
             (
                 self._equals.start, self._last.stop,
@@ -86,7 +86,7 @@ class Computed:
         """The name of a type that is an array without a length, where the variable is of it."""
         declared, own = self._declared, self._piece.tokens
         plain = declared.first == declared.name_at and declared.last == declared.name_at + 1
-        for token in own[: specifiers(own).end] if plain else ():
+        for token in own[: self._piece.head.end] if plain else ():
             key = IDENTIFIER + token.text
             note = self._names.notes.get(key) or self._notes.get(key)
             if note is not None and note.kind == "typedef" and unsized(tokens(note.text)):

@@ -5,10 +5,10 @@ Start from `specifiers` and `declarators`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jitkernel.languages.c.macros import Macros, Use
 from jitkernel.languages.c.tokens import Token, closing
 from jitkernel.languages.c.words import (
     ASSEMBLY,
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 ATTRIBUTES = WITH_ARGUMENTS - TYPE_OPERATORS - ASSEMBLY
+_NO_MACROS = Macros()
 #: What the pieces of a notebook do without: everything can be seen by later cells.
 _LOCAL = frozenset(("static", "inline", "__inline", "__inline__", "register"))
 
@@ -52,7 +53,8 @@ class Tag:
 
 @dataclass(slots=True)
 class Specifiers:
-    """What stands before the declarators: `end` is the index behind it.
+    """What stands before the declarators: `end` is the index behind it, `attributes` that behind
+    the attributes in brackets that it begins with.
 
     `local` are indices of `static` and `inline`, `deduced` that of the `auto` (or `__auto_type`)
     that stands for a type, -1 without.  A `constant` (`constexpr`) is none of the program's
@@ -60,6 +62,7 @@ class Specifiers:
     """
 
     end: int = 0
+    attributes: int = 0
     typedef: bool = False
     extern: bool = False
     thread: bool = False
@@ -88,7 +91,7 @@ class Declarator:
     typedef: bool
 
 
-def specifiers(tokens: list[Token]) -> Specifiers:
+def specifiers(tokens: list[Token], macros: Macros = _NO_MACROS) -> Specifiers:
     """The specifiers that a declaration begins with."""
     found, typed, at = Specifiers(), False, 0
     local: list[int] = []
@@ -98,9 +101,10 @@ def specifiers(tokens: list[Token]) -> Specifiers:
         return tokens[index].text if index < len(tokens) else ""
 
     while at < len(tokens):
-        word = tokens[at].text
+        word, begin = tokens[at].text, at
         if word == "[" and text(at + 1) == "[":
             at = closing([*tokens, tokens[-1]], at)
+            found.attributes = at if found.attributes == begin else found.attributes
             continue
         if tokens[at].kind != "name":
             break
@@ -123,18 +127,21 @@ def specifiers(tokens: list[Token]) -> Specifiers:
             at = found.tag.behind if found.tag.behind >= 0 else _behind_tag_name(tokens, at)
         elif word in WITH_ARGUMENTS:
             typed |= word in TYPE_OPERATORS and text(at + 1) == "("
-            at = closing([*tokens, tokens[-1]], at + 1) if text(at + 1) == "(" else at + 1
+            at = _closed(tokens, at) if text(at + 1) == "(" else at + 1
         elif word in BASIC_TYPES:
             typed = True
             if word == "__auto_type":
                 found.deduced = at
             at += 1
+        elif (use := macros.use(tokens, at)) and not (typed and use.names):
+            typed |= use.type
+            at = use.behind
         elif typed or (automatic >= 0 and text(at + 1) == "="):
             break
         elif behind := _behind_attribute(tokens, at):
             at = behind
-        elif text(at + 1) == "(" and tokens[-1].text == "}":
-            break  # `main() {`: the type is implied
+        elif text(at + 1) == "(" and tokens[-1].text == "}" and text(_closed(tokens, at)) != "(":
+            break  # `main() {`: the type is implied; not in `num (f)(void) {`
         else:  # a typedef's name
             typed = True
             at += 1
@@ -144,12 +151,17 @@ def specifiers(tokens: list[Token]) -> Specifiers:
     return found
 
 
+def _closed(tokens: list[Token], at: int) -> int:
+    """The index behind the parentheses that begin behind a token."""
+    return closing([*tokens, tokens[-1]], at + 1)
+
+
 def _behind_attribute(tokens: list[Token], at: int) -> int:
     """The index behind a macro's call that stands in front of a type, 0 where none does; `f(a) int
     a; {` is a function of the old style."""
     if at + 1 >= len(tokens) or tokens[at + 1].text != "(":
         return 0
-    behind = closing([*tokens, tokens[-1]], at + 1)
+    behind = _closed(tokens, at)
     if behind >= len(tokens) or tokens[behind].kind != "name":
         return 0
     if tokens[-1].text == "}":
@@ -161,7 +173,7 @@ def _behind_attribute(tokens: list[Token], at: int) -> int:
 def _behind_tag_name(tokens: list[Token], at: int) -> int:
     at += 1
     while at < len(tokens) and tokens[at].text in ATTRIBUTES:
-        at = closing([*tokens, tokens[-1]], at + 1)
+        at = _closed(tokens, at)
     return at + 1 if at < len(tokens) and tokens[at].kind == "name" else at
 
 
@@ -201,7 +213,7 @@ def enumerators(tokens: list[Token], tag: Tag) -> list[str]:
 
 
 def declarators(
-    tokens: list[Token], body: int = -1, is_macro: Callable[[str], bool] = lambda name: False
+    tokens: list[Token], body: int = -1, macros: Macros = _NO_MACROS
 ) -> list[Declarator]:
     """What a declaration or a function's definition declares, from left to right.
 
@@ -209,12 +221,12 @@ def declarators(
     """
     if tokens[0].text in ASSERTIONS | ASSEMBLY:
         return []
-    leading = specifiers(tokens)
+    leading = specifiers(tokens, macros)
     stop = body if body >= 0 else len(tokens)
     found: list[Declarator] = []
     at = leading.end
     while at < stop and tokens[at].text != ";":
-        one = _declarator(tokens, at, stop, body >= 0, leading.typedef, is_macro)
+        one = _declarator(tokens, at, stop, body >= 0, leading.typedef, macros)
         if one.name:
             found.append(one)
         at = one.end + 1
@@ -228,9 +240,9 @@ def unsized(found: list[Token]) -> Token | None:
 
 def _declarator(
     tokens: list[Token], first: int, stop: int, has_body: bool, typedef: bool,
-    is_macro: Callable[[str], bool],
+    macros: Macros,
 ) -> Declarator:  # fmt: skip
-    name_at, function = _name(tokens, first, stop, is_macro)
+    name_at, function = _name(tokens, first, stop, macros)
     init, at = -1, first
     while at < stop:
         token = tokens[at]
@@ -252,27 +264,31 @@ def _declarator(
     return Declarator(name, first, last, init, at, name_at, function, typedef)
 
 
-def _name(
-    tokens: list[Token], at: int, stop: int, is_macro: Callable[[str], bool]
-) -> tuple[int, bool]:
+def _stands_before(use: Use, behind: list[Token]) -> bool:
+    """Whether a macro in a declarator stands before the name, and is not the name."""
+    first = behind[0] if behind else None
+    return use.attribute or (first is not None and (first.kind == "name" or first.text == "*"))
+
+
+def _name(tokens: list[Token], at: int, stop: int, macros: Macros) -> tuple[int, bool]:
     """The index of the declared name, -1 without one, and whether it is a function's."""
     groups: list[bool] = []  # of open parentheses: whether a pointer is in it
     while at < stop:
         token = tokens[at]
-        behind = tokens[at + 1] if at + 1 < stop else None
         if token.text in ("*", "^") or token.text in QUALIFIERS or token.text == "_Atomic":
             if groups and token.text in ("*", "^"):
                 groups[-1] = True
         elif token.text in ATTRIBUTES:
-            at = closing([*tokens, tokens[-1]], at + 1)
+            at = _closed(tokens, at)
             continue
         elif token.text == "(":
             groups.append(False)
         elif token.kind != "name":
             return -1, False
-        elif not (
-            is_macro(token.text) and behind and (behind.kind == "name" or behind.text == "*")
-        ):
+        elif (use := macros.use(tokens, at)) and _stands_before(use, tokens[use.behind : stop]):
+            at = use.behind
+            continue
+        else:
             break
         at += 1
     if at >= stop:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from jitkernel.languages.c.declarations import (
     Declarator,
-    declarators,
     enumerators,
-    specifiers,
     tags,
     unsized,
 )
+from jitkernel.languages.c.macros import PUSHED
 from jitkernel.languages.c.notes import (
     DIRECTIVE,
     IDENTIFIER,
@@ -22,50 +21,52 @@ from jitkernel.languages.c.notes import (
     TAG,
     Note,
     NoteKind,
-    Notes,
 )
+from jitkernel.languages.c.packing import is_pack
 from jitkernel.languages.c.pieces import Piece, PieceKind
+from jitkernel.languages.c.pushed import pushed
+from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import closing
+from jitkernel.languages.c.words import THREAD_LOCAL
 
-__all__ = ["Declared", "packed"]
+__all__ = ["Declared"]
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*([A-Za-z_]\w*)?")
 _HEADER = re.compile(r"#\s*(?:include|include_next|import)\s*<")
 _ALIAS = re.compile(
-    r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref)(?:__)?\s*\([^)]*\)\s*\)\)"
+    r"__attribute__\s*\(\(\s*(?:__)?(?:alias|ifunc|weakref|target_clones)(?:__)?\s*\([^)]*\)\s*\)\)"
 )
-_PACK = re.compile(r"#\s*pragma\s+pack\s*\(([^)]*)\)")
 _ATTRIBUTE = ("__attribute__", "__attribute")
+_ALIASED = re.compile(r"#\s*pragma\s+weak\s+\w+\s*=")  # with a definition of its own cell
+#: A variable that is more than a value.
+_FIXED = THREAD_LOCAL | {"volatile", "_Atomic", *_ATTRIBUTE}
 
 
 class Declared:
-    """The notes of the pieces of cell `number`, by key.
+    """The notes of a cell's pieces, by key.
 
-    `keys` are theirs and those that they give besides, each with the index of its piece.  `defines`
-    tells whether somebody has a name, `cell_of` which cell does, `computed` are pieces whose
-    initialisers are no constants.
-    `labelled` are declarations by piece that say which symbols earlier cells gave its names.
+    `keys` are theirs and those that they give besides, each with the index of its piece.
+    `labelled` are declarations by piece that say which symbols earlier cells gave its names,
+    `given_back` the directives by piece that define macros as they were when they were put aside.
     """
 
-    def __init__(
-        self, number: int, source: str, pieces: list[Piece], notes: Notes, computed: set[int],
-        defines: Callable[[str], bool], replaces: int = 0,
-        cell_of: Callable[[str], int] = lambda name: 0,
-    ):  # fmt: skip
-        self._replaces, self._cell_of = replaces, cell_of
-        self._packed = [packed(notes)]
-        self._packed_before, self._pack_key = self._packed[0], ""
-        self._number, self._source, self._pieces = number, source, pieces
-        self._notes, self._computed, self._defines = notes, computed, defines
+    def __init__(self, reading: Reading):
+        self._reading, self._notes, self._source = reading, reading.notes, reading.source
+        self._pieces, guesses = reading.pieces, reading.guesses
+        self._heads = self._leading()
         self.notes: dict[str, Note] = {}
         self.keys: dict[str, int] = {}
         self.labelled: dict[int, list[str]] = {}
-        for index, piece in enumerate(pieces):
-            self._declare(index, piece)
+        self.given_back: dict[int, str] = {}
+        for name, defined in guesses.taken_back.items():
+            self._note("undef", MACRO + name, f"#undef {name}", 0, (), defined)
+        for index, piece in enumerate(reading.pieces):
+            if piece.text not in guesses.again:
+                self._declare(index, piece)
 
     def _note(
         self, kind: NoteKind, key: str, text: str, index: int, also: Iterable[str] = (),
-        definition: str = "", inline: bool = False, computed: bool = False,
+        definition: str = "", inline: bool = False, computed: bool = False, folded: bool = False,
     ) -> None:  # fmt: skip
         before = self.notes.pop(key, None)
         if before is not None and before.is_defined and not definition:
@@ -78,20 +79,21 @@ class Declared:
                 text = f"{text.removesuffix(';')} {label[0]};"
                 if before is None:
                     self.labelled[index] = [*self.labelled.get(index, ()), text]
-        if earlier is not None and not definition and self._stands(earlier, kind):
+        named = earlier is not None and earlier.key == key  # and no constant beside it
+        if earlier is not None and named and not definition and self._stands(earlier, kind):
             self.keys |= dict.fromkeys((key, *also), index)  # declared again
             return
-        line = self._pieces[index].line
+        line, number = self._pieces[index].line, self._reading.number
         self.notes[key] = Note(
-            key, kind, text, self._number, len(self.keys), line, tuple(also), definition, line,
-            inline=inline, pack=self._packed[-1], computed=computed,
+            key, kind, text, number, len(self.keys), line, tuple(also), definition, line,
+            inline=inline, computed=computed, at=self._reading.place, folded=folded,
         )  # fmt: skip
         self.keys |= dict.fromkeys((key, *also), index)
 
     def _stands(self, note: Note, kind: NoteKind) -> bool:
         """Whether a note has the definition that there is, which follows what it mentions."""
-        same = note.kind == kind and note.is_defined and note.cell != self._replaces
-        return same and self._cell_of(note.symbol) == note.cell
+        same = note.kind == kind and note.is_defined and note.cell != self._reading.replaces
+        return same and self._reading.cell_of(note.symbol) == note.cell
 
     def _declare(self, index: int, piece: Piece) -> None:
         if piece.kind is PieceKind.DIRECTIVE:
@@ -102,62 +104,60 @@ class Declared:
     def _direct(self, index: int, piece: Piece) -> None:
         match = _DIRECTIVE.match(piece.text)
         word, name = (match[1], match[2]) if match else ("", "")
-        before = all(p.kind is PieceKind.DIRECTIVE for p in self._pieces[:index])
-        # Up to the last header of those that the cell begins with.
-        heads = before and any(
-            p.kind is PieceKind.DIRECTIVE and _HEADER.match(p.text)
-            for p in self._pieces[index : self._leading()]
-        )
-        key = f"{DIRECTIVE}{self._number}.{index}"
-        known = next((n for n in self._notes.directives() if n.text == piece.text), None)
+        key = f"{DIRECTIVE}{self._reading.number}.{index}"
+        aside = PUSHED.match(piece.text)
+        plain = aside is None and not is_pack(piece.text)
+        known = self._notes.directive(piece.text) if plain else None
         if word in ("include", "import", "include_next"):
             # That of the cell whose place this one takes goes with it.
-            if known is None or known.key.startswith(f"{DIRECTIVE}{self._replaces}."):
+            if known is None or known.key.startswith(f"{DIRECTIVE}{self._reading.replaces}."):
                 header = _HEADER.match(piece.text)
                 self._note("header" if header else "include", key, piece.text, index)
-        elif word == "pragma" and (pack := _PACK.match(piece.text)):
-            self._packs(pack[1])
-            if self._packed[-1] == self._packed_before:
-                self.notes.pop(self._pack_key, None)
-            else:  # for later cells, unless this one takes it back
-                self.notes.pop(self._pack_key, None)
-                self._pack_key = key
-                self._note("pragma", key, f"#pragma pack({self._packed[-1] or ''})", index)
-        elif word == "pragma":
+        elif aside is not None:
+            self._put_aside(index, piece, aside[2], aside[1] == "pop")
+        elif word == "pragma" and not _ALIASED.match(piece.text):
             self._note("pragma", key, piece.text, index)
         elif word in ("define", "undef") and name:
-            if heads:
+            if index < self._heads:
                 self._note("header", key, piece.text, index)
-            last = ""
-            if word == "undef":
-                was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
-                last = was.definition or was.text if was is not None else ""
+            last = self._last(name) if word == "undef" else ""
             kind: NoteKind = "define" if word == "define" else "undef"
             self._note(kind, MACRO + name, piece.text, index, (), last)
         if known is not None and key in self.notes:  # headers stay in their order
             self.notes[key] = replace(self.notes[key], cell=known.cell, order=known.order)
 
-    def _packs(self, arguments: str) -> None:
-        """Follow a `#pragma pack`: its words are `push` or `pop`, a name, a number."""
-        given = [word.strip() for word in arguments.split(",")]
-        numbers = [int(word) for word in given if word.isdecimal()]
-        if given[0] == "push":
-            self._packed.append(self._packed[-1])
-        elif given[0] == "pop" and len(self._packed) > 1:
-            self._packed.pop()
-        if numbers or given == [""]:
-            self._packed[-1] = numbers[0] if numbers else 0
+    def _last(self, name: str) -> str:
+        """The directive that defined a macro last, though it may be none any more."""
+        was = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+        return (was.definition or was.text) if was is not None else ""
+
+    def _put_aside(self, index: int, piece: Piece, name: str, back: bool) -> None:
+        """Follow a pragma that puts a macro aside, or takes it back."""
+        key = f"{DIRECTIVE}{self._reading.number}.{index}"
+        earlier = (n for n in self._notes.directives() if n.cell != self._reading.replaces)
+        was = pushed((*earlier, *self.notes.values()), name) if back else None
+        now = self.notes.get(MACRO + name) or self._notes.get(MACRO + name)
+        text = now.text if now is not None and now.kind == "define" and not back else ""
+        self._note("pragma", key, f"{piece.text}\n{text}", index)
+        if was is not None:
+            taken = was or f"#undef {name}"
+            last = "" if was else self._last(name)
+            self._note("define" if was else "undef", MACRO + name, taken, index, (), last)
+            self.given_back[index] = f"#undef {name}\n{was}"
 
     def _leading(self) -> int:
-        """How many pieces the cell begins with that are directives."""
+        """How many pieces there are up to the last header of those that the cell begins with."""
+        last = 0
         for index, piece in enumerate(self._pieces):
             if piece.kind is not PieceKind.DIRECTIVE:
-                return index
-        return len(self._pieces)
+                break
+            if _HEADER.match(piece.text):
+                last = index + 1
+        return last
 
     def _declare_names(self, index: int, piece: Piece) -> None:
-        tokens, found = piece.tokens, specifiers(piece.tokens)
-        names = declarators(piece.tokens, piece.body, self.is_macro)
+        tokens, found = piece.tokens, piece.head
+        names = piece.declared
         inner = [
             key for tag in tags(tokens)
             for key in (
@@ -168,17 +168,19 @@ class Declared:
         if found.typedef:
             keys = [*(IDENTIFIER + d.name for d in names), *inner]
             if keys:
-                self._note("typedef", keys[0], piece.text, index, keys[1:])
+                text = self._said(piece, 0, len(tokens), set())
+                self._note("typedef", keys[0], text, index, keys[1:])
             return
         tag = found.tag
-        if tag is not None and tag.brace >= 0 and (tag.name or not names or tag.word == "enum"):
+        apart = not names or names[0].function
+        if tag is not None and tag.brace >= 0 and (tag.name or apart):
             text = self._tag_text(piece, tag.behind, list(found.local))
             keys = [TAG + tag.name] * bool(tag.name) + [k for k in inner if k != TAG + tag.name]
             if keys:
                 self._note("tag", keys[0], text, index, keys[1:])
-        told = tag is not None and tag.brace >= 0 and (tag.name or not names or tag.word == "enum")
+            inner = []
         for declared in names:
-            self._declare_one(index, piece, declared, () if told else inner)
+            self._declare_one(index, piece, declared, inner)
             inner = []
 
     def _tag_text(self, piece: Piece, behind: int, local: list[int]) -> str:
@@ -195,12 +197,12 @@ class Declared:
             "__attribute",
         ):
             end = closing([*piece.tokens, piece.tokens[-1]], end + 1)
-        return self.text_of(piece, 0, end, skipped) + ";"
+        return self._said(piece, 0, end, skipped) + ";"
 
     def _declare_one(
         self, index: int, piece: Piece, declared: Declarator, inner: Iterable[str]
     ) -> None:
-        found = specifiers(piece.tokens)
+        found = piece.head
         key = IDENTIFIER + declared.name
         text = self.declaration(piece, declared)
         if declared.function:
@@ -217,41 +219,83 @@ class Declared:
             return
         computed = found.deduced >= 0 or (declared.init >= 0 and self.is_computed(index, declared))
         definition = self._definition(piece, declared, computed)
-        self._note("variable", key, text, index, inner, definition, found.inline, computed)
+        folded = not computed and _is_folded(piece, declared, found.end)
+        self._note("variable", key, text, index, inner, definition, found.inline, computed, folded)
 
-    def declaration(self, piece: Piece, declared: Declarator) -> str:
+    def declaration(self, piece: Piece, declared: Declarator, extern: str = "extern ") -> str:
         """Text that declares one name of a piece, and no more."""
-        found = specifiers(piece.tokens)
+        found, tokens = piece.head, piece.tokens
         skipped = {*found.local}
-        for at, token in enumerate(piece.tokens[: found.end]):
-            if token.text in ("extern", "typedef"):
+        for at, token in enumerate(tokens[: found.end]):
+            if token.text in ("extern", "typedef", "__extension__"):
                 skipped.add(at)
         if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
             skipped |= set(range(found.tag.brace, found.tag.behind))
-        head = self.text_of(piece, 0, found.end, skipped)
+        lead = self._said(piece, 0, found.attributes, skipped)
+        head = self._head(piece, found.attributes, skipped, self._base(piece, declared))
         tail = self.text_of(piece, declared.first, declared.last, set())
         if declared.function:
-            behind = piece.tokens[declared.name_at + 1 : declared.name_at + 3]
+            behind = tokens[declared.name_at + 1 : declared.name_at + 3]
             if "".join(t.text for t in behind) == "()":  # C23 6.7.7.4: no parameters
                 tail = tail.replace(")", "void)", 1)
-        words = "" if declared.function else "extern "
-        return _ALIAS.sub("", f"{words}{head} {tail};".strip())
+        words = "" if declared.function else extern
+        return _ALIAS.sub("", f"{lead}{words}{head} {tail};".strip())
+
+    def _said(self, piece: Piece, first: int, stop: int, skipped: set[int]) -> str:
+        """The source of tokens as it was written, with its conditions."""
+        text = self.text_of(piece, first, stop, skipped)
+        if not self._reading.written or first >= stop:
+            return text
+        base, end = piece.tokens[first].start, piece.tokens[stop - 1].stop
+        for one in reversed(self._reading.written):
+            if base <= one.start and one.stop <= end:
+                text = text[: one.start - base] + one.text + text[one.stop - base :]
+        return text
 
     def _body(self, piece: Piece) -> str:
         """A function's text, to be seen by all cells."""
-        return self.text_of(piece, 0, len(piece.tokens), set(specifiers(piece.tokens).local))
+        return self._said(piece, 0, len(piece.tokens), set(piece.head.local))
+
+    def _head(self, piece: Piece, first: int, skipped: set[int], type: str) -> str:
+        """The specifiers of a piece from a token on; `type` stands for the one that they define."""
+        tag, end = piece.head.tag, piece.head.end
+        if tag is None or not type:
+            return self._said(piece, first, end, skipped)
+        at = max(i for i in range(tag.brace) if piece.tokens[i].text == tag.word)
+        lines = "\n" * self.text_of(piece, at, tag.behind, set()).count("\n")  # stay
+        before = self._said(piece, first, at, skipped)
+        behind = self._said(piece, tag.behind, end, skipped)
+        return f"{before} {type}{lines} {behind}".strip(" ")
+
+    @staticmethod
+    def _base(piece: Piece, declared: Declarator) -> str:
+        """What says that a variable has the type without a name which its piece defines for the
+        first one: `struct { int a; } v[3], w;` has `__typeof__(v[0]) w`."""
+        names = piece.declared
+        if not _has_no_name(piece) or declared.name == names[0].name:
+            return ""
+        first = piece.tokens[names[0].first : names[0].last]
+        if any(token.text in "()" for token in first):
+            return ""
+        stars, sides = (sum(t.text == sign for t in first) for sign in "*[")
+        return f"__typeof__({'*' * stars}{names[0].name}{'[0]' * sides})"
 
     def _definition(self, piece: Piece, declared: Declarator, computed: bool = False) -> str:
         """Text that defines one variable of a piece, without an initialiser that is computed."""
-        found = specifiers(piece.tokens)
+        found = piece.head
         skipped = {*found.local}
         skipped |= {at for at, t in enumerate(piece.tokens[: found.end]) if t.text == "extern"}
+        sized = unsized(piece.tokens[declared.first : declared.last]) is None
+        if _has_no_name(piece) and sized and not found.constant:  # its declaration has the type
+            head = self._head(piece, 0, skipped, f"__typeof__({declared.name})")
+            value = self._said(piece, declared.last, declared.end, set())
+            return f"{head} {declared.name} {'' if computed else value};"
         if found.tag is not None and found.tag.brace >= 0 and found.tag.name:
             skipped |= set(range(found.tag.brace, found.tag.behind))
         if computed:
-            return self.declaration(piece, declared).removeprefix("extern ")
-        head = self.text_of(piece, 0, found.end, skipped)
-        return f"{head} {self.text_of(piece, declared.first, declared.end, set())};".strip()
+            return self.declaration(piece, declared, "")
+        head = self._said(piece, 0, found.end, skipped)
+        return f"{head} {self._said(piece, declared.first, declared.end, set())};".strip()
 
     # -- questions -------------------------------------------------------------------------------
 
@@ -276,18 +320,18 @@ class Declared:
         return (
             declared.init < 0
             and not declared.function
+            and piece.start not in self._reading.guesses.incomplete
             and not _ALIAS.search(piece.text)
-            and unsized(piece.tokens[declared.name_at : declared.last]) is None
-            and not self._defines(declared.name)
+            and not self._reading.defines(declared.name)
         )
 
     def is_computed(self, index: int, declared: Declarator) -> bool:
         """Whether an initialiser is no constant."""
         piece = self._pieces[index]
-        found = specifiers(piece.tokens)
+        found = piece.head
         if found.constant:
             return False
-        if index in self._computed or found.deduced >= 0:
+        if index in self._reading.guesses.computed or found.deduced >= 0:
             return True
         tokens = piece.tokens[declared.init + 1 : declared.end]
         for at, token in enumerate(tokens[:-1]):
@@ -300,10 +344,19 @@ class Declared:
         return False
 
 
-def packed(notes: Notes) -> int:
-    """What `#pragma pack` of earlier cells says to later ones, 0 for nothing."""
-    said = [m[1].strip() for n in notes.directives() if (m := _PACK.match(n.text))]
-    return int(said[-1]) if said and said[-1].isdecimal() else 0
+def _has_no_name(piece: Piece) -> bool:
+    """Whether a piece defines the type of its variables, which has no name."""
+    tag = piece.head.tag
+    return tag is not None and tag.brace >= 0 and not tag.name
+
+
+def _is_folded(piece: Piece, declared: Declarator, end: int) -> bool:
+    """Whether clang puts a variable's value into what uses it: that of a `const` scalar."""
+    words = [token.text for token in piece.tokens[:end]]
+    if "const" not in words or declared.init < 0 or not _FIXED.isdisjoint(words):
+        return False
+    plain = declared.last - declared.first == 1 and piece.tokens[declared.init + 1].text != "{"
+    return plain and "{" not in words
 
 
 def _is_old_style(piece: Piece, declared: Declarator) -> bool:

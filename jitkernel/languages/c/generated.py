@@ -6,14 +6,35 @@ from dataclasses import dataclass
 
 from jitkernel.languages.c.types import CType, Types
 
-__all__ = ["LENGTH", "OWN", "VALUE", "Part", "file_name", "value_function", "value_type"]
+__all__ = [
+    "FUNCTION_LEVEL",
+    "LENGTH",
+    "OWN",
+    "PLAIN",
+    "TOP_LEVEL",
+    "VALUE",
+    "WIDE",
+    "Part",
+    "file_name",
+    "value_function",
+    "value_type",
+]
 
 #: What names begin with that are no program's.
 OWN = "__jk_"
-VALUE, LENGTH = "__jk_value", "__jk_length"
+#: Columns that are filled with blanks so that clang counts as the cell does.
+WIDE = 1000
+VALUE, LENGTH, PLAIN = "__jk_value", "__jk_length", "__jk_plain"
 _TYPE = "__jk_type"
+_KEPT = f"__attribute__((unused)) {OWN}T *{_TYPE};\n"
 #: A value is written several times, in what does nothing with it.
 _QUIET = '\n#pragma clang diagnostic ignored "-Wunused-value"'
+
+
+#: What stands before and behind what is no function's but for us: GCC's name for it.
+_NAMES = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__")
+TOP_LEVEL = "".join(f'\n#define {name} "top level"' for name in _NAMES)
+FUNCTION_LEVEL = "".join(f"\n#undef {name}" for name in _NAMES) + "\n"
 
 
 def file_name(cell: int) -> str:
@@ -32,14 +53,21 @@ class Part:
     label: str = ""
 
 
-def value_function(value: str, bit_field: bool, temporary: bool) -> str:
+def value_function(value: str, bit_field: bool, temporary: bool, once: bool) -> str:
     """A function that gives the address of an expression's value.
 
     What a statement expression gives decays as an operand does; so a value has the type of an
-    operand or, where that is an array or a function, an address.
+    operand or, where that is an array or a function, an address.  `once`: it declares a type, and
+    so cannot be written several times.
     """
+    if once:
+        return (
+            f"{TOP_LEVEL}\nvoid *{VALUE}(void) {{\n__auto_type {OWN}v = {value};\n"
+            f"typedef __typeof__({OWN}v) {OWN}T;\n{_KEPT}static {OWN}T {OWN}out;\n"
+            f"__builtin_memcpy(&{OWN}out, &{OWN}v, sizeof {OWN}out);\nreturn &{OWN}out;\n}}\n"
+        )
     type = f"__typeof_unqual__({f'({{ {value}; }})' if bit_field else value})"
-    head = f"{_QUIET}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T; {OWN}T *{_TYPE};\n"
+    head = f"{_QUIET}{TOP_LEVEL}\nvoid *{VALUE}(void) {{\ntypedef {type} {OWN}T;\n{_KEPT}"
     if temporary:
         return (
             f"{head}static _Alignas(16) char {OWN}out[sizeof({OWN}T)];\n"

@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import compress, crc32, decompressobj, error
 
+from jitkernel.errors import CompileError
+from jitkernel.files import working_folder
 from jitkernel.languages.c.declared import Declared
 from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes, encoded
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
+from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens
+from jitkernel.printable import printable
 
-__all__ = ["Header", "folders_of", "read_header"]
+__all__ = [
+    "Header", "brings", "declared_in", "folders_of", "is_of", "read_header", "refuse_others",
+]  # fmt: skip
 
 _INCLUDE = re.compile(r'#\s*(?:include|include_next|import)\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _FOLDER = re.compile(r"-(?:I|iquote|isystem)(.*)", re.DOTALL)
+_OTHERS = ((stat.S_ISFIFO, "named pipe"), (stat.S_ISSOCK, "socket"),
+           (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))  # fmt: skip
 _LARGEST = 64 << 10  # bytes of a header that is followed
 
 
@@ -38,6 +47,11 @@ class Header:
         return b64encode(compress(self.text.encode("utf-8", "surrogateescape"), 1)).decode()
 
     @property
+    def has_state(self) -> bool:
+        """Whether it may have variables that nobody else sees."""
+        return "static" in self.text
+
+    @property
     def names(self) -> Mapping[str, int]:
         """What it declares: checksums of texts, by the keys of notes."""
         return _declared(self.text)[0]
@@ -50,6 +64,11 @@ class Header:
         old = _declared(_unpacked(before))[0]
         names, notes = _declared(self.text)
         return notes.affected({key for key, sum in names.items() if old.get(key) != sum})[0]
+
+
+def declared_in(content: str) -> set[str]:
+    """The keys of what a content declares."""
+    return set(_declared(_unpacked(content))[0])
 
 
 def _unpacked(content: str) -> str:
@@ -73,29 +92,69 @@ def folders_of(flags: Sequence[str]) -> list[str]:
 
 def read_header(directive: str, folders: Sequence[str]) -> Header | None:
     """The header that a directive includes; None for the system's, and what is too large."""
-    paths: list[str] = []
-    todo = list(_found(directive, os.getcwd(), folders))
-    size = 0
+    texts: list[str] = []
+    for _, text in _files(directive, folders):
+        texts.append(text)
+        if sum(map(len, texts)) > _LARGEST:
+            return None
+    return Header("\n".join(reversed(texts))) if texts else None
+
+
+def refuse_others(directive: str, folders: Sequence[str], hint: str = "", beside: str = "") -> None:
+    """Raise CompileError where what a directive includes is there, and is neither a file nor a
+    folder, which is passed over: a device may have no end.  `beside` is the folder of the file that
+    asks, the user's without."""
+    for path in _looked_for(directive, beside or working_folder(), folders):
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            continue
+        for kind, name in _OTHERS:
+            if kind(mode):
+                raise CompileError(
+                    f"{printable(path)} is a {name}, not a file: nothing is included from it{hint}"
+                )
+        if stat.S_ISREG(mode):
+            return
+
+
+def brings(directive: str, file: str, folders: Sequence[str]) -> bool:
+    """Whether a directive includes a file of the user's, directly or within others."""
+    wanted = os.path.realpath(file)
+    return any(os.path.realpath(path) == wanted for path, _ in _files(directive, folders))
+
+
+def is_of(directive: str, file: str, folders: Sequence[str]) -> bool:
+    """Whether a directive includes a file of the user's directly."""
+    found = next(_found(directive, working_folder(), folders), "")
+    return bool(found) and os.path.realpath(found) == os.path.realpath(file)
+
+
+def _files(directive: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The files of the user's that a directive includes, with their texts."""
+    seen: set[str] = set()
+    todo = list(_found(directive, working_folder(), folders))
     while todo:
         path = todo.pop()
-        if path in paths:
+        if path in seen:
             continue
-        paths.append(path)
+        seen.add(path)
         text = _text(path)
-        size += len(text)
-        if size > _LARGEST:
-            return None
+        yield path, text
         for match in _INCLUDE.finditer(text):
+            refuse_others(match[0], folders, "", os.path.dirname(path))
             todo += _found(match[0], os.path.dirname(path), folders)
-    return Header("\n".join(map(_text, reversed(paths)))) if paths else None
+
+
+def _looked_for(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
+    """The paths that a directive may mean, the first first."""
+    if match := _INCLUDE.match(directive):
+        for folder in ([beside] if match[1] else []) + list(folders):
+            yield os.path.join(folder, match[1] or match[2])
 
 
 def _found(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]:
-    match = _INCLUDE.match(directive)
-    if match is None:
-        return
-    for folder in ([beside] if match[1] else []) + list(folders):
-        path = os.path.join(folder, match[1] or match[2])
+    for path in _looked_for(directive, beside, folders):
         if os.path.isfile(path):
             yield path
             return
@@ -103,8 +162,8 @@ def _found(directive: str, beside: str, folders: Sequence[str]) -> Iterator[str]
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+            return file.read(_LARGEST + 1)  # what is larger is not followed
     except OSError:
         return ""
 
@@ -120,7 +179,7 @@ def _declared(text: str) -> tuple[Mapping[str, int], Notes]:
     found: dict[str, Note] = {}
     for piece in pieces:  # one by one: a name may stand behind several conditions
         if piece.kind not in (PieceKind.STATEMENT, PieceKind.EXPRESSION):
-            declared = Declared(0, text, [piece], Notes({}), set(), lambda name: False)
+            declared = Declared(Reading(0, text, [piece], Notes({})))
             found |= {k: n for k, n in declared.notes.items() if not k.startswith(DIRECTIVE)}
     keys = {key for note in found.values() for key in (note.key, *note.also)}
     kept = encoded(note.known_with(keys) for note in found.values())

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 
 from jitkernel.ir.names import CONTROL
 from jitkernel.languages.c.completion import complete, inspect
-from jitkernel.languages.c.notes import MACRO, Notes
+from jitkernel.languages.c.handed import foreign
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, Notes, declared
 from jitkernel.languages.c.pieces import Mismatch, PieceKind, cut
 from jitkernel.languages.c.presented import CValue
-from jitkernel.languages.c.prototypes import prototype
-from jitkernel.languages.c.reader import read
+from jitkernel.languages.c.prototypes import declaration, prototype
+from jitkernel.languages.c.reader import read, superseded
+from jitkernel.languages.c.settings import check
+from jitkernel.languages.c.spelling import spelled
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs, words
+from jitkernel.languages.c.values import literal
 from jitkernel.languages.c.words import THREAD_LOCAL
 from jitkernel.languages.language import Completeness, Language, plain_call, split_commands
 from jitkernel.languages.llvm.values import TypedValue
+from jitkernel.printable import printable
 
 __all__ = ["LANGUAGE"]
 
@@ -68,6 +73,15 @@ def symbol_of(name: str, notes: Mapping[str, str]) -> str:
     return symbol if symbol != name else ""
 
 
+def called(symbol: str, notes: Mapping[str, str]) -> str:
+    """What a cell that has left these notes calls a symbol of its own: the inverse of
+    `symbol_of`."""
+    name = symbol.removeprefix(CONTROL)
+    if name.isidentifier() and IDENTIFIER + name not in notes:  # a label gave it, or it is local
+        name = next((note.name for note in Notes(notes) if note.symbol == name), name)
+    return printable(name)
+
+
 def call_line(source: str, notes: Mapping[str, str]) -> str:
     """The call line of IR that a call with constants amounts to; none where a macro has the name,
     or the symbol is another."""
@@ -92,6 +106,14 @@ LANGUAGE = Language(
     inspect=inspect,
     show=show,
     symbol_of=symbol_of,
+    called=called,
+    literal=literal,
     call_line=call_line,
+    check=check,
     prototype=prototype,
+    declares=declared,
+    declaration=declaration,
+    spelled=spelled,
+    foreign=foreign,
+    superseded=superseded,
 )

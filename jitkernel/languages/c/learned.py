@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jitkernel.ir.names import CONTROL, decode_name
 from jitkernel.languages.c.declarations import unsized
 from jitkernel.languages.c.generated import file_name
+from jitkernel.languages.c.headers import brings
 from jitkernel.languages.c.notes import (
+    DIRECTIVE,
     IDENTIFIER,
     MACRO,
     TAG,
@@ -25,26 +27,28 @@ from jitkernel.languages.c.types import Types
 from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.llvm.plan import PlanNote
 
-__all__ = ["included", "learned", "outdated", "reasons", "spelled"]
+__all__ = ["included", "learned", "left", "outdated", "reasons", "spelled"]
 
 _SPELLED = 80  # characters of a declaration in a status line
 
 
 def learned(
     unit: Unit, number: int, before: Notes, types: Types, symbols: Iterable[str],
-    macros_of: Callable[[int], Iterable[str]], needed: Collection[str],
+    macros_of: Callable[[int], Iterable[str]], needed: Collection[str], folders: Sequence[str],
 ) -> dict[str, PlanNote]:  # fmt: skip
     """The notes of cell `number`, which defines these symbols; `before` are those of the others,
     `macros_of` tells the macros that a line was expanded from, `needed` are names that the headers
-    which it includes need."""
+    which it includes need, `folders` are where those are looked for."""
     notes: dict[str, Note] = {}
     keys = _Keys(unit.owned, before)
     for note in unit.own:
-        made = _completed(note, types, keys)
+        made = _completed(note, types, note.text)
         made = replace(made, macros=tuple(sorted(macros_of(note.line))))
         if needed and note.kind in ("include", "header"):
             made = replace(made, kind="include", needs=_keys_of(needed, keys))
-        if header := unit.headers.get(note.text):
+        if unit.taken_back and note.kind == "include":
+            made = replace(made, needs=made.needs | unit.taken_back)
+        if header := unit.reading.headers.get(note.text):
             made = replace(made, content=header.content)
         notes[note.key] = made
     for order, name in enumerate(sorted(_others(unit, symbols)), 1000):
@@ -56,10 +60,58 @@ def learned(
                 IDENTIFIER + name, kind, f"{head}{type.declare(name)};",  # type: ignore[arg-type]
                 number, order, definition_line=0,
             )  # fmt: skip
-    if _files_of_definitions(unit, number, types, symbols):  # once is enough
-        notes = {key: note for key, note in notes.items() if note.kind != "include"}
+    for file in _files_of_definitions(unit, number, types, symbols):  # once is enough
+        notes = {
+            key: note for key, note in notes.items()
+            if note.kind != "include" or not brings(note.text, file, folders)
+        }  # fmt: skip
     every = _Keys(unit.owned | notes.keys(), before)
-    return encoded(note.known_with(every) for note in notes.values() if note.text)
+    return encoded(
+        (note.known_with(every) for note in notes.values() if note.text),
+        [
+            *_meant_otherwise(unit, before),
+            *(note.known_with(every) for note in _deduced_again(unit, types)),
+            *_read_again(unit, before),
+            *left(before, unit.reading.replaces, unit.owned),
+        ],
+    ) | {key: PlanNote("") for key in before.hidden if key not in unit.owned}
+
+
+def _meant_otherwise(unit: Unit, before: Notes) -> Iterator[Note]:
+    """The notes of what was compiled with a macro that is none now, or the other way round."""
+    defined = {note.name for note in unit.own if note.kind == "define"}
+    for note in (note for made in unit.changes.remade.values() for note in made):
+        if not before.hidden.keys().isdisjoint(note.uses):
+            yield replace(note, uses=before.present(note.uses))
+        elif asked := defined.intersection(note.asks) if note.key in unit.changes.stale else ():
+            uses = note.uses | {MACRO + name for name in asked}
+            yield replace(note, uses=uses, asks=tuple(n for n in note.asks if n not in asked))
+
+
+def left(notes: Notes, cell: int, owned: Collection[str] = ()) -> list[Note]:
+    """The notes of names that are in no text any more when others take the place of a cell."""
+    return [
+        replace(note, left=True) for note in (notes if cell else ())
+        if note.cell == cell and not note.left and not note.key.startswith(DIRECTIVE)
+        and not any(key in owned for key in (note.key, *note.also))
+    ]  # fmt: skip
+
+
+def _read_again(unit: Unit, before: Notes) -> list[Note]:
+    """The notes of headers that another cell has included, and this one includes again."""
+    own = {note.text for note in unit.own}
+    return [
+        replace(note, content=unit.reading.headers[note.text].content)
+        for note in before.directives()
+        if note.content and note.text in unit.reading.headers and note.text not in own
+    ]
+
+
+def _deduced_again(unit: Unit, types: Types) -> Iterator[Note]:
+    """The notes of remade variables whose types their definitions tell."""
+    for note in (note for made in unit.changes.remade.values() for note in made if note.deduced):
+        head = note.definition.partition("=")[0].rstrip("; ")
+        yield _completed(note, types, f"extern {head};")
 
 
 def _others(unit: Unit, symbols: Iterable[str]) -> set[str]:
@@ -76,31 +128,28 @@ def _files_of_definitions(
     return sorted(files - {"", file_name(number)})
 
 
-def _completed(note: Note, types: Types, keys: Collection[str]) -> Note:
+def _completed(note: Note, types: Types, text: str) -> Note:
+    """A note whose text, as it was written, may leave to clang what the type is."""
     name = key_name(note.key)
     if note.kind == "function" and not note.text:
         type = types.function(name)
         return replace(note, text=f"{type.promoted.declare(name)};" if type else "")
-    if note.kind != "variable":
-        return note
-    bracket = unsized(tokens(note.text))
-    macros = any(MACRO + word in keys for word in words(note.text))
-    deduced = not words(note.text).isdisjoint(("auto", "__auto_type"))
-    type = types.variable(name)
+    type = types.variable(name) if note.kind == "variable" else None
     if type is None:
         return note
-    named = "[" not in note.text and type.kind == "array"  # its type's name says no length
-    if not (bracket or macros or deduced or named):
+    bracket = unsized(tokens(text))
+    automatic = not words(text).isdisjoint(("auto", "__auto_type"))
+    named = "[" not in text and type.kind == "array"  # its type's name may say no length
+    if not (bracket or automatic or named):
         return note
-    if bracket and "{" in note.text:  # of a type without a name
+    if bracket and "{" in text:  # of a type without a name
         count = type.bare.counts[0] if type.bare.counts else 0
-        text = f"{note.text[: bracket.start]}{count}{note.text[bracket.start :]}"
-        return replace(note, text=text)
-    _, equals, value = note.definition.partition("=")
-    return replace(
-        note, text=f"extern {type.declare(name)};",
-        definition=note.definition and f"{type.declare(name)}{f' ={value}' if equals else ';'}",
-    )  # fmt: skip
+        text = f"{text[: bracket.start]}{count}{text[bracket.start :]}"
+    else:
+        text = f"extern {type.declare(name)};"
+    if note.computed:  # an initialiser that ran is gone, and what it said of the type with it
+        return replace(note, text=text, definition=f"{type.declare(name)};")
+    return replace(note, text=text, deduced=bool(note.definition))
 
 
 def _keys_of(names: Iterable[str], keys: Collection[str]) -> frozenset[str]:
@@ -141,8 +190,8 @@ def spelled(unit: Unit, own: Iterable[str], notes: Mapping[str, PlanNote]) -> di
 
 def reasons(unit: Unit, cell: int) -> str:
     """What the user is told of a cell that is compiled again."""
-    stale = [note for note in unit.remade[cell] if note.key in unit.stale]
-    news = ", ".join(dict.fromkeys(name for n in stale for name in unit.stale[n.key]))
+    stale = [note for note in unit.changes.remade[cell] if note.key in unit.changes.stale]
+    news = ", ".join(dict.fromkeys(name for n in stale for name in unit.changes.stale[n.key]))
     names = ", ".join(note.name for note in stale if note.kind == "function")
     return f"{names} (cell {cell}) was compiled again for the new {news}" if names else ""
 
@@ -152,8 +201,8 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     what needs headers that read its types."""
     changed = {
         note.name for note in unit.own
-        if note.kind == "define" and (known := before.get(note.key)) is not None
-        and known.kind == "define" and not known.same(note)
+        if note.kind in ("define", "undef")
+        and ((known := before.get(note.key)) is None or not known.same(note))
     }  # fmt: skip
     types = {
         note.key for note in unit.own
@@ -168,7 +217,7 @@ def outdated(unit: Unit, before: Notes) -> list[str]:
     found: dict[tuple[int, str], list[str]] = {}
     for note in before if changed else ():
         old = ", ".join(name for name in note.macros if name in changed)
-        if old and note.cell != unit.replaces and note.key not in unit.owned:
+        if old and note.cell != unit.reading.replaces and note.key not in unit.owned:
             found.setdefault((note.cell, old), []).append(note.name)
     return read + [
         f"{_listed(names)} (cell {cell}) still {'is' if len(names) == 1 else 'are'} what the "

@@ -1,18 +1,21 @@
 """The module that clang prints, taken apart: what goes into a cell's module, and what runs once.
 
 clang's text is regular: a definition a line, functions from `define` to a line `}`.  Its debug
-information becomes `; line 3` comments, which the session reads.  Start from `parse`.
+information becomes comments, which the session reads: `; line 3`, and `; [40 x i32]` in the type of
+a variable that is an array for C alone.  Start from `parse`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from jitkernel.ir.names import NAME
 from jitkernel.ir.text import type_at
+from jitkernel.languages.c.arrays import array_type
+from jitkernel.languages.c.generated import PLAIN
 
 __all__ = ["Entity", "Module", "parse"]
 
@@ -29,7 +32,8 @@ _AT = re.compile(r",? !dbg !(\d+)")
 _LOCATION = re.compile(r"\bline: (\d+).*?\bscope: !(\d+)")
 _ANONYMOUS = re.compile(r"%((?:struct|union)\.anon(?:\.\d+)?)\b(?!\.cell)")
 _DEFINING = re.compile(
-    r"\b(?:dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|weak_odr) "
+    r"\b(?:available_externally|dso_local|dso_preemptable|weak|hidden|protected|linkonce_odr|"
+    r"weak_odr) "
     r'| comdat(?:\([^)]*\))?| section "[^"]*"| align \d+(?= |$)(?!.*\))'
 )
 # A compound literal of a function, and what an instruction makes of an address that it is given.
@@ -38,6 +42,8 @@ _OFFSET = re.compile(rf"  %({NAME}) = getelementptr ")
 _KEEPING = re.compile(rf"  store (?:volatile )?ptr %({NAME}),")
 # Assembly with a label that is neither a number nor made anew with each copy.
 _LABELLED = re.compile(r'\basm\b[^"\n]*"[^"\n]*(?:(?<![\w$%.])|(?<=\\0[9A]))[A-Za-z_.][\w.]*:')
+_PLAIN = re.compile(rf"(?m)^define .*@{PLAIN}\(.* (#\d+) ")
+_CALLED = re.compile(rf"@({NAME})(\(?)")
 # What names a processor that nobody has chosen.
 _CPU = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -52,6 +58,11 @@ class Entity:
     local: bool = False
     external: bool = False  # a variable of somebody else's
     symbols: frozenset[str] = frozenset()
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether somebody else defines it, and the text here is for what calls it."""
+        return self.local and "available_externally" in self.text.partition("@")[0]
 
     @property
     def is_declaration(self) -> bool:
@@ -156,11 +167,30 @@ class Module:
 
     def borrowed(self, names: Collection[str]) -> list[str]:
         """What these entities use of the others that the module defines for all to see."""
-        used = frozenset().union(*(self.entities[name].symbols for name in names))
+        own = frozenset(names)
+        used = frozenset().union(*(self.entities[name].symbols for name in names)) - own
         return [
             name for name in self.entities
-            if name in used and name not in names and not self.entities[name].is_declaration
+            if name in used and not self.entities[name].is_declaration
         ]  # fmt: skip
+
+    def publish(self, names: Mapping[str, str], own: Collection[str]) -> None:
+        """Give variables that nobody else saw these names for all to see; those that are not
+        `own`, somebody else has."""
+        if not names:
+            return
+        used = re.compile(rf"@({'|'.join(map(re.escape, names))})(?![-\w$.])")
+        for entity in self.entities.values():
+            if entity.name in names or not entity.symbols.isdisjoint(names):
+                entity.text = used.sub(lambda match: f"@{names[match[1]]}", entity.text)
+                entity.symbols = frozenset(names.get(name, name) for name in entity.symbols)
+        self.entities = {names.get(name, name): e for name, e in self.entities.items()}
+        for new in names.values():
+            entity = self.entities[new]
+            entity.name, entity.local = new, False
+            entity.text = _LOCAL.sub("", entity.text, count=1)
+            if new not in own:
+                entity.text, entity.external = self.declaration(new), True
 
     def make_writable(self, name: str) -> None:
         """Let a constant be a variable: it gets its value when the cell runs."""
@@ -168,6 +198,18 @@ class Module:
         match = _VARIABLE.match(entity.text) if entity is not None else None
         if entity is not None and match is not None and match[3] == "constant":
             entity.text = f"{entity.text[: match.start(3)]}global{entity.text[match.end(3) :]}"
+
+    def say_array(self, name: str, counts: Sequence[int]) -> None:
+        """A variable is an array with such sides, however its initialiser is written: a comment
+        in its type says so, which the session reads."""
+        entity = self.entities.get(name)
+        match = _VARIABLE.match(entity.text) if entity is not None else None
+        if entity is None or match is None or match[3] in ("alias", "ifunc"):
+            return
+        type = type_at(entity.text, match.end() + 1)
+        if type.startswith("<{") and (said := array_type(type, counts)):
+            at = match.end() + 1 + len(type)
+            entity.text = f"{entity.text[: at - 2]}; {said}\n{entity.text[at - 2 :]}"
 
     # -- what a session needs otherwise ----------------------------------------------------------
 
@@ -242,9 +284,10 @@ class Module:
                 self.entities[copy] = Entity(kind, copy, text, True, False, entity.symbols)
         if not copies:
             return
-        used = re.compile(rf"@({'|'.join(map(re.escape, copies))})(?![-\w$.])(\(?)")
 
         def own(match: re.Match[str]) -> str:
+            if match[1] not in copies:
+                return match[0]
             called = bool(match[2]) or self.entities[match[1]].kind != "function"
             return f"@{copies[match[1]]}{match[2]}" if called else match[0]
 
@@ -252,7 +295,7 @@ class Module:
             found = self.entities.get(name)
             if found is not None and found.kind == "function":
                 head, newline, body = found.text.partition("\n")
-                found.text = head + newline + used.sub(own, body)
+                found.text = head + newline + _CALLED.sub(own, body)
                 found.symbols = _symbols(found.text) - {found.name}
 
     def name_anonymous(self, cell: int) -> None:
@@ -273,9 +316,9 @@ def _copy(entity: Entity, name: str) -> str:
     if entity.kind == "function":
         if "indirectbr " in entity.text or _LABELLED.search(entity.text):
             return ""
-        head, brace, body = entity.text.partition("{")
+        head, newline, body = entity.text.partition("\n")
         head = _DEFINING.sub("", head).replace("define ", "define internal ", 1)
-        return head.replace(f"@{entity.name}(", f"@{name}(", 1) + brace + body
+        return head.replace(f"@{entity.name}(", f"@{name}(", 1) + newline + body
     match = _VARIABLE.match(entity.text)
     if match is None or match[3] != "constant" or "thread_local" in match[2]:
         return ""
@@ -303,9 +346,11 @@ def _is_debug(node: str) -> bool:
     return node.startswith(("!DI", "distinct !DI"))
 
 
-def parse(text: str) -> Module:
-    """Take apart what clang has printed."""
+def parse(text: str, own_processor: bool = False) -> Module:
+    """Take apart what clang has printed.  Functions name the processor that they are for where
+    somebody has chosen it: for all, `own_processor`, or for some, by an attribute."""
     module = Module()
+    usual = _usual(text)
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -316,6 +361,8 @@ def parse(text: str) -> Module:
             match = _VARIABLE.match(line)
             if match is not None:
                 name, before, kind = match.groups()
+                if "external " in before:  # __cpu_model, which libgcc_s has, may be far away
+                    line = line.replace("external dso_local ", "external ", 1)
                 alias = kind in ("alias", "ifunc")
                 module.entities[name] = Entity(
                     "alias" if alias else "variable", name, line, bool(_LOCAL.search(before)),
@@ -345,10 +392,18 @@ def parse(text: str) -> Module:
         elif head == "$":
             module.comdats[line[1:].partition(" =")[0]] = line
         elif line.startswith("attributes"):
-            module.attributes[line.split()[1]] = _CPU.sub("", line)
+            chosen = own_processor or (usual and _CPU.findall(line) != usual)
+            module.attributes[line.split()[1]] = line if chosen else _CPU.sub("", line)
         elif line.startswith("module asm"):
             module.assembly.append(line)
     return module
+
+
+def _usual(text: str) -> list[str]:
+    """The processor of a function that says nothing of it, where the text has one for that."""
+    found = _PLAIN.search(text)
+    group = re.search(rf"(?m)^attributes {found[1]} = .*", text) if found is not None else None
+    return _CPU.findall(group[0]) if group is not None else []
 
 
 def _without_strings(text: str) -> str:

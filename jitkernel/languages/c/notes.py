@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from jitkernel.languages.c.tokens import all_words, tokens, words
+from jitkernel.errors import UsageError
+from jitkernel.forms import check
+from jitkernel.languages.c.pointed import forward, pointers
+from jitkernel.languages.c.tokens import all_words, asked_for, tokens, words
 from jitkernel.languages.llvm.plan import PlanNote
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Note",
     "NoteKind",
     "Notes",
+    "declared",
     "decode",
     "encoded",
     "key_name",
@@ -53,7 +57,16 @@ _TYPE_NAME = re.compile(
     r"(?!\s*(?:(?:const|volatile|restrict)\b\s*)*\*)"
 )  # that no pointer goes to
 _LOOKS_INTO = re.compile(r"[\[{]|\b(?:__)?typeof")
+#: A note as it is kept: see `Note.encode`.
+_ROW = (
+    str, str, str, int, int, int, [str], str, int, [str], [str], int, int, int, [str], str,
+    int, int, int, [str],
+)  # fmt: skip
+_ASKS_TYPE = re.compile(r"\b(?:__)?typeof|\bsizeof\b|alignof\b|\boffsetof\b")
+_OBJECTS = ("function", "variable")
 _SAME = "="  # before the key of the note that stands for a name
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_UNDEF = re.compile(r"^[ \t]*#[ \t]*undef[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _DIRECTIVES = frozenset(("include", "header", "pragma"))
 
 
@@ -67,11 +80,15 @@ class Note:
     `text` mentions, `uses` of what the definition does, of those that were known when it was
     compiled.  An `inline` function may be part of those that its own cell calls it from, and a
     `computed` variable gets its value when the cell runs: `definition` has none.  What mentions a
-    macro that was taken back means its `definition`, the directive that defined it last.  `pack` is
-    what `#pragma pack` said where it stood, 0 for nothing.  `macros` are those that were expanded
-    before the cell was read: the note has what they were then.  What a file that is included needs
-    of cells is told by clang; it is not in `text`.  `content` is the file's own, packed, where
-    it is followed.
+    macro that was taken back means its `definition`, the directive that defined it last.  `at` is
+    the place of its cell in the notebook: the number of the first run of that notebook cell.
+    `macros` are those that were expanded before the cell was read: the note has what they were
+    then.  What a file that is included needs of cells is told by clang; it is not in `text`.
+    `content` is the file's own, packed, where it is followed.  The type of a `deduced` variable is
+    told by its definition (`int t[] = {1, 2};`), and a `folded` one is a constant whose value
+    clang puts into what uses it: what its definition says is part of what it is.  What has `left`
+    is in no text any more: its notebook cell was run again without it, and what uses it still does.
+    `asks` are macros that its conditions ask for and that were none.
     """
 
     key: str
@@ -87,14 +104,26 @@ class Note:
     uses: frozenset[str] = frozenset()
     inline: bool = False
     computed: bool = False
-    pack: int = 0
+    at: int = 0
     macros: tuple[str, ...] = ()
     content: str = ""
+    deduced: bool = False
+    folded: bool = False
+    left: bool = False
+    asks: tuple[str, ...] = ()
 
     @property
     def is_defined(self) -> bool:
         """Whether it is a function or a variable, and has a definition."""
         return bool(self.definition) and self.kind != "undef"
+
+    @property
+    def meant(self) -> str:
+        """The text that says what it is to others: of a macro that was taken back its last
+        definition, and all of what tells a type or a value by its initialiser."""
+        if self.kind == "undef" or self.folded:
+            return self.definition
+        return f"{self.text} {self.definition}" if self.deduced else self.text
 
     @property
     def name(self) -> str:
@@ -103,8 +132,13 @@ class Note:
 
     @property
     def place(self) -> tuple[int, int]:
-        """By which notes are ordered as they were written."""
+        """By which notes are ordered as they were run."""
         return self.cell, self.order
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """By which notes are ordered as they stand in the notebook."""
+        return self.at or self.cell, self.order
 
     @property
     def symbol(self) -> str:
@@ -117,20 +151,45 @@ class Note:
         return json.dumps([
             self.key, self.kind, self.text, self.cell, self.order, self.line, self.also,
             self.definition, self.definition_line, sorted(self.needs), sorted(self.uses),
-            self.inline, self.computed, self.pack, self.macros, self.content,
+            self.inline, self.computed, self.at, self.macros, self.content,
+            self.deduced, self.folded, self.left, self.asks,
         ])  # fmt: skip
 
     def same(self, other: Note) -> bool:
         """Whether both declare the same, however it is spaced."""
-        return self.pack == other.pack and _spelling(self.text) == _spelling(other.text)
+        if not other.text:  # a function of the old style: clang will tell its type
+            heads = (_spelling(n.definition.partition("{")[0]) for n in (self, other))
+            return next(heads) == next(heads)
+        if self.deduced or other.deduced:
+            return _spelling(self.definition) == _spelling(other.definition)
+        return _spelling(self.meant) == _spelling(other.meant)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether what its own cell defines may have its body or value in it."""
+        constant = self.kind == "variable" and "const" in words(self.text.rpartition("*")[2])
+        return self.inline or constant
 
     def known_with(self, known: Collection[str]) -> Note:
         """The note with what it needs and uses of these keys."""
         if self.kind == "include":
             return self
-        needs = _mentioned(self.text, known) - {self.key, *self.also}
+        needs = _mentioned(self.meant, known) - {self.key, *self.also}
         uses = _mentioned(self.definition, known) - {self.key, *self.also}
-        return replace(self, needs=needs, uses=uses)
+        asked = asked_for(f"{self.text}\n{self.definition}") if self.kind != "undef" else ()
+        asks = tuple(sorted(name for name in asked if MACRO + name not in known))
+        return replace(self, needs=needs, uses=uses, asks=asks)
+
+
+def declared(text: str) -> str:
+    """What the text of a note declares, `struct pt { int x; };`, however it was spaced; "" for what
+    has no name, such as the line of an `#include`, and for a name that another note has."""
+    if text.startswith(_SAME):
+        return ""
+    note = decode(text)
+    if note.kind in ("undef", *_DIRECTIVES):
+        return ""
+    return " ".join(note.meant.split()).removeprefix("extern ").rstrip(" ;")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -158,11 +217,19 @@ def key_name(key: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def decode(text: str) -> Note:
-    """The note that a text is."""
-    key, kind, text, cell, order, line, also, definition, at, needs, uses, *flags = json.loads(text)
+    """The note that a text is.  Raises UsageError where a session's file was forged."""
+    try:
+        row = json.loads(text)
+        check(row, _ROW)
+    except (ValueError, RecursionError):
+        raise UsageError(
+            f"what the session has kept of a declaration is damaged: {text[:60]}; where it came "
+            "from a file, %restore --rebuild compiles its sources"
+        ) from None
+    key, kind, text, cell, order, line, also, definition, at, needs, uses, *flags, asks = row
     return Note(
         key, kind, text, cell, order, line, tuple(also), definition, at,
-        frozenset(needs), frozenset(uses), *flags,
+        frozenset(needs), frozenset(uses), *(*flags, tuple(asks)),
     )  # fmt: skip
 
 
@@ -171,8 +238,14 @@ class Notes:
 
     def __init__(self, kept: Mapping[str, str]):
         self._kept = kept
+        #: what names meant in the text whose place the cell takes, as macros or as none
+        self.hidden: Mapping[str, str] = {}
+        self._own: Mapping[str, Note] = {}
+        self._own_keys: Collection[str] = ()
         self._needs: dict[Note, frozenset[str]] = {}
+        self._behind: dict[Note, frozenset[str]] = {}
         self._directives: list[Note] | None = None
+        self._by_text: dict[str, Note] | None = None
 
     def __contains__(self, key: str) -> bool:
         return key in self._kept
@@ -182,7 +255,9 @@ class Notes:
         text = self._kept.get(key)
         if text is None:
             return None
-        return self.get(text[1:]) if text.startswith(_SAME) else decode(text)
+        if text.startswith(_SAME) and (text := self._kept.get(text[1:])) is None:
+            return None
+        return decode(text)
 
     def knows(self, name: str) -> bool:
         """Whether a name is anything."""
@@ -216,6 +291,54 @@ class Notes:
         own = f"{DIRECTIVE}{cell}."
         return {k: t for k, t in self._kept.items() if k not in left and not k.startswith(own)}
 
+    def hide(self, cell: int, source: str) -> None:
+        """Forget what names were that are macros in a text and were none, or were macros and are
+        none, of cell `cell`, whose place the text takes, and of what is in no text any more; and
+        macros that the cell took back."""
+        defined = {match[1] for match in _DEFINE.finditer(source)}
+        taken = {match[1] for match in _UNDEF.finditer(source)}
+        said = all_words(source)
+        for note in self:
+            if note.cell != cell and (note.kind == "undef" or not note.left):
+                continue
+            for key in (note.key, *note.also):
+                name = key_name(key)
+                macro = key.startswith(MACRO) and note.kind == "define"
+                if (
+                    (macro and name in said and name not in defined)
+                    or (note.kind == "undef" and name not in taken)
+                    or (key.startswith(IDENTIFIER) and name in defined)
+                    or (note.cell == cell and name not in said and self._is_other_too(key, macro))
+                ):
+                    self.hidden = {**self.hidden, key: self._kept[key]}
+        if self.hidden:
+            self._kept = {key: t for key, t in self._kept.items() if key not in self.hidden}
+
+    def _is_other_too(self, key: str, macro: bool) -> bool:
+        """Whether the name of a macro is no macro in another cell, or the other way round."""
+        name = key_name(key)
+        if macro:
+            note = self.get(IDENTIFIER + name)
+        elif key.startswith(IDENTIFIER) and self.macro(name):
+            note = self.get(MACRO + name)
+        else:
+            return False
+        return note is not None and not note.left
+
+    def present(self, keys: Iterable[str]) -> frozenset[str]:
+        """These keys, those of hidden names as what the names are now: macros, or none."""
+        other = {MACRO: IDENTIFIER, IDENTIFIER: MACRO}
+        return frozenset(
+            other[key[: len(MACRO)]] + key_name(key) if key in self.hidden else key for key in keys
+        )
+
+    def read_with(self, own: Mapping[str, Note]) -> None:
+        """Say what the cell that is read declares: names mean that in its text."""
+        self._own = own
+        self._own_keys = {key for note in own.values() for key in (note.key, *note.also)}
+        self._needs.clear()
+        self._behind.clear()
+
     def directives(self) -> list[Note]:
         """Headers and pragmas, in the order in which they were written."""
         if self._directives is None:
@@ -224,6 +347,12 @@ class Notes:
             self._directives = sorted(found, key=lambda note: note.place)
         return self._directives
 
+    def directive(self, text: str) -> Note | None:
+        """The first header or pragma with this text."""
+        if self._by_text is None:
+            self._by_text = {note.text: note for note in reversed(self.directives())}
+        return self._by_text.get(text)
+
     def needs(self, note: Note) -> frozenset[str]:
         """The keys of what a note's text mentions: of what is there now, for a type may be named
         before it is defined, and so may anything in a macro."""
@@ -231,8 +360,11 @@ class Notes:
         if found is None and note.kind == "include":
             found = self._needs[note] = frozenset(key for key in note.needs if key in self)
         elif found is None:
-            text = note.definition if note.kind == "undef" else note.text
-            found = self._needs[note] = _mentioned(text, self._kept) - {note.key, *note.also}
+            known = {**self._kept, **self.hidden} if self.hidden else self._kept
+            found = _mentioned(note.meant, known) - {note.key, *note.also}
+            now = self.present(found & self.hidden.keys())
+            found |= {key for key in now if key in self._own_keys or key in self._kept}
+            self._needs[note] = found
         return found
 
     def stands_behind(self, note: Note) -> frozenset[str]:
@@ -241,15 +373,51 @@ class Notes:
 
         `typedef struct node node;` comes before `struct node { node *next; };`.
         """
+        found = self._behind.get(note)
+        if found is None:
+            found = self._behind[note] = self._stands_behind(note)
+        return found
+
+    def _stands_behind(self, note: Note) -> frozenset[str]:
         needs = self.needs(note)
         if note.kind == "include":
             return needs
         if any(key.startswith(MACRO) for key in needs):
-            return needs  # what it says, clang alone knows
-        enums = {TAG + match[2] for match in _TYPE_NAME.finditer(note.text) if match[1] == "enum"}
-        named = note.kind == "typedef" and not _LOOKS_INTO.search(note.text)
-        whole = set() if named else self._complete(note.text) - {note.key, *note.also}
+            return self._expanded(needs)  # what it says, clang alone knows
+        if note.kind in ("tag", "typedef"):
+            needs -= self._forward(note)
+        text = note.meant
+        computed = note.folded or note.deduced or _ASKS_TYPE.search(text)
+        if not computed:  # a function's name is a member's or a parameter's
+            others = ((key, self.get(key)) for key in needs)
+            needs = frozenset(
+                k for k, n in others if n is None or n.kind not in _OBJECTS or k != n.key
+            )
+        enums = {TAG + match[2] for match in _TYPE_NAME.finditer(text) if match[1] == "enum"}
+        named = note.kind == "typedef" and not _LOOKS_INTO.search(text)
+        whole = set() if named else self._complete(text) - {note.key, *note.also}
         return frozenset(k for k in needs if not k.startswith(TAG) or k in enums).union(whole)
+
+    def _expanded(self, keys: frozenset[str]) -> frozenset[str]:
+        """These keys, and what the macros among them mention, directly or within others."""
+        found = set(keys)
+        todo = [key for key in keys if key.startswith(MACRO)]
+        while todo:
+            note = self.get(todo.pop())
+            new = self.needs(note) - found if note is not None else frozenset()
+            found |= new
+            todo += [key for key in new if key.startswith(MACRO)]
+        return frozenset(found)
+
+    def _forward(self, note: Note) -> set[str]:
+        """The keys of typedefs of structs that a note's text points at alone: their names are
+        declared before it."""
+        names = {name for found in pointers(note.text) for name in found.to}
+        every = ((name, self._own.get(IDENTIFIER + name, self.identifier(name))) for name in names)
+        return {
+            IDENTIFIER + name for name, other in every
+            if other is not None and other.kind == "typedef" and forward(other.text)
+        }  # fmt: skip
 
     def _complete(self, text: str) -> set[str]:
         """The keys of tags whose types must be complete for a text: of those with no `*` behind
@@ -263,7 +431,7 @@ class Notes:
                     found.add(TAG + match[2])
                 elif match[2] not in names:
                     names.add(match[2])
-                    note = self.identifier(match[2])
+                    note = self._own.get(IDENTIFIER + match[2], self.identifier(match[2]))
                     if note is not None and note.kind == "typedef" and "{" not in note.text:
                         todo.append(note.text)
         return {key for key in found if key in self._kept}
@@ -282,6 +450,11 @@ class Notes:
     def header(self) -> str:
         """The directives that bring the headers of earlier cells."""
         return "".join(f"{n.text}\n" for n in self.directives() if n.kind == "header")
+
+    def preprocessed(self) -> list[Note]:
+        """What the preprocessor reads of earlier cells besides `header`, in their order."""
+        kinds = ("define", "undef", "include")
+        return sorted((n for n in self if n.kind in kinds), key=lambda note: note.place)
 
     def closure(self, keys: Iterable[str], without: Collection[str] = ()) -> dict[str, Note]:
         """The notes of these keys and of all that those need."""
@@ -313,43 +486,48 @@ class Notes:
             todo += all_words(note.definition or note.text)
         return sorted(found.values(), key=lambda note: note.place)
 
-    def inlined(self, function: Note) -> dict[str, list[str]]:
-        """The definitions of its own cell that may have an inline function in them."""
+    def holders(self, held: Mapping[str, Note]) -> dict[str, list[str]]:
+        """The definitions that may have a body or a value of these in them, which are given by
+        their keys: those of the same cells."""
         return {
-            note.key: [function.name]
-            for note in self
-            if note.cell == function.cell and function.key in note.uses
+            note.key: sorted(held[key].name for key in used)
+            for note in (self if held else ())
+            if (used := [k for k in held.keys() & note.uses if held[k].cell == note.cell])
         }
 
     def affected(self, changed: Collection[str]) -> tuple[set[str], dict[str, list[str]]]:
         """What a change of these keys reaches: keys of what they are part of, the changed ones
         too, and for each definition that must be compiled again the names that made it so."""
         reached = set(changed)
+        for note in map(self.get, changed):
+            reached.update((note.key, *note.also) if note is not None else ())
         every = list(self)
-        grown = bool(changed)
-        while grown:
-            grown = False
-            for note in every:
-                if note.key not in reached and not reached.isdisjoint(self.needs(note)):
+        users: dict[str, list[Note]] = {}
+        for note in every if changed else ():
+            for key in self.needs(note):
+                users.setdefault(key, []).append(note)
+        todo = list(reached)
+        while todo:
+            for note in users.pop(todo.pop(), ()):
+                if note.key not in reached:
                     reached.update((note.key, *note.also))
-                    grown = True
+                    todo += (note.key, *note.also)
         stale: dict[str, list[str]] = {}
-        roots = sorted({n.name for key in changed if (n := self.get(key)) is not None})
+        roots = sorted({n.name if (n := self.get(key)) else key_name(key) for key in changed})
         for note in every:
             if not note.is_defined:
                 continue
-            # A variable keeps its value, whatever that was computed from, unless it is constant.
-            uses = note.uses if note.kind == "function" or "const" in words(note.text) else ()
-            if why := self.needs(note).union(uses) & reached:
+            if why := self.needs(note).union(note.uses) & reached:
                 stale[note.key] = sorted(map(key_name, why & set(changed))) or roots
         return reached, stale
 
 
-def encoded(notes: Iterable[Note]) -> dict[str, PlanNote]:
-    """What the session is to keep of these notes."""
+def encoded(notes: Iterable[Note], others: Collection[Note] = ()) -> dict[str, PlanNote]:
+    """What the session is to keep of these notes, and of `others`, which stay their cells'."""
     found: dict[str, PlanNote] = {}
-    for note in notes:
-        found[note.key] = PlanNote(note.encode(), note.needs | note.uses)
-        same = PlanNote(_SAME + note.key, frozenset((note.key,)))
+    for note in (*notes, *others):
+        cell = note.cell if note in others else 0
+        found[note.key] = PlanNote(note.encode(), note.needs | note.uses, cell)
+        same = PlanNote(_SAME + note.key, frozenset((note.key,)), cell)
         found |= dict.fromkeys(note.also, same)
     return found

@@ -9,12 +9,13 @@ earlier cells.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jitkernel.languages.c.declarations import declarators
-from jitkernel.languages.c.tokens import Token, Unfinished, tokens
+from jitkernel.languages.c.declarations import Declarator, Specifiers, declarators, specifiers
+from jitkernel.languages.c.macros import Macros
+from jitkernel.languages.c.tokens import CLOSING, Token, Unfinished, tokens
 from jitkernel.languages.c.words import (
     ASSEMBLY,
     ASSERTIONS,
@@ -30,10 +31,13 @@ from jitkernel.languages.c.words import (
 __all__ = ["Mismatch", "Piece", "PieceKind", "cut"]
 
 _BEGINS = STORAGE | QUALIFIERS | BASIC_TYPES | TAGS | ASSERTIONS | (WITH_ARGUMENTS - ASSEMBLY)
-_CLOSES = {"(": ")", "[": "]", "{": "}"}
-# A macro that is `(...) {...}` behind its own parameters.
-_FUNCTION_BODY = re.compile(r"#\s*define\s+\w+\([^)]*\).*\)\s*\{.*\}\Z", re.DOTALL)
-_MACRO = re.compile(r"#\s*define\s+(\w+)")
+# However it is spaced, it is the same header's.
+_INCLUDE = re.compile(
+    r'#[ \t]*(include|include_next|import)[ \t]*("[^"\n]+"|<[^>\n]+>)'
+    r"[ \t]*(?://.*|/\*[^\n]*\*/)?[ \t]*"
+)
+# A macro that is `(...) {...}`.
+_FUNCTION_BODY = re.compile(r".*\)\s*\{.*\}", re.DOTALL)
 
 
 class PieceKind(StrEnum):
@@ -50,13 +54,16 @@ class PieceKind(StrEnum):
 class Piece:
     """A piece: its tokens, its text, its place in the cell.
 
-    `body` is the index of the token that opens a function's body, -1 where there is none.
+    `body` is the index of the token that opens a function's body, -1 where there is none; `head`
+    and `declared` are what a declaration or a function says.
     """
 
     kind: PieceKind
     tokens: list[Token]
     text: str
     body: int = -1
+    head: Specifiers = field(default_factory=Specifiers)
+    declared: list[Declarator] = field(default_factory=list)
 
     @property
     def line(self) -> int:
@@ -87,11 +94,11 @@ class Piece:
 
 
 class Mismatch(Exception):
-    """A bracket that closes none, or another one than was opened."""
+    """A bracket that closes none, or another one than was opened; or a token where `wanted` is."""
 
-    def __init__(self, token: Token):
+    def __init__(self, token: Token, wanted: str = ""):
         super().__init__(token.text)
-        self.token = token
+        self.token, self.wanted = token, wanted
 
 
 def cut(
@@ -99,26 +106,29 @@ def cut(
     meaning: Callable[[str], str] = lambda name: "",
     macro: Callable[[str], str] = lambda name: "",
     found: list[Token] | None = None,
+    declarations: Collection[int] = (),
 ) -> list[Piece]:
     """The pieces of a cell; `found` are its tokens, where they have been read already.
 
     `meaning` tells of a name that an earlier cell declared whether it is a "type" or a "value", ""
-    for all others; `macro` gives the directive that defines one, "" for what is none.  Raises
-    Unfinished where something that was opened is not closed, Mismatch for the wrong bracket.
+    for all others; `macro` gives the directive that defines one, "" for what is none.  Pieces that
+    begin at one of `declarations` are some, whatever they look like.  Raises Unfinished where
+    something that was opened is not closed, Mismatch for the wrong bracket.
     """
-    return _Cutter(source, tokens(source) if found is None else found, meaning, macro).cut()
+    own = tokens(source) if found is None else found
+    return _Cutter(source, own, meaning, macro, declarations).cut()
 
 
 class _Cutter:
     def __init__(
         self, source: str, found: list[Token], meaning: Callable[[str], str],
-        macro: Callable[[str], str],
+        macro: Callable[[str], str], declarations: Collection[int],
     ):  # fmt: skip
         self._source, self._tokens = source, found
-        self._meaning, self._macro = meaning, macro
+        self._meaning, self._macros = meaning, Macros(macro)
+        self._declarations = declarations
         self._types: set[str] = set()  # typedef names of this cell
         self._values: set[str] = set()
-        self._macros: dict[str, str] = {}
 
     def cut(self) -> list[Piece]:
         """From the first token to the last."""
@@ -128,11 +138,16 @@ class _Cutter:
             token = self._tokens[at]
             if token.kind == "directive":
                 found.append(self._piece(PieceKind.DIRECTIVE, at, at + 1))
-                if macro := _MACRO.match(token.text):
-                    self._macros[macro[1]] = token.text
+                self._macros.direct(token.text)
                 at += 1
             elif token.text == ";":
                 at += 1
+            elif pragmas := self._macros.pragmas(self._tokens, at):
+                own = self._tokens[at : pragmas.behind]
+                found += [Piece(PieceKind.DIRECTIVE, own, text) for text in pragmas.texts]
+                for text in pragmas.texts:
+                    self._macros.direct(text)
+                at = pragmas.behind
             else:
                 found.append(piece := self._next(at))
                 at += len(piece.tokens)
@@ -155,16 +170,21 @@ class _Cutter:
 
     def _expands_to_body(self, at: int) -> bool:
         """Whether a macro's text ends as a function's definition does."""
-        name = self._text(at)
-        text = (self._macros.get(name) or self._macro(name)).rstrip()
-        return bool(_FUNCTION_BODY.search(text))
+        macro = self._macros.get(self._text(at))
+        return macro is not None and bool(_FUNCTION_BODY.fullmatch(macro.text))
 
     def _piece(self, kind: PieceKind, start: int, stop: int, body: int = -1) -> Piece:
         own = self._tokens[start:stop]
-        return Piece(kind, own, self._source[own[0].start : own[-1].stop], body)
+        directive = kind is PieceKind.DIRECTIVE
+        text = own[0].text if directive else self._source[own[0].start : own[-1].stop]
+        if kind not in (PieceKind.DECLARATION, PieceKind.FUNCTION):
+            include = _INCLUDE.fullmatch(text) if directive else None
+            return Piece(kind, own, f"#{include[1]} {include[2]}" if include is not None else text)
+        head, declared = specifiers(own, self._macros), declarators(own, body, self._macros)
+        return Piece(kind, own, text, body, head, declared)
 
     def _learn(self, piece: Piece) -> None:
-        for declared in declarators(piece.tokens, piece.body, self.knows_macro):
+        for declared in piece.declared:
             (self._types if declared.typedef else self._values).add(declared.name)
 
     # -- tokens ----------------------------------------------------------------------------------
@@ -179,25 +199,21 @@ class _Cutter:
 
     def _group(self, at: int) -> int:
         """The index behind the bracket that closes the one at `at`."""
-        first, open_ = at, [_CLOSES[self._text(at)]]
+        first, open_ = at, [CLOSING[self._text(at)]]
         while open_:
             at += 1
             token = self._tokens[at]
             if token.kind == "end":
                 raise Unfinished(f"'{self._tokens[first].text}'", self._tokens[first])
             if token.kind == "operator":
-                if token.text in _CLOSES:
-                    open_.append(_CLOSES[token.text])
+                if token.text in CLOSING:
+                    open_.append(CLOSING[token.text])
                 elif token.text in (")", "]", "}") and open_.pop() != token.text:
                     raise Mismatch(token)
         return at + 1
 
     def _is_label(self, at: int) -> bool:
         return self._is_name(at) and self._text(at + 1) == ":" and self._text(at) not in _BEGINS
-
-    def knows_macro(self, name: str) -> bool:
-        """Whether a name is a macro, of this cell or an earlier one."""
-        return bool(self._macros.get(name) or self._macro(name))
 
     def _is_type(self, name: str) -> bool:
         return name in self._types or self._meaning(name) == "type"
@@ -208,42 +224,57 @@ class _Cutter:
     # -- statements ------------------------------------------------------------------------------
 
     def _statement(self, at: int) -> int:
-        """The index behind a statement."""
-        word = self._text(at)
-        if word == "{":
-            return self._group(at)
+        """The index behind a statement; nothing calls itself, for `else if` may follow on itself
+        by the thousand."""
+        open_: list[str] = []  # of `if` and `do` around it, whose statement this is
+        while True:
+            word = self._text(at)
+            if word in ("if", "for", "while", "switch"):
+                open_ += ["if"] * (word == "if")
+                at = self._condition(at + 1)
+                continue
+            if word == "do":
+                open_.append(word)
+                at += 1
+                continue
+            if word in ("case", "default") or self._is_label(at):
+                while self._text(at) != ":" and self._tokens[at].kind != "end":
+                    at += 1
+                if self._tokens[at].kind != "end":
+                    at += 1
+                    continue
+            else:
+                at = self._group(at) if word == "{" else self._simple(at)[0]
+            goes_on = False
+            while open_ and not goes_on:
+                at, goes_on = self._behind_part(open_.pop(), at)
+            if not goes_on:
+                return at
+
+    def _behind_part(self, word: str, at: int) -> tuple[int, bool]:
+        """The index behind the statement of an `if` or a `do`, which ends at `at`, and whether
+        another one belongs to it."""
         if word == "if":
-            at = self._statement(self._condition(at + 1))
             behind = at
             while self._tokens[behind].kind == "directive":
                 behind += 1
-            return self._statement(behind + 1) if self._text(behind) == "else" else at
-        if word in ("for", "while", "switch"):
-            return self._statement(self._condition(at + 1))
-        if word == "do":
-            at = self._statement(at + 1)
-            if self._text(at) == "while":
-                at = self._condition(at + 1)
-            return at + 1 if self._text(at) == ";" else at
-        if word in ("case", "default"):
-            while self._text(at) != ":" and self._tokens[at].kind != "end":
-                at += 1
-            return self._statement(at + 1) if self._tokens[at].kind != "end" else at
-        if self._is_label(at):
-            return self._statement(at + 2)
-        return self._simple(at)[0]
+            return (behind + 1, True) if self._text(behind) == "else" else (at, False)
+        if self._text(at) == "while":
+            at = self._condition(at + 1)
+        return (at + 1 if self._text(at) == ";" else at), False
 
     def _condition(self, at: int) -> int:
         if self._tokens[at].kind == "end":
             raise Unfinished(f"'{self._tokens[at - 1].text}'", self._tokens[at - 1])
         if self._text(at) != "(":
-            raise Mismatch(self._tokens[at])
+            raise Mismatch(self._tokens[at], f"expected '(' after '{self._text(at - 1)}'")
         return self._group(at)
 
     def _simple(self, begin: int) -> tuple[int, int]:
         """The index behind a declaration, a function or an expression statement, and that of the
         bracket that opens a function's body, -1 where there is none."""
         at, before, opened = begin, "", -1  # `opened`: the ( of the last )
+        plain = True  # neither an initialiser nor a body so far
         while True:
             token, text = self._tokens[at], self._text(at)
             if token.kind == "end":
@@ -251,20 +282,21 @@ class _Cutter:
             if token.kind == "directive":
                 at += 1
             elif text == ";":
-                at += 1
-                if not self._is_old_style(begin, at - 1):
-                    return at, -1
-                before = ";"
+                return at + 1, -1
             elif text == "{":
-                if before == ";" or (before == ")" and self._opens_body(begin, opened)):
+                if before == ")" and self._opens_body(begin, opened):
                     return self._group(at), at
-                at, before = self._group(at), "}"
+                at, before, plain = self._group(at), "}", False
             elif text in ("(", "["):
                 opened, at = at, self._group(at)
                 before = self._text(at - 1)
+                body = self._old_style_body(begin, opened, at) if plain and before == ")" else -1
+                if body >= 0:
+                    return self._group(body), body
             elif text in (")", "]", "}"):
                 raise Mismatch(token)
             else:
+                plain = plain and text != "="
                 at, before = at + 1, text
 
     def _opens_body(self, begin: int, opened: int) -> bool:
@@ -285,41 +317,54 @@ class _Cutter:
             return False
         word = self._text(at)
         if word == ")":  # `int (*f(int n))(void) {`, not `(long)(int[]){`, not `p = (long)(int[]){`
-            return self._is_name(begin) and not any(t.text == "=" for t in self._tokens[begin:at])
+            declares = self._is_name(begin) or self._text(begin) == "["
+            return declares and not any(t.text == "=" for t in self._tokens[begin:at])
         return self._is_name(at) and not (
             word in CONTROL | TYPE_OPERATORS | TAGS or word in ("sizeof", "_Alignof", "alignof")
         )
 
-    def _is_old_style(self, begin: int, semicolon: int) -> bool:
-        """Whether a `;` ends the declaration of an old-style function's parameter."""
-        at = begin
-        while at < semicolon:
-            text = self._text(at)
-            if text in ("=", "{"):
-                return False
-            if text != "(":
+    def _old_style_body(self, begin: int, opened: int, behind: int) -> int:
+        """The index of the `{` behind the declarations of an old-style function's parameters, which
+        begin at `behind`; -1 where there are none.  They declare names between the parentheses, so
+        what types there are need not be known.  C11 6.9.1."""
+        if self._text(opened - 1) != ")" and not self._may_be_function(opened - 1):
+            return -1
+        names = {t.text for t in self._tokens[begin:behind] if t.kind == "name"}
+        at = behind
+        while self._is_name(at) and self._text(at) not in CONTROL:
+            stop = at
+            while self._text(stop) != ";":
+                if self._tokens[stop].kind == "end" or self._text(stop) in ("=", ")", "]", "}"):
+                    return -1
+                stop = self._group(stop) if self._text(stop) in CLOSING else stop + 1
+            called = self._text(at + 1) == "(" and self._is_name(at + 2)
+            found = declarators(self._tokens[at : stop + 1], -1, self._macros)
+            if called or not found or not names.issuperset(d.name for d in found):
+                return -1
+            at = stop + 1
+            while self._tokens[at].kind == "directive":
                 at += 1
-                continue
-            behind = self._group(at)
-            names = all(
-                t.kind == "name" or t.text == "," for t in self._tokens[at + 1 : behind - 1]
-            )
-            if names and at > begin and behind < semicolon and self._may_be_function(at - 1):
-                word = self._text(behind)
-                if word in BASIC_TYPES | TAGS | QUALIFIERS or word == "register":
-                    return True
-                if self._is_name(behind) and self._is_type(word):
-                    return True
-            at = behind
-        return False
+        return at if at > behind and self._text(at) == "{" else -1
 
     def _may_be_function(self, at: int) -> bool:
         """Whether a token in front of a `(` may be the name of a function that is defined."""
         word = self._text(at)
-        return self._is_name(at) and word not in WITH_ARGUMENTS and not self.knows_macro(word)
+        return self._is_name(at) and word not in WITH_ARGUMENTS and not self._macros.get(word)
 
     def _declares(self, at: int, body: int, ended: bool) -> bool:
         """Whether what begins here is a declaration."""
+        if self._tokens[at].start in self._declarations:
+            return True
+        typed = False  # by a macro
+        while use := self._macros.use(self._tokens, at):
+            if not (use.type or use.attribute) or self._text(use.behind) in (";", ",", "=", ""):
+                break
+            if use.type and not use.names:
+                return True
+            typed |= any(map(self._is_type, use.names))
+            if use.type:
+                return self._is_declarator(use.behind, typed) or body >= 0
+            at = use.behind
         word = self._text(at)
         if word in _BEGINS or (word == "[" and self._text(at + 1) == "["):
             return True
@@ -332,15 +377,14 @@ class _Cutter:
             return True
         if not ended or (self._is_value(word) and not self._is_type(word)):
             return False
-        at += 1
-        if self._text(at) == "(" and self.knows_macro(word):
-            behind = self._group(at)  # a macro of an attribute stands in front of a type
-            if self._text(behind) in _BEGINS or self._is_type(self._text(behind)):
-                return True
-        behind = at
-        while self._text(behind) == "*" or self._text(behind) in QUALIFIERS | WITH_ARGUMENTS:
-            arguments = self._text(behind) in WITH_ARGUMENTS and self._text(behind + 1) == "("
-            behind = self._group(behind + 1) if arguments else behind + 1
-        if self._is_name(behind) and self._text(behind) not in CONTROL:
+        return self._is_declarator(at + 1, self._is_type(word))
+
+    def _is_declarator(self, at: int, typed: bool) -> bool:
+        """Whether declarators begin here, behind what may be the name of a type; `typed` says that
+        it is one."""
+        while self._text(at) == "*" or self._text(at) in QUALIFIERS | WITH_ARGUMENTS:
+            arguments = self._text(at) in WITH_ARGUMENTS and self._text(at + 1) == "("
+            at = self._group(at + 1) if arguments else at + 1
+        if self._is_name(at) and self._text(at) not in CONTROL:
             return True
-        return self._is_type(word) and self._text(behind) in ("(", ";")
+        return typed and self._text(at) in ("(", ";")

@@ -1,73 +1,109 @@
 """What C says of a variable or a function that IR does not: signs, members, what is by value.
 
 Start from `prototype`.  A declaration of numbers and pointers is read here; clang is asked what
-others are.
+others are.  `declaration` is IR for what an object or a library has, and C declares.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 from jitkernel.errors import JitError
-from jitkernel.languages.c.clang import clang_of
+from jitkernel.ir.names import quote_name
+from jitkernel.languages.c.clang import Clang, clang_of
+from jitkernel.languages.c.completion import declared_by_headers
 from jitkernel.languages.c.declarations import Declarator, declarators, specifiers
-from jitkernel.languages.c.generated import value_type
-from jitkernel.languages.c.module import parse
+from jitkernel.languages.c.generated import OWN, value_type
+from jitkernel.languages.c.module import Module, parse
 from jitkernel.languages.c.notes import Notes
 from jitkernel.languages.c.pieces import cut
 from jitkernel.languages.c.pointees import number_of, parameters_of, pointee
+from jitkernel.languages.c.reading import Reading
 from jitkernel.languages.c.shapes import number, shape_of
 from jitkernel.languages.c.tokens import Token, Unfinished, tokens
 from jitkernel.languages.c.types import VOID, CType, Types
-from jitkernel.languages.c.unit import Guesses, Unit
+from jitkernel.languages.c.unit import Unit
 from jitkernel.languages.language import Glance
 from jitkernel.languages.prototypes import Pointee, Prototype
 from jitkernel.languages.shapes import Shape
 
-__all__ = ["prototype"]
+__all__ = ["declaration", "prototype", "type_of"]
 
 type_ = type
+_INCLUDES = re.compile(r"(?m)^\s*#\s*(?:include|import|embed)")
 
 
 def prototype(name: str, known: Glance) -> Prototype | None:
     """What a name of C's is to Python; None where that is what IR says."""
     notes = Notes(known.notes)
     note = notes.identifier(name)
-    if note is None or note.kind not in ("function", "variable"):
+    said = note.text if note is not None else declared_by_headers(name, known, notes)
+    if not said or (note is not None and note.kind not in ("function", "variable")):
         return None
     try:
-        found = tokens(note.text)[:-1]
+        found = tokens(said)[:-1]
         declared = declarators(found)
     except (Unfinished, IndexError):
         return None
     if len(declared) != 1:
         return None
-    text = " ".join(note.text.removeprefix("extern ").rstrip(";").split())
-    if note.kind == "variable" or not declared[0].function:
+    text = " ".join(said.removeprefix("extern ").rstrip(";").split())
+    if (note is not None and note.kind == "variable") or not declared[0].function:
         return _variable(name, text, found, declared[0], notes, known)
-    said = _function(name, text, found, declared[0], notes, known)
-    if all(_is_number(part, notes) for part in parameters_of(found, declared[0])):
-        return said
-    return (said or Prototype(text=text))._replace(pointed=_structs(name, known))
+    function = _function(name, text, found, declared[0], notes, known)
+    parts = parameters_of(found, declared[0])
+    if note is None:  # no module has their names
+        function = (function or Prototype(text=text))._replace(names=tuple(map(_name_of, parts)))
+    if all(_is_number(part, notes) for part in parts):
+        return function
+    pointed, callback = _pointed(name, known)
+    return (function or Prototype(text=text))._replace(pointed=pointed, callback=callback)
 
 
-def _structs(name: str, known: Glance) -> Callable[[int], Shape | None]:
-    """What tells which structs a function's parameters lead to; clang is asked once."""
+def declaration(name: str, known: Glance) -> str:
+    """The IR that declares a function or a variable of somebody else's, as cells or the headers
+    that they include declare it in C; "" where they do not."""
+    notes = Notes(known.notes)
+    note = notes.identifier(name)
+    module = asked(name, known, notes)
+    symbol = quote_name(name if note is None else note.symbol)
+    entity = module.entities.get(symbol) if module is not None else None
+    if module is None or entity is None:
+        return ""
+    module.keep_lines(OWN, "")
+    if entity.is_inline:  # a header has a body, too
+        return module.write([], [symbol])
+    return module.write([symbol]) if entity.is_declaration else ""
+
+
+def _pointed(
+    name: str, known: Glance
+) -> tuple[Callable[[int], Shape | None], Callable[[int], str]]:
+    """What tells which structs and which functions a function's parameters lead to; clang is asked
+    once."""
 
     @cache
-    def asked() -> CType | None:
-        return _ask(name, known, Notes(known.notes))
+    def whole() -> CType | None:
+        return type_of(name, known, Notes(known.notes))
 
-    def pointed(index: int) -> Shape | None:
-        type = asked()
+    def target(index: int) -> CType | None:
+        type = whole()
         if type is None or type.bare.kind != "function" or index >= len(type.bare.parameters):
             return None
-        of = type.bare.parameters[index].bare.of
+        return type.bare.parameters[index].bare.of
+
+    def pointed(index: int) -> Shape | None:
+        of = target(index)
         shape = shape_of(of) if of is not None else None
         return shape if shape is not None and shape.kind == "struct" else None
 
-    return pointed
+    def callback(index: int) -> str:
+        of = target(index)
+        return str(of.bare) if of is not None and of.bare.kind == "function" else ""
+
+    return pointed, callback
 
 
 def _plain_result(found: list[Token], declared: Declarator, notes: Notes) -> tuple[bool, str]:
@@ -88,7 +124,7 @@ def _variable(
         return None
     if code and not behind:
         return Prototype(number(code), text=text)
-    type = _ask(name, known, notes)
+    type = type_of(name, known, notes)
     if type is not None and type.bare.kind == "function":  # declared by a macro
         return _by_type(type, [], text, ())
     return Prototype(shape_of(type), text=text) if type is not None else None
@@ -104,7 +140,7 @@ def _function(
         if code[:1] in ("u", "c"):
             return Prototype(number(code), text=text, pointees=wanted)
         return Prototype(text=text, pointees=wanted) if any(wanted) else None
-    type = _ask(name, known, notes)
+    type = type_of(name, known, notes)
     if type is None or type.bare.kind != "function":
         return Prototype(text=text, pointees=wanted) if any(wanted) else None
     return _by_type(type, [_name_of(part) for part in parts], text, wanted)
@@ -165,20 +201,30 @@ def _name_of(part: list[Token]) -> str:
     return found[0].name if found else ""
 
 
-def _ask(name: str, known: Glance, notes: Notes) -> CType | None:
+def type_of(name: str, known: Glance, notes: Notes) -> CType | None:
     """The type of a name; None where clang cannot be asked."""
-    unit = Unit(
-        0, name, cut(name, lambda word: "value", lambda word: ""), notes, Guesses(),
-        lambda word: "", lambda word: True,
-    )  # fmt: skip
+    module = asked(name, known, notes)
+    return value_type(Types(module.metadata)) if module is not None else None
+
+
+def asked(name: str, known: Glance, notes: Notes) -> Module | None:
+    """What clang makes of an expression, as a name is one; None where it cannot be asked."""
+    pieces = cut(name, lambda word: "value", lambda word: "")
+    unit = Unit(Reading(0, name, pieces, notes, defines=lambda word: True))
     unit.build()
     try:
-        output = clang_of(known.setting).compile(unit.text, notes.header)
+        clang = clang_of(known.setting)
+        own = _INCLUDES.search(unit.text) is not None  # headers of one's own change
+        text = (_compiled.__wrapped__ if own else _compiled)(clang, unit.text, notes.header)
     except (JitError, OSError):
         return None
-    if not output.text:
-        return None
-    return value_type(Types(parse(output.text).metadata))
+    return parse(text) if text else None
+
+
+@lru_cache(maxsize=256)
+def _compiled(clang: Clang, text: str, header: str) -> str:
+    """What clang makes of a text that always means the same."""
+    return clang.compile(text, header).text
 
 
 def _by_value(type: CType, result: bool = False) -> Shape | None:

@@ -5,12 +5,14 @@ Start from `read`.  What later cells have to know is left in the session's notes
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 
 from jitkernel.errors import CompileError, Diagnostic
+from jitkernel.files import working_folder
 from jitkernel.ir.names import decode_name, quote_name
 from jitkernel.languages.c.clang import Clang, Complaint, clang_of
 from jitkernel.languages.c.complaints import Complaints, missed
@@ -18,23 +20,39 @@ from jitkernel.languages.c.conditions import active, preprocessed
 from jitkernel.languages.c.expansion import Expansion
 from jitkernel.languages.c.foreign import function_in_c, type_in_c
 from jitkernel.languages.c.generated import LENGTH, OWN, VALUE, file_name, value_type
-from jitkernel.languages.c.headers import folders_of, read_header
-from jitkernel.languages.c.learned import included, learned, outdated, reasons, spelled
+from jitkernel.languages.c.header_macros import HeaderMacros
+from jitkernel.languages.c.header_state import share
+from jitkernel.languages.c.headers import (
+    Header,
+    brings,
+    folders_of,
+    is_of,
+    read_header,
+    refuse_others,
+)
+from jitkernel.languages.c.learned import included, learned, left, outdated, reasons, spelled
 from jitkernel.languages.c.module import Module, parse
-from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes
+from jitkernel.languages.c.notes import IDENTIFIER, MACRO, TAG, Notes, encoded
+from jitkernel.languages.c.old_layouts import old_objects
 from jitkernel.languages.c.pieces import Mismatch, Piece, PieceKind, cut
 from jitkernel.languages.c.presented import present
+from jitkernel.languages.c.reading import Guesses, Reading
 from jitkernel.languages.c.tokens import Unfinished, tokens, without_digraphs
 from jitkernel.languages.c.types import CType, Types
-from jitkernel.languages.c.unit import Guesses, Unit
+from jitkernel.languages.c.unit import Unit
+from jitkernel.languages.c.words import TAGS
+from jitkernel.languages.c.written import Written, written
 from jitkernel.languages.language import Known, Once, Remake, plan, split_commands
 from jitkernel.languages.llvm.plan import Plan, PlanNote
 
-__all__ = ["read"]
+__all__ = ["read", "superseded"]
 
 _QUOTED = re.compile(r'#\s*(?:include|embed)\s*"([^"\n]+)"')
+_MARK = re.compile("^\ufeff", re.MULTILINE)  # also behind lines of magics
+_INCOMPLETE = re.compile("^tentative definition has type .* that is never completed")
 _COMPUTED = re.compile("not a compile-time constant|statement expression not allowed at file scope")
 _LENGTH = re.compile(rf"@{LENGTH}\(.*?\bret i64 (\d+)", re.DOTALL)
+_EXPANDED = re.compile(r"expanded from macro '(\w+)'")
 _EXTERNAL = re.compile(
     r"(@\S+ = .*?\bexternal\b.*?\b(?:global|constant) )(.*?)"
     r"((?:, (?:align|section) [^!]*)?(?:, !.*)?)$"
@@ -43,7 +61,24 @@ _EXTERNAL = re.compile(
 
 def read(source: str, known: Known) -> Plan:
     """The plan of a cell.  Raises CompileError with clang's words."""
-    return _Reader(source.replace("\r\n", "\n"), known).read()
+    return _Reader(_plain(source), known).read()
+
+
+def superseded(names: Collection[str], known: Known) -> Plan:
+    """What becomes of cells of C when a cell of another language defines these names of theirs:
+    modules of those that hold bodies or values of them, and notes that only declare them."""
+    notes = Notes(known.notes)
+    keys = {
+        note.key for name in names
+        if (note := notes.identifier(name)) is not None and note.is_defined
+    }  # fmt: skip
+    return _Reader("", known).without(keys) if keys else Plan("")
+
+
+def _plain(source: str) -> str:
+    """A text as clang reads it from a file: any end of line is one, and a mark of the order of
+    bytes is none of its text."""
+    return _MARK.sub("", source.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class _Again(Exception):
@@ -55,49 +90,91 @@ class _Reader:
         self._source, self._known = source, known
         self._commands = split_commands(source)
         self._notes = Notes(known.notes)
+        self._notes.hide(known.replaces, self._commands.code)
         self._guesses = Guesses()
         self._file = file_name(known.number)
         self._complaints = Complaints(source, self._file, lambda w: MACRO + w in self._notes)
+        self._macros_of: Callable[[int], Iterable[str]] = lambda line: ()
+        self._written: list[Written] = []
 
     def read(self) -> Plan:
         if "\0" in self._source:
-            line = self._source[: self._source.index("\0")].count("\n") + 1
-            raise CompileError([Diagnostic("the cell has a NUL character", line)])
+            before = self._source[: self._source.index("\0")]
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            message = "a NUL character, which no text of C has: remove it; nothing was read"
+            raise CompileError([Diagnostic(message, line, column)])
         code = without_digraphs(self._commands.code)
+        if code.endswith("\\"):
+            code += "\n"  # what follows is no part of its last line
         if not code.strip():
-            return plan(self._source, "", [], self._commands)
+            empty = plan(self._source, "", [], self._commands)
+            return replace(empty, notes=encoded((), left(self._notes, self._known.replaces)))
         self._clang = self._compiler()
         try:
             if self._known.file:
-                code = self._beside(code, os.path.dirname(os.path.abspath(self._known.file)))
+                path = os.path.join(working_folder(), self._known.file)
+                code = self._beside(code, os.path.dirname(os.path.normpath(path)))
             asked = self._file, self._notes, self._clang, self._complaints
+            source = code
             code = active(code, *asked)
+            self._of_headers = HeaderMacros(code, self._notes, self._clang)
             self._expansion = expansion = Expansion(
-                code, self._file, self._notes.macro,
+                code, self._file, self._macro,
                 lambda name: bool(self._meaning(name)), lambda text: preprocessed(text, *asked),
-                any(self._notes.directives()),
             )  # fmt: skip
             expansion.run()
             self._complaints.expansion = expansion
             code = expansion.code
-            pieces = cut(code, self._meaning, self._notes.macro, expansion.tokens)
+            self._code, self._pieces = code, self._cut(code)
         except Unfinished as error:
             raise self._complaints.open(f"unterminated {error.what}", error.token, code) from None
         except Mismatch as error:
-            wrong = f"unexpected '{error.token.text}'"
+            wrong = error.wanted or f"unexpected '{error.token.text}'"
             raise self._complaints.open(wrong, error.token, code) from None
-        self._check_ends(pieces)
+        self._written, conditions = written(source, code, self._pieces)
+        lines = {line for one in self._written for line in one.lines}
+        self._macros_of = lambda line: (
+            conditions if line in lines else expansion.macros_of(line) | conditions
+        )
+        self._complaints.check(self._pieces)
         folders = folders_of(self._clang.more)
+        for piece in self._pieces:
+            if piece.kind is PieceKind.DIRECTIVE:
+                refuse_others(piece.text, folders)
+        for note in self._notes.directives():
+            if note.kind in ("include", "header"):
+                hint = f"\nhint: put the file there again, or %evict {note.cell}"
+                refuse_others(note.text, folders, hint)
         headers = {
-            piece.text: header for piece in pieces
+            piece.text: header for piece in self._pieces
             if piece.kind is PieceKind.DIRECTIVE and (header := read_header(piece.text, folders))
         }  # fmt: skip
+        return self._understood(headers)
+
+    def _cut(self, code: str) -> list[Piece]:
+        found = self._expansion.tokens
+        return cut(code, self._meaning, self._macro, found, self._guesses.declarations)
+
+    def without(self, leaving: Set[str]) -> Plan:
+        """What becomes of other cells when the definitions with these keys are no more C's."""
+        self._clang = self._compiler()
+        self._code, self._pieces = ";", cut(";")
+        made = self._understood({}, leaving)
+        gone = [note for key in leaving if (note := self._notes.get(key)) is not None]
+        plain = encoded(
+            (), [replace(n, definition="", inline=False, folded=False, deduced=False) for n in gone]
+        )
+        return replace(made, notes={**made.notes, **plain}, warnings=())
+
+    def _understood(self, headers: Mapping[str, Header], leaving: Set[str] = frozenset()) -> Plan:
         while True:
-            unit = Unit(
-                self._known.number, code, pieces, self._notes, self._guesses, self._prototype,
-                self._is_defined, self._known.replaces, lambda text: self._length(text, pieces),
-                self._known.cell_of, headers,
+            known = self._known
+            reading = Reading(
+                known.number, self._code, self._pieces, self._notes, self._guesses,
+                known.replaces, known.position, headers, leaving, self._written, self._prototype,
+                self._is_defined, known.cell_of, known.users_of, self._length,
             )  # fmt: skip
+            unit = Unit(reading)
             try:
                 unit.build()
                 return self._planned(unit)
@@ -105,25 +182,25 @@ class _Reader:
                 continue
 
     def _compiler(self) -> Clang:
+        clang = clang_of(self._known.setting)
+        level = clang.level if self._known.opt_level is None else self._known.opt_level
         return replace(
-            clang_of(self._known.setting), optimise=self._known.opt_level != 0,
+            clang, optimise=level != 0,
             sanitize=self._known.sanitize,
             timeout=float(self._known.setting("timeout") or 60),
             waiting=lambda: self._known.waiting("clang"),
         )  # fmt: skip
 
-    def _check_ends(self, pieces: list[Piece]) -> None:
-        for piece in pieces[:-1]:
-            if piece.kind is PieceKind.EXPRESSION:
-                hint = "only the last expression of a cell, whose value is shown, has none"
-                raise self._complaints.at(
-                    "expected ';' behind this expression", piece.last_line, piece.end_column, hint
-                )
-
     # -- what is asked of the session ------------------------------------------------------------
 
     def _meaning(self, name: str) -> str:
         return self._notes.meaning(name) or ("value" if self._known.cell_of(name) else "")
+
+    def _macro(self, name: str) -> str:
+        """The directive that defines a macro of an earlier cell or of a header, "" for none."""
+        if MACRO + name in self._notes or self._notes.identifier(name) is not None:
+            return self._notes.macro(name)
+        return self._of_headers.get(name)
 
     def _is_defined(self, name: str) -> bool:
         return self._notes.identifier(name) is not None or self._known.is_defined(name)
@@ -156,7 +233,9 @@ class _Reader:
         """Another attempt where the text was a guess that clang does not follow."""
         guesses = self._guesses
         computed: set[int] = set()
-        for complaint in complaints:
+        incomplete: set[int] = set()
+        named = len(guesses.names)
+        for at, complaint in enumerate(complaints):
             if not complaint.is_error:
                 continue
             if (name := missed(complaint.message)) and name not in guesses.names:
@@ -164,23 +243,85 @@ class _Reader:
                     guesses.names.add(name)
                     if _is_header(complaint.file):
                         guesses.needed.add(name)
+                    if "incomplete" not in complaint.message:
+                        raise _Again
+            if "redefinition" in complaint.message and _is_header(complaint.file):
+                if again := self._included_twice(complaint.file, pieces) - guesses.again:
+                    guesses.again |= again
                     raise _Again
+            if name := self._expanded_by_another_header(complaints[at:]):
+                guesses.taken_back[name] = self._of_headers.get(name)
+                raise _Again
             if "bit-field" in complaint.message and "typeof" in complaint.message:
                 if not guesses.bit_field:
                     guesses.bit_field = True
                     raise _Again
             if _COMPUTED.search(complaint.message) and complaint.file == self._file:
                 computed |= _at(complaint, pieces)
+            if _INCOMPLETE.search(complaint.message) and complaint.file == self._file:
+                incomplete |= {
+                    pieces[at].start for at in _at(complaint, pieces) if pieces[at].head.extern
+                }
+        if not guesses.first and any(c.is_error and _is_header(c.file) for c in complaints):
+            guesses.first = True
+            raise _Again
+        if not guesses.declares and any(
+            _declares_type(c, p) for c in complaints for p in pieces[-1:]
+        ):
+            guesses.declares = True
+            raise _Again
+        if len(guesses.names) > named:  # of types, all at once
+            raise _Again
+        if not incomplete <= guesses.incomplete:
+            guesses.incomplete |= incomplete
+            raise _Again
         if not computed <= guesses.computed:
             guesses.computed |= computed
             raise _Again
 
-    def _length(self, text: str, pieces: list[Piece]) -> int:
+    def _included_twice(self, file: str, pieces: list[Piece]) -> set[str]:
+        """The directives of the cell that include a file which an earlier cell includes, too,
+        however they name it; all that earlier cells have where it is none of these."""
+        folders = folders_of(self._clang.more)
+        known = {n.text for n in self._notes.directives() if n.kind in ("include", "header")}
+        own = {piece.text for piece in pieces if piece.kind is PieceKind.DIRECTIVE}
+        found = {text for text in own & known if brings(text, file, folders)}
+        if any(brings(text, file, folders) for text in known):
+            found |= {text for text in own if is_of(text, file, folders)}
+        return found or own & known
+
+    def _expanded_by_another_header(self, complaints: list[Complaint]) -> str:
+        """The macro of a header of earlier cells that the header which clang complains of first
+        does not mean, "" where it is nothing of the kind."""
+        notes = itertools.takewhile(lambda c: not c.is_error, complaints[1:])
+        for note in notes if _is_header(complaints[0].file) else ():
+            match = _EXPANDED.fullmatch(note.message)
+            if match is not None and _is_header(note.file) and note.file != complaints[0].file:
+                name = match[1]
+                if name not in self._guesses.taken_back and self._of_headers.get(name):
+                    return name
+        return ""
+
+    def _find_declarations(self, unit: Unit, types: Types) -> None:
+        """Another attempt where clang has read statements as declarations: `thing (*p)[3];` is one
+        if `thing` is a type, which is a header's."""
+        found = {
+            piece.start for run in unit.runs for name, line in types.locals_of(run.entry)
+            for piece in unit.pieces
+            if piece.kind is PieceKind.STATEMENT and piece.line <= line <= piece.last_line
+            and piece.tokens[0].kind == "name" and any(t.text == name for t in piece.tokens)
+        }  # fmt: skip
+        if not found <= self._guesses.declarations:
+            self._guesses.declarations |= found
+            self._pieces = self._cut(self._code)
+            raise _Again
+
+    def _length(self, text: str) -> int:
         """What a function gives that has a constant for clang."""
         output = self._clang.compile(text, self._notes.header)
         found = _LENGTH.search(output.text)
         if found is None:
-            self._mend(output.complaints, pieces)
+            self._mend(output.complaints, self._pieces)
             own = [c for c in output.complaints if c.file == self._file]
             raise self._complaints.refused(own or output.complaints)
         return int(found[1])
@@ -188,33 +329,42 @@ class _Reader:
     # -- the plan --------------------------------------------------------------------------------
 
     def _planned(self, unit: Unit) -> Plan:
-        output = self._clang.compile(unit.text, self._notes.header)
+        output = self._clang.compile(unit.text, self._notes.header, unit.has_state)
         if not output.text:
             self._mend(output.complaints, unit.pieces)
             raise self._complaints.refused(output.complaints, unit)
-        module = parse(output.text)
+        module = parse(output.text, self._clang.has_own_processor)
         types = Types(module.metadata)
+        self._find_declarations(unit, types)
+        zeros = share(module, lambda name: self._is_elsewhere(name, unit))
         value = self._value_type(unit, module, types)
+        changes = unit.changes
         module.keep_lines(OWN, self._file)
         module.keep_literals(OWN)
         module.name_anonymous(self._known.number)
         self._agree(module)
-        for note in (*unit.own, *(n for notes in unit.remade.values() for n in notes)):
+        for note in (*unit.own, *(n for notes in changes.remade.values() for n in notes)):
             if note.computed:
                 module.make_writable(quote_name(note.symbol))
         owners = self._owners(unit, module)
+        for name in owners:
+            type = types.variable(decode_name(name))
+            if type is not None and type.bare.kind == "array":
+                module.say_array(name, type.bare.counts)
         own = [name for name, cell in owners.items() if not cell]
         entries = [n for n in module.entities if n.startswith(OWN)]
         for functions, notes in (
             (own + entries, unit.own),
             *(
                 ([n for n, owner in owners.items() if owner == cell], each)
-                for cell, each in unit.remade.items()
+                for cell, each in changes.remade.items()
             ),
         ):
             module.inline(functions, [note.symbol for note in notes if note.inline])
         found = self._learned(unit, types, own)
         told = included(unit, self._known.number, types, own) + outdated(unit, self._notes)
+        told += self._how_to_run(unit)
+        told += old_objects(self._notes, changes.keys, self._known)
         made = plan(
             self._source, self._text(module, own), self._once(unit, module, value), self._commands
         )
@@ -222,8 +372,12 @@ class _Reader:
             Remake(
                 cell, self._text(module, [n for n, owner in owners.items() if owner == cell]),
                 reasons(unit, cell),
+                frozenset(
+                    note.symbol for note in changes.remade[cell]
+                    if note.key in changes.stale and note.kind == "variable" and not note.computed
+                ),
             )
-            for cell in sorted(unit.remade)
+            for cell in sorted(changes.remade)
         ]  # fmt: skip
         return replace(
             made,
@@ -233,28 +387,39 @@ class _Reader:
                 *(Diagnostic(text, severity="note") for text in told),
             ),
             notes=found,
-            keep=self._symbols(unit, unit.kept),
-            unchanged=self._symbols(unit, unit.unchanged),
+            keep=self._symbols(unit, unit.kept) | frozenset(map(decode_name, zeros)),
+            unchanged=self._symbols(unit, changes.unchanged),
             spelled=spelled(unit, own, found),
             remakes=tuple(remakes),
             translated=made.translated or bool(unit.owned),
+            opt_level=self._clang.level,
         )
+
+    def _how_to_run(self, unit: Unit) -> list[str]:
+        """What is said of a whole program: defining `main` does not run it."""
+        for note in unit.own:
+            if note.name == "main" and note.kind == "function" and note.is_defined:
+                if not self._known.file and "run main" not in self._source:
+                    arguments = ", with arguments %run main a b" if "," in note.text else ""
+                    return [f"run it: %run main{arguments}"]
+        return []
 
     def _learned(self, unit: Unit, types: Types, own: list[str]) -> dict[str, PlanNote]:
         """The cell's notes.  A header that it includes may need what stands before it; what that
         is, clang tells when it compiles what later cells are given."""
         number, needed = self._known.number, set(self._guesses.needed)
+        folders = folders_of(self._clang.more)
         last = max((n.order for n in unit.own if n.kind in ("include", "header")), default=-1)
         before = [n for n in unit.own if n.order < last] + list(unit.wanted.values())
         others = any(n.key.startswith((IDENTIFIER, TAG)) for n in before)
         while True:
-            macros = self._expansion.macros_of
-            found = learned(unit, number, self._notes, types, own, macros, needed)
+            macros = self._macros_of
+            found = learned(unit, number, self._notes, types, own, macros, needed, folders)
             if last < 0 or not others:
                 return found
             texts = self._notes.without(self._known.replaces)
             notes = Notes(texts | {key: note.text for key, note in found.items()})
-            later = Unit(number + 1, ";", cut(";"), notes, Guesses(), lambda name: "", notes.knows)
+            later = Unit(Reading(number + 1, ";", cut(";"), notes, defines=notes.knows))
             later.build()
             names = {
                 missed(complaint.message)
@@ -282,13 +447,28 @@ class _Reader:
                 raise _Again
         return found
 
+    def _is_elsewhere(self, name: str, unit: Unit) -> bool:
+        """Whether a cell has a symbol that is not made again now."""
+        cell = self._known.cell_of(name)
+        return cell not in (0, self._known.replaces) and cell not in unit.changes.remade
+
     def _owners(self, unit: Unit, module: Module) -> dict[str, int]:
         """Which cell each definition of the module belongs to; 0: this one."""
-        remade = {note.symbol: cell for cell, notes in unit.remade.items() for note in notes}
+        every = unit.changes.remade
+        remade = {note.symbol: cell for cell, notes in every.items() for note in notes}
+        lent = {note.symbol for note in unit.wanted.values() if note.folded} - remade.keys()
+        own = {note.symbol for note in unit.own}
+        for name, entity in module.entities.items():
+            plain = decode_name(name)
+            if entity.kind == "variable" and not entity.is_declaration and plain not in own:
+                owner = self._known.cell_of(plain)
+                if owner in every:  # of a header that it includes
+                    remade.setdefault(plain, owner)
         return {
             name: remade.get(decode_name(name), 0)
             for name, entity in module.entities.items()
             if not (entity.local or entity.is_declaration or name.startswith((OWN, "llvm.")))
+            and decode_name(name) not in lent
         }
 
     @staticmethod
@@ -340,6 +520,16 @@ class _Reader:
                 match = _EXTERNAL.match(entity.text)
                 if variable is not None and match and self._known.cell_of(plain):
                     entity.text = match[1] + str(variable[0]) + match[3]
+
+
+def _declares_type(complaint: Complaint, piece: Piece) -> bool:
+    """Whether clang complains of the last expression since it declares a type, as
+    `(struct { int x; }){3}` does, and stands there several times."""
+    if piece.kind is not PieceKind.EXPRESSION or not complaint.is_error:
+        return False
+    tags = any(token.text in TAGS for token in piece.tokens)
+    again = complaint.message.startswith(("redefinition of ", "nested redefinition of "))
+    return tags and (again or OWN in complaint.message)
 
 
 def _is_header(file: str) -> bool:

@@ -1,7 +1,7 @@
 """The tokens of C, as they stand in a cell.  Start from `tokens`.
 
-A directive is one token, to the end of its logical line.  C11 6.4 and 6.10; what GNU C adds (`$` in
-names) is read too.
+A directive is one token, to the end of its logical line; so is `_Pragma("...")` outside brackets,
+as the `#pragma` it means.  C11 6.4 and 6.10; what GNU C adds (`$` in names) is read too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = [
-    "Token", "Unfinished", "all_words", "closing", "tokens", "without_digraphs", "words",
+    "CLOSING", "CONDITION", "HAS_CONDITION", "Token", "Unfinished", "all_words", "asked_for",
+    "closing", "line_starts", "tokens",
+    "without_digraphs", "words",
 ]  # fmt: skip
 
 Kind: TypeAlias = Literal[
@@ -62,37 +64,69 @@ _IGNORED = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/', re.DOTALL
 )
 _WORD = re.compile(rf"(?<![\w$.])(?<!->){_LETTER}[\w$]*")
+CONDITION = re.compile(r"#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b")
+HAS_CONDITION = re.compile(r"(?m)^[ \t]*#[ \t]*if")
 _ANY_WORD = re.compile(rf"(?<![\w$]){_LETTER}[\w$]*")
 _DIGRAPH = re.compile(rf"{_IGNORED.pattern}|%:%:|<[:%]|[:%]>|%:", re.DOTALL)
 _DIGRAPHS = {"<:": "[ ", ":>": "] ", "<%": "{ ", "%>": "} ", "%:": "# ", "%:%:": "##  "}
+_OPERATOR = "_Pragma"
+_ESCAPED = re.compile(r'\\(["\\])')
 _SKIPPED = frozenset(("blank", "break", "comment"))
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
+CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def tokens(source: str) -> list[Token]:
     """The tokens of a text, behind them one of kind `end`.  Raises Unfinished for a comment."""
     found: list[Token] = []
     at, line, begin, first = 0, 1, 0, True  # `first`: nothing stands before it on its line
-    while at < len(source):
+    scan, length = _SCANNER.match, len(source)
+    while at < length:
         directive = first and source[at] == "#"
-        match = (_DIRECTIVE if directive else _SCANNER).match(source, at)
+        match = _DIRECTIVE.match(source, at) if directive else scan(source, at)
         if match is None:  # both match any character
             raise AssertionError(source[at])
-        kind = "directive" if directive else match.lastgroup or "other"
-        token = Token(kind, match[0], at, match.end(), line, at - begin + 1)  # type: ignore[arg-type]
+        kind, text, stop = "directive" if directive else match.lastgroup, match[0], match.end()
         if kind == "open":
-            raise Unfinished("comment", token)
+            raise Unfinished("comment", Token("other", text, at, stop, line, at - begin + 1))
         if kind not in _SKIPPED:
-            found.append(token)
+            found.append(Token(kind, text, at, stop, line, at - begin + 1))  # type: ignore[arg-type]
             first = directive
         elif kind == "break":
             first = True
-        if breaks := match[0].count("\n"):
-            line += breaks
-            begin = at + match[0].rfind("\n") + 1
-        at = match.end()
+        if "\n" in text:
+            line += text.count("\n")
+            begin = at + text.rfind("\n") + 1
+        at = stop
     found.append(Token("end", "", at, at, line, at - begin + 1))
-    return found
+    return _with_pragmas(found) if _OPERATOR in source else found
+
+
+def _with_pragmas(found: list[Token]) -> list[Token]:
+    """The tokens with directives for operators.  C11 6.10.9."""
+    made: list[Token] = []
+    at = 0
+    while at < len(found):
+        token = found[at]
+        kinds = [t.kind for t in found[at : at + 4]]
+        if token.text == _OPERATOR and kinds == ["name", "operator", "string", "operator"]:
+            quoted, last = found[at + 2].text, found[at + 3]
+            text = _ESCAPED.sub(r"\1", quoted[quoted.index('"') + 1 : -1])
+            made.append(token._replace(kind="directive", text=f"#pragma {text}", stop=last.stop))
+            at += 4
+            continue
+        opens = token.kind == "operator" and token.text in CLOSING
+        behind = closing(found, at) if opens else at + 1
+        made += found[at:behind]
+        at = behind
+    return made
+
+
+def asked_for(code: str) -> frozenset[str]:
+    """The names that the conditions of a text depend on."""
+    if not HAS_CONDITION.search(code):
+        return frozenset()
+    marks = (t.text for t in tokens(code) if t.kind == "directive" and CONDITION.match(t.text))
+    return frozenset(word for text in marks for word in all_words(text)) - {"defined"}
 
 
 def closing(found: list[Token], index: int) -> int:
@@ -102,14 +136,19 @@ def closing(found: list[Token], index: int) -> int:
     while index < len(found) - 1:
         token = found[index]
         if token.kind == "operator":
-            if token.text in _CLOSING:
-                open_.append(_CLOSING[token.text])
+            if token.text in CLOSING:
+                open_.append(CLOSING[token.text])
             elif open_ and token.text == open_[-1]:
                 open_.pop()
                 if not open_:
                     return index + 1
         index += 1
     return index
+
+
+def line_starts(text: str) -> list[int]:
+    """The offsets at which lines begin."""
+    return [0, *(match.end() for match in re.finditer("\n", text))]
 
 
 def without_digraphs(source: str) -> str:

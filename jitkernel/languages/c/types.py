@@ -5,6 +5,7 @@ The nodes: llvm.org/docs/LangRef.html#specialized-metadata-nodes; DWARF 4, chapt
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -113,8 +114,10 @@ class CType:
             case "vector":
                 return f"{of.declare()} __attribute__((vector_size({self.size}))){gap}{inner}"
             case "function":
-                every = [p.declare() for p in self.parameters] + ["..."] * self.variadic
-                return of.declare(f"{inner}({', '.join(every) or 'void'})")
+                every = [p.declare() for p in self.parameters]
+                more = ["..."] if every and self.variadic else []  # `f()`: no prototype
+                inside = ", ".join(every + more) or "void" * (not self.variadic)
+                return of.declare(f"{inner}({inside})")
             case _:
                 return f"{self.name or 'void'}{gap}{inner}"
 
@@ -125,6 +128,14 @@ class CType:
 VOID = CType()
 _INT = CType("base", "int", 4, "signed")
 _DOUBLE = CType("base", "double", 8, "float")
+
+
+def _take_after(made: CType, base: CType) -> None:
+    """What a type has from the one that it is made of, which is filled."""
+    if made.kind == "enum":
+        made.unsigned = "unsigned" in base.bare.encoding
+    else:
+        made.size = base.size * math.prod(made.counts)
 
 
 def _promoted(type: CType) -> CType:
@@ -140,6 +151,8 @@ class Types:
     def __init__(self, metadata: Mapping[str, str]):
         self._metadata = metadata
         self._made: dict[str, CType] = {}
+        self._begun: list[str] = []  # nodes whose types have nothing in them yet
+        self._bases: dict[CType, CType] = {}  # of types whose sizes are those of others
         self._functions: dict[str, str] | None = None
         self._variables: dict[str, str] = {}
 
@@ -167,8 +180,40 @@ class Types:
                 return self._typed(number)
         return None
 
+    def locals_of(self, name: str) -> list[tuple[str, int]]:
+        """The variables that stand in the outermost block of a function, with their lines."""
+        function = self._index().get(name)
+        found: list[tuple[str, int]] = []
+        for number, node in self._metadata.items() if function is not None else ():
+            if node.startswith("!DILocalVariable("):
+                fields = self._fields(number)[1]
+                scope = fields.get("scope", "").lstrip("!")
+                while self._metadata.get(scope, "").startswith("!DILexicalBlockFile("):
+                    scope = self._fields(scope)[1].get("scope", "").lstrip("!")
+                if scope == function:
+                    found.append((fields.get("name", ""), int(fields.get("line", 0))))
+        return found
+
     def _typed(self, number: str | None) -> CType | None:
-        return self._type(self._fields(number)[1].get("type")) if number is not None else None
+        if number is None:
+            return None
+        found = self._type(self._fields(number)[1].get("type"))
+        self._complete()
+        return found
+
+    def _complete(self) -> None:
+        """Fill the types that are begun; they may lead to each other through thousands, so nothing
+        here calls itself."""
+        while self._begun:
+            number = self._begun.pop()
+            self._fill(self._made[number], *self._fields(number))
+        for made in list(self._bases):
+            chain: list[tuple[CType, CType]] = []
+            while (base := self._bases.pop(made, None)) is not None:
+                chain.append((made, base))
+                made = base
+            for made, base in reversed(chain):
+                _take_after(made, base)
 
     def _index(self) -> dict[str, str]:
         if self._functions is None:
@@ -200,8 +245,8 @@ class Types:
             return VOID
         number = reference.lstrip("!")
         if number not in self._made:
-            made = self._made[number] = CType()  # first: a struct may point to itself
-            self._fill(made, *self._fields(number))
+            self._made[number] = CType()
+            self._begun.append(number)
         return self._made[number]
 
     def _fill(self, made: CType, node: str, fields: dict[str, str]) -> None:
@@ -220,8 +265,7 @@ class Types:
         elif made.kind == "array":
             self._array(made, fields)
         elif made.kind == "enum":
-            base = self._type(fields.get("baseType"))
-            made.unsigned = "unsigned" in base.bare.encoding
+            self._bases[made] = self._type(fields.get("baseType"))
             nodes = [self._fields(e)[1] for e in self._list(fields.get("elements", "")) if e]
             made.constants = tuple((n["name"], int(n["value"])) for n in nodes)
         elif made.kind in ("struct", "union"):
@@ -230,7 +274,10 @@ class Types:
             )
         elif node == "DIDerivedType":
             made.of = self._type(fields.get("baseType"))
-            made.size = 8 if made.kind == "pointer" else made.of.size
+            if made.kind == "pointer":
+                made.size = 8
+            else:
+                self._bases[made] = made.of
 
     def _basic(self, made: CType, fields: dict[str, str]) -> None:
         if fields.get("tag") == "DW_TAG_unspecified_type":  # C23 7.21.2
@@ -251,9 +298,7 @@ class Types:
         if "DIFlagVector" in fields.get("flags", ""):
             made.kind = "vector"
         elif not made.size and -1 not in counts:
-            made.size = made.of.size
-            for number in counts:
-                made.size *= number
+            self._bases[made] = made.of
 
     def _member(self, number: str) -> Member:
         fields = self._fields(number)[1]

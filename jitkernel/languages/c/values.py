@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 from jitkernel.languages.c.types import CType
+from jitkernel.languages.llvm.values import Pointer
 
-__all__ = ["Memory", "show"]
+__all__ = ["Memory", "literal", "show"]
 
 _MANY, _FIRST, _LAST = 32, 20, 4  # elements of an array: more than so many are elided
+_LINE = 60  # characters of an array of arrays that are shown in one line
 _LONG = 200  # characters of a string that are shown
 _DEPTH = 12  # of nested types
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
@@ -30,6 +33,23 @@ class Memory:
 def show(type: CType, data: bytes, memory: Memory) -> str:
     """A value with its type: `(struct pt) {.x = 1, .y = 2.5}`."""
     return f"({type.unqualified}) {_value(type, data, memory)}"
+
+
+def literal(value: Any) -> str:
+    """A value without its type, from what Python has for it: `{.x = 1, .y = 2.5}`."""
+    if isinstance(value, bytes):
+        text, _, rest = value[:_LONG].partition(b"\0")
+        return _quoted(text) + " /* ... */" * bool(rest.strip(b"\0") or len(value) > _LONG)
+    if isinstance(value, tuple):
+        names = [f".{name} = " for name in getattr(value, "_fields", ())] or [""] * len(value)
+        parts = list(map("".join, zip(names, map(literal, value), strict=True)))
+        if len(parts) > _MANY:
+            left_out = f"/* {len(parts) - _FIRST - _LAST} more */"
+            parts = [*parts[:_FIRST], left_out, *parts[-_LAST:]]
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, Pointer):
+        return f"{int(value):#x}" if value else "NULL"
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 def _value(type: CType, data: bytes, memory: Memory, depth: int = 0) -> str:
@@ -63,8 +83,8 @@ def _integer(data: bytes, signed: bool = False) -> int:
 
 def _members(type: CType, data: bytes, memory: Memory, depth: int) -> str:
     members = type.members
-    if type.kind == "union":  # the largest says most; one alone initialises
-        members = tuple(sorted(members, key=lambda m: -m.type.bare.size)[:1])
+    if type.kind == "union":  # typed back, the last one counts: the largest
+        members = tuple(sorted(members, key=lambda m: m.type.bare.size))
     parts = []
     for member in members:
         if member.bits:
@@ -113,11 +133,24 @@ def _elements(counts: list[int], of: CType, data: bytes, memory: Memory, depth: 
             return _elements(inner, of, part, memory, depth + 1)
         return _value(of, part, memory, depth + 1)
 
+    if inner and not depth:
+        return _rows(count, element)
     if count <= _MANY:
         return "{" + ", ".join(map(element, range(count))) + "}"
     first = ", ".join(map(element, range(_FIRST)))
     last = ", ".join(map(element, range(count - _LAST, count)))
     return f"{{{first}, /* {count - _FIRST - _LAST} more */ {last}}}"
+
+
+def _rows(count: int, row: Callable[[int], str]) -> str:
+    """An array of arrays: each of them in a line, where they do not fit into one."""
+    shown = range(count) if count <= _MANY else [*range(_FIRST), *range(count - _LAST, count)]
+    rows = [row(index) for index in shown]
+    if count > _MANY:
+        rows[_FIRST] = f"/* {count - _FIRST - _LAST} more */ {rows[_FIRST]}"
+    if sum(map(len, rows)) + 2 * len(rows) <= _LINE:
+        return "{" + ", ".join(rows) + "}"
+    return "{\n  " + ",\n  ".join(rows) + "\n}"
 
 
 # -- scalars -------------------------------------------------------------------------------------

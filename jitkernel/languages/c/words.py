@@ -9,6 +9,8 @@ __all__ = [
     "C23",
     "CONTROL",
     "QUALIFIERS",
+    "STANDARD_HEADERS",
+    "STANDARD_NAMES",
     "STORAGE",
     "TAGS",
     "THREAD_LOCAL",
@@ -52,3 +54,31 @@ C23 = {
     "static_assert": "assert.h", "thread_local": "threads.h",
     "constexpr": "", "nullptr": "", "typeof_unqual": "", "char8_t": "",
 }  # fmt: skip
+STANDARD_HEADERS = tuple(
+    f"{name}.h" for name in "assert complex ctype errno fenv float inttypes iso646 limits locale"
+    " math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn"
+    " string tgmath threads time uchar wchar wctype unistd pthread".split()
+)  # fmt: skip
+_NAMES = {
+    "stddef.h": "NULL size_t ptrdiff_t offsetof wchar_t",
+    "stdio.h": "FILE EOF stdin stdout stderr SEEK_SET SEEK_CUR SEEK_END BUFSIZ getline",
+    "stdlib.h": "EXIT_SUCCESS EXIT_FAILURE RAND_MAX div_t",
+    "stdint.h": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t intptr_t"
+    " uintptr_t INT8_MAX INT16_MAX INT32_MAX INT64_MAX UINT8_MAX UINT16_MAX UINT32_MAX UINT64_MAX"
+    " SIZE_MAX",
+    "limits.h": "INT_MAX INT_MIN UINT_MAX LONG_MAX LONG_MIN ULONG_MAX LLONG_MAX LLONG_MIN CHAR_BIT"
+    " CHAR_MAX CHAR_MIN SHRT_MAX SHRT_MIN UCHAR_MAX",
+    "float.h": "DBL_MAX DBL_MIN DBL_EPSILON FLT_MAX FLT_MIN FLT_EPSILON",
+    "math.h": "M_PI M_E INFINITY NAN HUGE_VAL isnan isinf",
+    "errno.h": "errno ENOENT EINVAL ERANGE",
+    "time.h": "time_t clock_t CLOCKS_PER_SEC",
+    "signal.h": "SIGINT SIGTERM SIGSEGV SIGALRM sig_atomic_t",
+    "stdarg.h": "va_list va_start va_arg va_end",
+    "assert.h": "assert",
+    "complex.h": "complex I",
+    "inttypes.h": "PRId64 PRIu64 PRIx64",
+    "pthread.h": "pthread_t pthread_create pthread_join pthread_mutex_t",
+    "unistd.h": "sleep usleep fork getpid",
+}
+#: Names of the library, and the header to include.  C11 7, POSIX.1-2017.
+STANDARD_NAMES = {name: header for header, names in _NAMES.items() for name in names.split()}

@@ -11,7 +11,8 @@ import math
 import operator
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jitkernel.errors import UsageError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from jitkernel.languages.language import Host
     from jitkernel.languages.llvm.values import Layouts
 
-__all__ = ["PLAIN", "from_python", "has_buffer", "is_buffer", "is_memory"]
+__all__ = ["PLAIN", "SIMPLE", "from_python", "has_buffer", "is_buffer", "is_memory"]
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _MANY = 16  # elements from which on they are converted at once
@@ -41,9 +42,11 @@ _kind = type
 
 
 def from_python(
-    type: Type | None, thing: Any, host: Host, what: str = "the argument"
-) -> TypedValue:
-    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError.
+    type: Type | None, thing: Any, host: Host, what: str = "the argument",
+    called: Callable[[], str] = str,
+) -> TypedValue:  # fmt: skip
+    """A Python value as one of type `type` (None: as a variadic argument).  Raises UsageError, in
+    which `what` is the value, and what is `called` the type where its language has another name.
 
     bool, int, float and complex, and what numpy and ctypes have of these, for numbers; None, int,
     str, bytes, handles and objects with a buffer for pointers (text and bytes are copied, a NUL
@@ -53,7 +56,7 @@ def from_python(
     """
     if isinstance(thing, TypedValue):
         if type is not None and thing.type != type:
-            raise UsageError(f"{what} is {thing.type}, but {type} is expected")
+            raise UsageError(f"{what} is {thing.type}, but {called() or type} is expected")
         return thing
     if thing.__class__ not in PLAIN:
         if type is not None and (address := host.shared(thing)) and isinstance(type, PointerType):
@@ -68,7 +71,7 @@ def from_python(
     ):
         number = operator.index(thing)
         if not -(1 << layout.bits - 1) <= number < 1 << layout.bits:
-            raise UsageError(f"{what}: {number} does not fit {type}")
+            raise UsageError(f"{what}: {number} does not fit {called() or type}")
         return TypedValue(type, encode_int(number, layout.bits, layout.size), host.layout)
     if layout.kind == "float" and isinstance(thing, (int, float)) and not isinstance(thing, bool):
         try:
@@ -77,10 +80,10 @@ def from_python(
             raise UsageError(f"{what}: {error}") from None
         return TypedValue(type, bits.to_bytes(layout.size, "little"), host.layout)
     if layout.kind == "pointer":
-        return _pointer(type, thing, host, what)
+        return _pointer(type, thing, host, what, called)
     if layout.kind in ("struct", "array", "vector"):
-        return _aggregate(type, layout, thing, host, what)
-    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+        return _aggregate(type, layout, thing, host, what, called)
+    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type}")
 
 
 def is_buffer(thing: Any) -> bool:
@@ -110,6 +113,8 @@ def is_null(thing: Any) -> bool:
 
 #: Classes of values that have no buffer and are what they are.
 PLAIN = frozenset((int, float, bool, str, bytes, type(None), tuple, list))
+#: Those of them that hold no others.
+SIMPLE = PLAIN - {tuple, list}
 #: `_type_` of ctypes' numbers that are addresses: `c_char_p`, `c_wchar_p`, `c_void_p`, `py_object`.
 _ADDRESSES = "zZPO"
 _INTERFACES = ("__array_interface__", "__dlpack__", "__cuda_array_interface__")
@@ -162,7 +167,9 @@ def _natural(thing: Any, what: str) -> Type:
     raise UsageError(f"{what}: a Python {_name(thing)} needs a type")
 
 
-def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
+def _pointer(
+    type: Type, thing: Any, host: Host, what: str, called: Callable[[], str]
+) -> TypedValue:
     if thing is None:
         return TypedValue(type, bytes(8), host.layout)
     if isinstance(thing, str):
@@ -177,7 +184,8 @@ def _pointer(type: Type, thing: Any, host: Host, what: str) -> TypedValue:
         thing = host.address_in(thing, what)
     if isinstance(thing, int) and 0 <= thing < 1 << 64:
         return TypedValue(type, int(thing).to_bytes(8, "little"), host.layout)
-    raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}{_remedy(thing)}")
+    words = f"{what}: a Python {_name(thing)} cannot be {called() or type}"
+    raise UsageError(f"{words}{_remedy(thing)}")
 
 
 def _remedy(thing: Any) -> str:
@@ -196,7 +204,9 @@ def _remedy(thing: Any) -> str:
 # -- aggregates ------------------------------------------------------------------------------------
 
 
-def _aggregate(type: Type, layout: Layout, thing: Any, host: Host, what: str) -> TypedValue:
+def _aggregate(
+    type: Type, layout: Layout, thing: Any, host: Host, what: str, called: Callable[[], str]
+) -> TypedValue:
     if isinstance(thing, complex) and len(set(layout.elements)) == 1 == element_count(layout) - 1:
         thing = (thing.real, thing.imag)  # as C has it: two numbers
     if (
@@ -206,7 +216,9 @@ def _aggregate(type: Type, layout: Layout, thing: Any, host: Host, what: str) ->
     ):
         raw = thing.encode("utf-8", "surrogateescape") if isinstance(thing, str) else thing
         if len(raw) > layout.count:
-            raise UsageError(f"{what}: {type} has {layout.count} bytes, and {len(raw)} are given")
+            raise UsageError(
+                f"{what}: {called() or type} has {layout.count} bytes, and {len(raw)} are given"
+            )
         return TypedValue(type, raw.ljust(layout.count, b"\0"), host.layout)
     data = _at_once(type, layout, thing, host.layout, what)
     if data is not None:
@@ -214,15 +226,29 @@ def _aggregate(type: Type, layout: Layout, thing: Any, host: Host, what: str) ->
     if hasattr(thing, "tolist"):
         thing = thing.tolist()
     if not isinstance(thing, Sequence) or isinstance(thing, str):
-        raise UsageError(f"{what}: a Python {_name(thing)} cannot be {type}")
+        raise UsageError(f"{what}: a Python {_name(thing)} cannot be {called() or type}")
     wanted = element_count(layout)
     if len(thing) != wanted:
-        raise UsageError(f"{what}: {type} has {wanted} elements, and {len(thing)} are given")
+        raise UsageError(
+            f"{what}: {called() or type} has {wanted} elements, and {len(thing)} are given"
+        )
     parts = [
-        from_python(element_type(layout, i), e, host, f"{what}, element {i}").data
+        from_python(
+            of := element_type(layout, i), e, host, f"{what}, element {i}",
+            partial(_in_words, host.layout(of), called),
+        ).data
         for i, e in enumerate(thing)
-    ]
+    ]  # fmt: skip
     return TypedValue(type, pack(layout, parts), host.layout)
+
+
+def _in_words(layout: Layout, called: Callable[[], str]) -> str:
+    """What an element is called where its array's type has a name of another language's."""
+    if not called():
+        return ""
+    if layout.kind == "int":
+        return f"an integer of {layout.bits} bits"
+    return {"float": "a number", "pointer": "a pointer"}.get(layout.kind, "an array")
 
 
 def _at_once(type: Type, layout: Layout, thing: Any, layouts: Layouts, what: str) -> bytes | None:

@@ -102,20 +102,24 @@ class RunAction(_Step):
 
 
 class PlanNote(NamedTuple):
-    """What a cell's language leaves for later cells: a text, and the keys of the notes that it
-    needs."""
+    """What a cell's language leaves for later cells: a text ("": there is none any more), the keys
+    of the notes that it needs, and the number of the cell whose it is, 0 for that which leaves it.
+    """
 
     text: str
     needs: frozenset[str] = frozenset()
+    cell: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Remake:
-    """Another cell's module, made again because of what this cell changes; `told` says why."""
+    """Another cell's module, made again because of what this cell changes; `told` says why.
+    `begins` are its variables whose first values may be others now."""
 
     cell: int
     ir: str
     told: str
+    begins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,8 @@ class Plan:
     `notes` are what the cell's language leaves for later cells, by key; `keep` are variables that
     it defines again and whose values stay, `unchanged` those whose types do; `remakes` the modules
     of other cells that its changes reach; `spelled` what the language has for the symbols that the
-    cell defines.  `translated`: it is none of IR, and has code, be it a declaration alone.
+    cell defines.  `opt_level` is what it is compiled with unless it asks for another, None for the
+    session's.  `translated`: it is none of IR, and has code, be it a declaration alone.
     """
 
     source: str
@@ -196,6 +201,7 @@ class Plan:
     spelled: Mapping[str, str] = field(default_factory=dict)
     remakes: tuple[Remake, ...] = ()
     translated: bool = False
+    opt_level: int | None = None
 
     @property
     def block(self) -> BlockAction | None:
@@ -204,7 +210,7 @@ class Plan:
     @property
     def has_code(self) -> bool:
         """Whether there is more than magics, so that the cell is one of the session's."""
-        return bool(self.entities or self.notes or self.translated) or any(
+        return bool(self.entities or self.notes or self.remakes or self.translated) or any(
             not isinstance(a, (MagicAction, ShellAction, InspectAction)) for a in self.actions
         )
 

@@ -46,7 +46,7 @@ class PerInstance:
 
 
 def signature(type: FunctionType, names: list[str]) -> inspect.Signature:
-    """How Python calls a function of that type: positional arguments, by their names in the IR."""
+    """How Python calls a function of that type: in order, or by the names of all parameters."""
     kinds = [*map(_annotation, type.parameters), _annotation(type.result)]
     return signature_of(kinds, names, type.variadic)
 
@@ -55,16 +55,22 @@ def signature_of(kinds: Sequence[Any], names: Sequence[str], variadic: bool) -> 
     """The same, from the classes of the arguments and of the result."""
     taken: set[str] = set()
     parameters = []
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if len(set(names)) < len(kinds) - 1 or not all(map(_is_name, names)):
+        kind = inspect.Parameter.POSITIONAL_ONLY
     for number, each in enumerate(kinds[:-1]):
         name = names[number] if number < len(names) else ""
-        if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
+        if not _is_name(name) or name in taken:
             name = f"x{number + 1}"
         taken.add(name)
-        kind = inspect.Parameter.POSITIONAL_ONLY
         parameters.append(inspect.Parameter(name, kind, annotation=each))
     if variadic:
         parameters.append(inspect.Parameter("more", inspect.Parameter.VAR_POSITIONAL))
     return inspect.Signature(parameters, return_annotation=kinds[-1])
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _annotation(type: Type) -> Any:

@@ -11,9 +11,11 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from mmap import PAGESIZE
+from typing import Any
 
 from jitkernel.compiler.layout import Layout
+from jitkernel.errors import UsageError
 from jitkernel.ir.names import escaped
 from jitkernel.ir.types import (
     FloatType,
@@ -25,9 +27,6 @@ from jitkernel.ir.types import (
     parse_type,
 )
 from jitkernel.languages.llvm import literals
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "UNPACK",
@@ -57,7 +56,40 @@ FEW_ZEROS = 8  # at the end of a string, or as a whole array, are written out
 
 
 class Pointer(int):
-    """An address as a Python int."""
+    """An address as a Python int; `text()` is what it points to where that is text."""
+
+    _read: Callable[[int, int], bytes] | None = None  # bytes of the program that it is of
+
+    @classmethod
+    def of(cls, address: int, layouts: Layouts | None) -> Pointer:
+        """An address in a program's memory."""
+        made = cls(address)
+        made._read = getattr(layouts, "read", None)
+        return made
+
+    def text(self, most: int = 1 << 24) -> str:
+        """The text there, up to its NUL, as UTF-8; bytes that are none are surrogates (PEP 383).
+
+        Raises UsageError where nothing can be read, and where no NUL is within `most` bytes.
+        """
+        if self._read is None:
+            raise UsageError(f"{self!r} is of no program that this process knows")
+        found = bytearray()
+        while len(found) < most:
+            at = self + len(found)
+            piece = self._read(at, min(-at % PAGESIZE or PAGESIZE, most - len(found)))
+            if not piece:
+                break
+            text, nul, _ = piece.partition(b"\0")
+            found += text
+            if nul:
+                return found.decode("utf-8", "surrogateescape")
+        where = f"within {most} bytes" if len(found) >= most else "in memory that can be read"
+        raise UsageError(f"no text is at {self!r}: there is no NUL {where}")
+
+    def __reduce__(self) -> tuple[type[Pointer], tuple[int]]:
+        """Elsewhere it is a number."""
+        return Pointer, (int(self),)
 
     def __repr__(self) -> str:
         return f"Pointer(0x{self:x})" if self else "Pointer(null)"
@@ -182,7 +214,7 @@ def _python(type: Type, data: memoryview, layouts: Layouts) -> Any:
             form = literals.FORMATS.get(str(type))
             return literals.to_double(raw, form) if form else raw
         case "pointer":
-            return Pointer(read_int(data, layout.size * 8))
+            return Pointer.of(read_int(data, layout.size * 8), layouts)
     count = element_count(layout)
     code = "" if layout.packed or not count else UNPACK.get(layout.elements[0])
     if code and layout.kind != "struct" and layouts(element_type(layout, 0)).size == layout.stride:

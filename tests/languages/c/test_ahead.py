@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import resource
+import signal
 import time
 
 import pytest
+from processes import gone, runs
 
 from jitkernel import Session
 from jitkernel.languages.c import ahead
@@ -30,26 +34,8 @@ def taken(monkeypatch):
 
 
 def waits():
-    """The process that waits, as soon as it is there."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        waiting = ahead._waiting
-        child = waiting._child if waiting is not None else None
-        if child is not None:
-            return child
-        time.sleep(0.002)
-    raise AssertionError("nothing was started")
-
-
-def is_there(pid):
-    return os.path.exists(f"/proc/{pid}")
-
-
-def gone(pid):
-    deadline = time.monotonic() + 60
-    while is_there(pid) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return not is_there(pid)
+    """The process that waits."""
+    return ahead._waiting[0].child
 
 
 def test_the_next_cell_finds_a_process_that_waits(taken):
@@ -76,16 +62,16 @@ def test_another_command_starts_another_process(taken, tmp_path, monkeypatch):
     text = "#ifdef A\nA\n#else\n0\n#endif"
     with Session() as s:
         s.run("int x;", "c")
-        child = waits()
+        pid = waits().pid
         s.configure("clang_flags", "-D A=5")
         assert s.run(text, "c").text == "(int) 5"
-        assert gone(child.pid)
-        child = waits()
+        assert gone(pid)
+        pid = waits().pid
         monkeypatch.setenv("CPATH", str(tmp_path))
         taken.clear()
         s.run("int y;", "c")
         assert True not in taken
-        assert gone(child.pid)
+        assert gone(pid)
 
 
 def test_a_folder_of_headers_that_has_come_since_is_seen(taken, tmp_path):
@@ -93,11 +79,11 @@ def test_a_folder_of_headers_that_has_come_since_is_seen(taken, tmp_path):
     with Session() as s:
         s.configure("clang_flags", f"-I {folder}")
         s.run("int x;", "c")
-        child = waits()
+        pid = waits().pid
         folder.mkdir()
         (folder / "mine.h").write_text("enum { ANSWER = 42 };\n")
         assert s.run('#include "mine.h"\nANSWER', "c").text == "(int) 42"
-        assert gone(child.pid)
+        assert gone(pid)
 
 
 def test_it_ends_where_nobody_asks(taken, monkeypatch):
@@ -105,23 +91,23 @@ def test_it_ends_where_nobody_asks(taken, monkeypatch):
     with Session() as s:
         s.run("int x;", "c")
         assert gone(waits().pid)
-        assert ahead._waiting is None
         assert s.run("x", "c").text == "(int) 0"
 
 
 def test_a_session_that_ends_leaves_none(taken):
     with Session() as s:
         s.run("int x;", "c")
-        child = waits()
-    assert not is_there(child.pid)
+        pid = waits().pid
+        assert runs(pid)
+    assert not runs(pid)
 
 
 def test_one_that_was_killed_is_not_used(taken):
     with Session() as s:
         s.run("int x;", "c")
         child = waits()
-        child.kill()
-        child.wait()
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait(60)
         assert s.run("x", "c").text == "(int) 0"
         assert True not in taken
 
@@ -129,10 +115,10 @@ def test_one_that_was_killed_is_not_used(taken):
 def test_a_forked_child_leaves_it_to_its_parent(taken):
     with Session() as s:
         s.run("int x;", "c")
-        child = waits()
+        waits()
         pid = os.fork()
         if not pid:
-            os._exit(ahead.take(child.args) is not None)
+            os._exit(bool(ahead._waiting))
         assert os.waitpid(pid, 0)[1] == 0
         s.run("int y;", "c")
         assert taken[-1]
@@ -147,3 +133,50 @@ def test_a_folder_that_comes_after_it_was_started_is_looked_into(tmp_path, monke
         (tmp_path / "inc").mkdir()
         (tmp_path / "inc" / "foo.h").write_text("#define FOO 42\n")
         assert s.run('#include "foo.h"\nFOO', "c").value == 42
+
+
+def test_one_that_does_not_answer_is_replaced_at_once(taken):
+    with Session(timeout=30) as s:
+        s.run("int x = 1;", "c")
+        os.kill(waits().pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        assert s.run("x + 1", "c").text == "(int) 2"
+        assert taken[-1] and time.monotonic() - begun < 15
+
+
+def test_one_that_ends_before_it_has_read_is_replaced(taken):
+    with Session() as s:
+        s.run("int x = 1;", "c")
+        resource.prlimit(waits().pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        assert s.run("x + 1", "c").text == "(int) 2"
+        assert taken[-1]
+
+
+def nothing(number):
+    return number + 1
+
+
+def pools(count):
+    """Cells of C while processes that were forked in between live on: the longest, in seconds."""
+    longest = 0.0
+    context = multiprocessing.get_context("fork")
+    with Session(timeout=30) as s:
+        s.run("int x = 1;", "c")
+        for number in range(count):
+            waits()
+            with context.Pool(2) as pool:
+                assert pool.map(nothing, [1, 2]) == [2, 3]
+                begun = time.monotonic()
+                s.run(f"int f{number}(int y) {{ return x + y + {number}; }}", "c")
+                assert s.run(f"f{number}(1)", "c").value == number + 2
+                longest = max(longest, time.monotonic() - begun)
+    return longest
+
+
+def test_forked_pools_between_cells():
+    assert pools(3) < 5
+
+
+@pytest.mark.soak
+def test_many_forked_pools_between_cells():
+    assert pools(100) < 5

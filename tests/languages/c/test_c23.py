@@ -55,7 +55,6 @@ def test_what_uses_a_constant_follows_it(s):
     s.run("constexpr int n = 9;", "c")
     assert text(s, "f()") == "(int) 9"
     s.undo()
-    s.undo()
     assert text(s, "f()") == "(int) 7"
 
 

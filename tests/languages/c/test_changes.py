@@ -62,10 +62,11 @@ def test_a_change_that_others_do_not_fit_is_refused_with_their_line(s):
 
 def test_a_macro_changes(s):
     run(s, "#define N 3", "int a[N] = {1, 2, 3};", "int total(void) { return N * 10; }")
-    (note,) = run(s, "#define N 4").notes
-    assert re.fullmatch(r"total \(cell \d+\) was compiled again for the new N", note)
+    anew, again = run(s, "#define N 4").notes
+    assert re.fullmatch(r"a \(cell \d+\) has another type now and its first value again", anew)
+    assert re.fullmatch(r"total \(cell \d+\) was compiled again for the new N", again)
     assert run(s, "total()").text == "(int) 40"
-    assert run(s, "a").text == "(int[3]) {1, 2, 3}"
+    assert run(s, "a").text == "(int[4]) {1, 2, 3, 0}"
 
 
 def test_a_macro_within_a_macro_changes(s):
@@ -201,7 +202,7 @@ def test_a_static_function_is_part_of_its_callers_and_they_follow(s):
     assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
         "(int) 61", "(int) 60", "(int) 60",
     ]  # fmt: skip
-    s.undo(4)
+    s.undo()
     assert [run(s, f"{f}(2)").text for f in ("use", "p", "other")] == [
         "(int) 7",
         "(int) 6",
@@ -347,3 +348,23 @@ def test_another_name_of_a_variable(s):
     assert (run(s, "first").value, run(s, "f()").value) == (9, 9)
     run(s, "int first = 11;")
     assert (run(s, "second").value, run(s, "f()").value) == (11, 11)
+
+
+NODE = "struct node { int v; struct node *next; };"
+
+
+def test_objects_of_an_old_layout_are_told(s):
+    run(s, "#include <stdlib.h>", NODE, "struct node *head, *none, here; struct node *table[3];")
+    run(s, "typedef struct { struct node *first; int n; } list; list all; int *other;")
+    run(
+        s,
+        "head = calloc(1, sizeof *head); all.first = head; table[2] = head; here.v = 77; other = malloc(4);",
+    )
+    found = run(s, "struct node { long v; struct node *next, *before; };").notes
+    (told,) = [note for note in found if "malloc" in note]
+    assert told == (
+        "note: head, table, all lead to memory from malloc that has the layout of node from before:"
+        " it is read as the new one from now on; allocate it again"
+    )
+    run(s, "head = calloc(1, sizeof *head); all.first = 0; table[2] = 0;")
+    assert not any("malloc" in note for note in run(s, "struct other { int x; };").notes)

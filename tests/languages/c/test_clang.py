@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 from jitkernel import Session
-from jitkernel.languages.c.clang import harmless
+from jitkernel.languages.c.flags import harmless
 
 # The owner starts what never ends, and gives it one second.
 _OWNER = """
@@ -54,7 +54,7 @@ def test_a_restored_session_finds_the_headers_of_its_cells(tmp_path):
         s.run('#include "own.h"', "c")
         s.run("own o = {MOST - LEAST};", "c")
         s.save(tmp_path / "a.jks")
-        s.configure("clang_flags", f"{flags} -load nowhere.so")
+        s.settings.clang_flags = f"{flags} -load nowhere.so"  # as of a stranger's
         s.save(tmp_path / "b.jks")
     for file in ("a.jks", "b.jks"):
         with Session.restore(tmp_path / file, clang_flags="") as s:

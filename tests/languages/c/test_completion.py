@@ -194,7 +194,7 @@ def test_what_takes_too_long_is_given_up(
     import os
 
     os.mkfifo(fifo)
-    with pytest.raises(CompileError, match="needs more than"):
+    with pytest.raises(CompileError, match="is a named pipe"):
         text = f'#include "{fifo}"\nno'
         complete(text, len(text), session.inspect.glance)
     assert complete("int a;\n" * 100_000 + "no", 700_002, session.inspect.glance) is None

@@ -107,7 +107,7 @@ SHOWN = [
     ('n.link', '(struct pt *) &p'),
     ('&n.a', '(struct pt *) &n'),
     ('&n.b[1]', '(int *) (void *)((char *)&n + 20)'),
-    ('u', '(union num) {.d = 1.5}'),
+    ('u', '(union num) {.i = 0, .f = 0.0, .d = 1.5}'),
     ('u.d', '(double) 1.5'),
     ('bf', '(struct bits) {.a = 5, .b = -3, .c = true, .k = BLUE}'),
     ('bf.a', '(unsigned int) 5'),
@@ -197,7 +197,7 @@ SHOWN = [
     ('_Generic(1, int: 10, default: 20)', '(int) 10'),
     ('__builtin_popcount(255)', '(int) 8'),
     ('({ int t = 4; t * 2; })', '(int) 8'),
-    ('(union num){.i = 3}', '(union num) {.d = 1.5e-323}'),
+    ('(union num){.i = 3}', '(union num) {.i = 3, .f = 4e-45, .d = 1.5e-323}'),
     ('(struct bits){1, 2, 0, RED}', '(struct bits) {.a = 1, .b = 2, .c = false, .k = RED}'),
     ('(struct list){5, &l1}', '(struct list) {.v = 5, .next = &l1}'),
     ('&l1.next->v', '(int *) &l2'),
@@ -223,3 +223,32 @@ def test_a_value_is_shown_and_can_be_typed_back(program, expression, shown):
     assert program.run(expression, "c").text == shown
     if not shown.startswith("int inc"):  # a function's declaration
         assert program.run(shown, "c").text == shown
+
+
+def test_an_array_of_arrays_has_a_row_a_line(program):
+    program.run("int m[8][8] = {{1, 2, 3}}; int small[2][2] = {{1, 2}, {3, 4}};", "c")
+    program.run("int deep[2][3][9]; double many[40][4];", "c")
+    shown = program.run("m", "c").text
+    assert shown.splitlines()[:3] == [
+        "(int[8][8]) {",
+        "  {1, 2, 3, 0, 0, 0, 0, 0},",
+        "  {0, 0, 0, 0, 0, 0, 0, 0},",
+    ]
+    assert len(shown.splitlines()) == 10 and shown.endswith("\n}")
+    assert program.run("small", "c").text == "(int[2][2]) {{1, 2}, {3, 4}}"
+    deep = program.run("deep", "c").text.splitlines()
+    assert len(deep) == 4 and deep[1].startswith("  {{0, 0")
+    many = program.run("many", "c").text.splitlines()
+    assert len(many) == 26 and many[21].startswith("  /* 16 more */ {0.0")
+    for name, shape in (("m", "8][8"), ("deep", "2][3][9")):
+        text = program.run(name, "c").text.partition(") ")[2]
+        program.run(f"int again_{name}[{shape}] = {text};", "c")
+        assert program.run(f"again_{name}", "c").text == program.run(name, "c").text
+
+
+def test_a_union_shows_all_its_members(program):
+    program.run("union u { float f; int i; unsigned char bytes[4]; } u = {1.5f};", "c")
+    shown = "(union u) {.f = 1.5, .i = 1069547520, .bytes = {0, 0, 192, 63}}"
+    assert program.run("u", "c").text == shown
+    program.run("struct tagged { int tag; union { int i; double d; }; } t = {1, {.d = 2.5}};", "c")
+    assert program.run("t", "c").text == "(struct tagged) {.tag = 1, {.i = 0, .d = 2.5}}"

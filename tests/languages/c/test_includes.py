@@ -179,3 +179,98 @@ def test_what_a_note_says_of_a_header_is_bounded_and_may_be_damaged():
     assert header.changed("no content") == header.changed("AAAA") == {"c:m:A"}
     bomb = b64encode(compress(b"\n" * (64 << 20))).decode()
     assert len(headers._unpacked(bomb)) <= 4 * headers._LARGEST
+
+
+RANDOM = """static int st;
+static int next(void) { return ++st; }
+static inline int id(void) { static int n = 100; return ++n; }
+"""
+
+
+@pytest.fixture
+def counting(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rng.h").write_text(RANDOM)
+    run(s, '#include "rng.h"')
+    return s
+
+
+def test_what_a_header_keeps_for_itself_is_there_once(counting):
+    assert [run(counting, "next()").value for _ in range(3)] == [1, 2, 3]
+    assert [run(counting, "id()").value for _ in range(3)] == [101, 102, 103]
+    run(counting, "int both(void) { return next() * 1000 + id(); }", "st = 5;")
+    assert counting.call("both") == 6104
+    assert run(counting, "st").value == 6
+    counting.check()
+
+
+def test_it_is_undone_saved_and_stays_when_the_include_runs_again(counting, tmp_path):
+    run(counting, "next();", "next();")
+    counting.undo()
+    assert run(counting, "st").value == 1
+    counting.save(tmp_path / "a.jks")
+    with Session.restore(tmp_path / "a.jks") as again:
+        assert run(again, "next()").value == 2
+    for _ in range(2):
+        counting.run('#include "rng.h"', "c", cell_id="again")
+    assert run(counting, "next()").value == 2
+
+
+def test_cells_with_a_headers_state_are_compiled_again(counting):
+    run(counting, "struct p { int x; };")
+    run(counting, '#include "rng.h"\nint f(struct p *q) { return next() + sizeof *q; }')
+    assert counting.call("f", 0) == 5
+    run(counting, "struct p { int x, y; };")
+    assert counting.call("f", 0) == 10
+    assert run(counting, "next()").value == 3
+    counting.check()
+
+
+#: Files of one library, each pasted as a cell: headers without guards, one that needs another, and
+#: a macro of the first that the second declares otherwise.
+STREAM = "#define COPY 1\nstruct stream { int how; };\n"
+STATE = "enum mode { HEAD, COPY, DONE };\nstruct state { enum mode mode; code last; };\n"
+TREES = "typedef unsigned char code;\nstatic const code lengths[4] = {1, 2, 3, 4};\n"
+FILES = {
+    "stream": '#include "stream.h"\nint how(struct stream *s) { return s->how == COPY; }',
+    "trees": '#include "trees.h"\ncode length(int i) { return lengths[i]; }',
+    "state": '#include  "trees.h"  // spaced otherwise\n# include "state.h"\n'
+    "int mode(struct state *s) { return s->mode == COPY ? s->last : -1; }",
+    "again": '#\tinclude "stream.h"\n#include "trees.h" /* and commented */\n'
+    "#include <state.h>\nint both(struct stream *s, struct state *t) { return s->how + t->mode; }",
+}
+
+
+@pytest.fixture
+def pasted(tmp_path):
+    for name, text in (("stream", STREAM), ("state", STATE), ("trees", TREES)):
+        (tmp_path / f"{name}.h").write_text(text)
+    with Session(capacity=64 << 20, clang_flags=f"-I '{tmp_path}'") as session:
+        for name, text in FILES.items():
+            session.run(text, "c", cell_id=name)
+        yield session
+        session.check()
+
+
+USED = (
+    "struct stream i = {1}; struct state o = {1, 5};",
+    "how(&i) * 1000 + length(2) * 100 + mode(&o) * 10 + both(&i, &o)",
+)
+
+
+def test_files_of_a_library_are_pasted_one_by_one(pasted):
+    assert run(pasted, *USED).value == 1352
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_they_are_run_again_in_any_order_undone_and_saved(pasted, name, tmp_path):
+    run(pasted, USED[0])
+    pasted.run(FILES[name], "c", cell_id=name)
+    assert run(pasted, USED[1]).value == 1352
+    pasted.undo()
+    assert run(pasted, USED[1]).value == 1352
+    pasted.save(tmp_path / "pasted.jks")
+    with Session.restore(tmp_path / "pasted.jks") as again:
+        again.run(FILES[name].replace("*s)", "*s )"), "c", cell_id=name)
+        assert run(again, USED[1]).value == 1352
+        again.check()

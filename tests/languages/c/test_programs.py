@@ -131,13 +131,13 @@ def outcome(session, program, folder):
     return found
 
 
-def include(session, files):
+def include(session, files, text=lambda file: f'#include "{file}"'):
     """A cell for each file; one that reads a variable of another file follows that."""
     while files:
         later = []
         for file in files:
             try:
-                session.run(f'#include "{file}"', "c")
+                session.run(text(file), "c")
             except LinkError as error:
                 assert "which nobody defines" in str(error)
                 later.append(file)
@@ -149,6 +149,14 @@ def test_each_file_as_a_cell(program, tmp_path):
     wanted = native(program, tmp_path)
     with Session(timeout=600, clang_flags=program.flags) as session:
         include(session, library(program))
+        assert outcome(session, program, tmp_path) == wanted
+
+
+def test_each_file_pasted(program, tmp_path):
+    """All files in one program, where each was one: what their headers keep apart, meets here."""
+    wanted = native(program, tmp_path)
+    with Session(timeout=600, clang_flags=program.flags) as session:
+        include(session, library(program), lambda file: file.read_text("utf-8", "surrogateescape"))
         assert outcome(session, program, tmp_path) == wanted
 
 

@@ -131,6 +131,18 @@ def test_functions_are_run_again_in_any_order():
     assert wrong(shuffled, (LINES, TWICE)) == []
 
 
+def random_program(seed):
+    """A program of csmith's, and what its native build prints: nothing where that takes long."""
+    made = subprocess.run(["csmith", "--seed", str(seed)], capture_output=True, text=True)
+    Path("native.c").write_text(made.stdout)
+    subprocess.run(["gcc", "-O1", "-w", "native.c", "-o", "native"], check=True)
+    try:
+        ran = subprocess.run(["./native"], capture_output=True, text=True, timeout=5)
+    except subprocess.TimeoutExpired:
+        return made.stdout, ""
+    return made.stdout, ran.stdout
+
+
 @pytest.mark.skipif(not (shutil.which("csmith") and shutil.which("gcc")), reason="no csmith")
 def test_random_programs_give_the_checksum_of_the_native_build(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -138,16 +150,12 @@ def test_random_programs_give_the_checksum_of_the_native_build(tmp_path, monkeyp
         (tmp_path / header.name).symlink_to(header)
     right, slow, failed = 0, 0, []
     for seed in range(1, int(os.environ.get("CSMITH_SEEDS", "300")) + 1):
-        source = subprocess.run(["csmith", "--seed", str(seed)], capture_output=True, text=True)
-        Path("native.c").write_text(source.stdout)
-        subprocess.run(["gcc", "-O1", "-w", "native.c", "-o", "native"], check=True)
-        try:
-            wanted = subprocess.run(["./native"], capture_output=True, text=True, timeout=5).stdout
-        except subprocess.TimeoutExpired:
+        source, wanted = random_program(seed)
+        if not wanted:
             slow += 1
             continue
         try:
-            found = outcome([piece.text for piece in cut(source.stdout)])
+            found = outcome([piece.text for piece in cut(source)])
         except Exception as error:
             found = ("", f"{type(error).__name__}: {error}"[:300])
         if found[1] == wanted:
@@ -155,4 +163,96 @@ def test_random_programs_give_the_checksum_of_the_native_build(tmp_path, monkeyp
         else:
             failed.append((seed, found))
     print(f"csmith: {right} right, {slow} too slow natively, {len(failed)} wrong")
+    assert failed == []
+
+
+VARIABLE = re.compile(r"static [^(){]*=|static [^(){]*\[[^(){]*=")
+STEPS = ("again", "elsewhere", "struct", "evict", "undo", "save")
+
+
+class Edited:
+    """A program of csmith's as a notebook, whose cells are edited; `main` prints a checksum."""
+
+    def __init__(self, source, folder, seed):
+        self.rng, self.folder = random.Random(seed), folder
+        self.cells = []
+        for cell in cells(source):  # the variables are one cell: it gives them their first values
+            if VARIABLE.match(cell) and self.cells and VARIABLE.match(self.cells[-1]):
+                self.cells[-1] += "\n" + cell
+            else:
+                self.cells.append(cell)
+        self.session = Session()
+        for at in range(len(self.cells)):
+            self.run(at)
+
+    def run(self, at):
+        self.session.run(self.cells[at], "c", cell_id=f"cell {at}")
+
+    def checksum(self):
+        """What `main` prints where variables begin with their first values."""
+        for at, cell in enumerate(self.cells):
+            if VARIABLE.match(cell):
+                self.run(at)
+        self.session.run("crc32_context = 0xFFFFFFFFUL;", "c")
+        return self.session.run("main(0, 0)", "c").stdout
+
+    def step(self):
+        s, rng = self.session, self.rng
+        functions = [at for at, cell in enumerate(self.cells) if defines(cell)]
+        match rng.choice(STEPS):
+            case "again":
+                self.run(rng.choice(functions))
+            case "elsewhere":
+                s.run(self.cells[rng.choice(functions)], "c")
+            case "struct":
+                structs = [at for at, c in enumerate(self.cells) if re.match(r"struct \w+ \{", c)]
+                if structs:
+                    at = rng.choice(structs)
+                    more = f"  int more{rng.randrange(10**6)};\n}}"
+                    self.cells[at] = more.join(self.cells[at].rsplit("}", 1))
+                    self.run(at)
+            case "evict":
+                name = rng.choice([n for n in s.symbols if n.startswith("func_")])
+                gone = {cell.number for cell in s.evict(name, cascade=True, force=True)}
+                assert gone
+                for at in range(len(self.cells)):
+                    self.run(at)
+            case "undo":
+                for at in (first := rng.choice(functions), rng.choice(functions)):
+                    self.run(at)
+                s.undo(2)
+                self.run(first)
+                s.undo()
+                s.redo()
+            case "save":
+                path = self.folder / "edited.jks"
+                s.save(path)
+                s.close()
+                self.session = Session.restore(path)
+
+
+@pytest.mark.skipif(not (shutil.which("csmith") and shutil.which("gcc")), reason="no csmith")
+def test_random_programs_that_are_edited_keep_their_checksum(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for header in CSMITH.glob("*.h"):
+        (tmp_path / header.name).symlink_to(header)
+    checks, failed, seed = 0, [], 1000
+    while checks < int(os.environ.get("CSMITH_CHECKS", "300")):
+        seed += 1
+        source, native = random_program(seed)
+        if not native:
+            continue
+        edited = Edited(source, tmp_path, seed)
+        try:
+            for step in range(6):
+                if step:
+                    edited.step()
+                checks += 1
+                found = edited.checksum()
+                if found != native:
+                    failed.append((seed, step, found, native))
+                    break
+            edited.session.check()
+        finally:
+            edited.session.close()
     assert failed == []

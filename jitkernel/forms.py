@@ -1,0 +1,67 @@
+"""Whether what was read from a file has the form that was written.  Start from `check`.
+
+A form is a type; `Maybe(form)` for None or that; a list of one form for any number of it; a tuple
+of forms for a list of as many; a dictionary of forms for one that has these keys.  Numbers are
+whole, from 0 to 2^64 - 1, and may be truths.
+"""
+
+from __future__ import annotations
+
+import zlib
+from itertools import repeat
+from typing import Any, NamedTuple
+
+__all__ = ["Maybe", "check", "decompress"]
+
+
+_END = 1 << 64
+
+
+class Maybe(NamedTuple):
+    """None, or a value of a form."""
+
+    form: Any
+
+
+def check(value: Any, form: Any) -> None:
+    """Raise ValueError where a value has another form."""
+    kind = form.__class__
+    if kind is tuple or kind is list:
+        if value.__class__ is not list:
+            raise ValueError(f"{_shown(value)} is no list")
+        if kind is tuple and len(value) != len(form):
+            raise ValueError(f"{_shown(value)} has {len(value)} parts instead of {len(form)}")
+        for inner, its in zip(value, form if kind is tuple else repeat(form[0]), strict=False):
+            # most parts are these: a call for each takes as long as all else that is read
+            if its is int and inner.__class__ is int and 0 <= inner < _END:
+                continue
+            if its is not str or inner.__class__ is not str:
+                check(inner, its)
+    elif kind is Maybe:
+        if value is not None:
+            check(value, form.form)
+    elif kind is dict:
+        check(value, dict)
+        for key, its in form.items():
+            check(value.get(key), its)
+    elif not isinstance(value, form):
+        raise ValueError(f"{_shown(value)} is no {form.__name__}")
+    elif form is int and not 0 <= value < _END:
+        raise ValueError(f"{_shown(value)} is no number of 64 bits")
+
+
+def decompress(data: bytes, limit: int) -> bytes:
+    """What was compressed by zlib, at most `limit` bytes.  Raises ValueError."""
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(data, limit)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not reader.eof:
+        raise ValueError(f"more than {limit} bytes" if len(found) >= limit else "it ends early")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,132 @@
+"""What a cell of C changes under other cells.  Start from `Changes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Set
+
+from jitkernel.languages.c.headers import declared_in
+from jitkernel.languages.c.notes import Note, key_name, mentioned
+from jitkernel.languages.c.packing import Packing
+from jitkernel.languages.c.reading import Reading
+
+__all__ = ["Changes"]
+
+_IS_LAID_OUT = re.compile(r"\b(?:struct|union)\b[^;{}]*\{")
+
+
+class Changes:
+    """What a cell that declares `own` notes changes.
+
+    `keys` are those of what it declares otherwise than before, `unchanged` its variables whose
+    types stay, `stale` the definitions of other cells that must follow, each with the names that
+    changed; `remade` are all definitions of those cells, by cell.  `packing` is that of the
+    notebook with the cell.
+    """
+
+    def __init__(self, reading: Reading, own: Iterable[Note], packing: Packing):
+        self._reading, self._notes = reading, reading.notes
+        self._own, self._packing = list(own), packing
+        self.keys: set[str] = set()
+        self.unchanged: set[str] = set()
+        self.stale: dict[str, list[str]] = {}
+        self.remade: dict[int, list[Note]] = {}
+        self._find()
+
+    def _find(self) -> None:
+        """What other cells define and the cell changes under them."""
+        changed = self._packed_otherwise()
+        for note in self._own:
+            for key in (note.key, *note.also):
+                known = self._notes.get(key)
+                if known is not None and not known.same(note):
+                    if note.kind != "undef":  # what has it keeps what it was
+                        changed.add(key)
+        changed |= self._notes.hidden.keys()
+        asked = self._asked_for()
+        changed |= asked.keys()
+        self.keys = changed
+        self.unchanged = self._same_types(changed)
+        leaving = [n for key in self._reading.leaving if (n := self._notes.get(key)) is not None]
+        changed |= {note.key for note in leaving if note.folded}
+        stale = self._notes.affected(changed)[1] if changed else {}
+        before = (self._notes.get(note.key) for note in self._own)
+        replaced = [note for note in before if note is not None]
+        stale |= self._notes.holders({
+            note.key: note for note in (*replaced, *leaving)
+            if note.is_held and note.cell != self._reading.number
+        })  # fmt: skip
+        stale |= self._new_in_headers()
+        defined = ((key, self._notes.get(key)) for key in asked)
+        stale |= {key: asked[key] for key, note in defined if note is not None and note.is_defined}
+        apart = {key for note in self._own for key in (note.key, *note.also)}
+        apart |= self._reading.leaving
+        self.stale = {key: why for key, why in stale.items() if key not in apart}
+        cells = {n.cell for key in self.stale if (n := self._notes.get(key)) is not None}
+        cells |= self._left_over(changed)
+        for note in self._notes if cells else ():
+            follows = note.cell in cells and note.cell != self._reading.replaces
+            if follows and note.is_defined and note.key not in apart:
+                self.remade.setdefault(note.cell, []).append(note)
+
+    def _asked_for(self) -> dict[str, list[str]]:
+        """The notes of what stands below the cell and asks by a condition for macros that the cell
+        is the first to define, by key."""
+        new = {
+            note.name: note.position for note in self._own
+            if note.kind == "define" and note.key not in self._notes
+        }  # fmt: skip
+        return {
+            note.key: found for note in (self._notes if new else ())
+            if (found := [n for n in note.asks if n in new and new[n] < note.position])
+        }  # fmt: skip
+
+    def _left_over(self, changed: Set[str]) -> set[int]:
+        """The cells that have code of what others define by now, which uses what changes."""
+        names = {
+            note.symbol for key in changed
+            if (note := self._notes.get(key)) is not None and note.kind in ("function", "variable")
+        }  # fmt: skip
+        users = self._reading.users
+        return {cell for name in names for cell in users(name)} - {self._reading.number}
+
+    def _packed_otherwise(self) -> set[str]:
+        """The keys of structs and unions that are packed otherwise with the cell than before."""
+        before, now = Packing(self._notes.directives()), self._packing
+        if not before and not now:
+            return set()
+        own = {note.key: note for note in self._own}
+        return {
+            key for note in self._notes if _IS_LAID_OUT.search(note.text)
+            if before.at(note.position) != now.at(own.get(note.key, note).position)
+            for key in (note.key, *note.also)
+        }  # fmt: skip
+
+    def _new_in_headers(self) -> dict[str, list[str]]:
+        """What other cells define and headers change that the cell includes again."""
+        new: set[str] = set()
+        before = Packing(self._notes.directives())
+        for note in self._notes.directives() if before or self._packing else ():
+            if note.content and before.at(note.position) != self._packing.at(note.position):
+                new |= declared_in(note.content)
+        for text, header in self._reading.headers.items():
+            known = self._notes.directive(text)
+            if known is not None and known.content:
+                new |= header.changed(known.content)
+        if not new:
+            return {}
+        uses = {note.key: new.intersection(mentioned(note.meant)) for note in self._notes}
+        stale = self._notes.affected({key for key, found in uses.items() if found})[1]
+        for note in self._notes:
+            found = uses[note.key].union(new.intersection(mentioned(note.definition)))
+            if note.is_defined and found:
+                stale[note.key] = sorted(set(map(key_name, found)))
+        return stale
+
+    def _same_types(self, changed: set[str]) -> set[str]:
+        """Variables of the cell that have the types that they had."""
+        reached = self._notes.affected(changed)[0] if changed else set()
+        return {
+            note.name for note in self._own
+            if note.kind == "variable" and note.key in self._notes and note.key not in reached
+        }  # fmt: skip

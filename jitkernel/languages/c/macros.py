@@ -1,0 +1,230 @@
+"""What is a macro where a cell stands, and what it gives in a declaration.  Start from `Macros`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from jitkernel.languages.c.tokens import Token, Unfinished, closing, tokens
+from jitkernel.languages.c.words import (
+    BASIC_TYPES,
+    QUALIFIERS,
+    STORAGE,
+    TAGS,
+    TYPE_OPERATORS,
+    WITH_ARGUMENTS,
+)
+
+__all__ = ["PUSHED", "Macro", "Macros", "Use", "tokens_of"]
+
+_DEEPEST = 200
+_OPERATOR = "_Pragma"
+_DEFINE = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\([^)]*\))?((?:.|\n)*)")
+#: Source: clang.llvm.org/docs/UsersManual.html, "Microsoft extensions".
+PUSHED = re.compile(r'#\s*pragma\s+(push|pop)_macro\s*\(\s*"(\w+)"\s*\)')
+_UNDEFINE = re.compile(r"#\s*undef\s+([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro: its parameters, None where it has no parentheses, and its text."""
+
+    parameters: tuple[str, ...] | None
+    text: str
+
+
+class Use(NamedTuple):
+    """A macro that stands at a token: the index behind it and its arguments, and whether it gives
+    what a type is made of, or nothing but attributes, qualifiers and storage classes.  It gives
+    neither where it is a part of an expression.  `names` are those that may be types."""
+
+    behind: int
+    type: bool
+    attribute: bool
+    names: Collection[str] = ()
+
+
+class Pragmas(NamedTuple):
+    """Pragmas that stand at a token: the index behind them, and each as a directive."""
+
+    behind: int
+    texts: Sequence[str]
+
+
+class Macros:
+    """The macros at a place; `before` gives the directive that defines one in front of the cell, ""
+    for what is none, and `direct` follows those of the cell itself."""
+
+    def __init__(self, before: Callable[[str], str] = lambda name: ""):
+        self._before = before
+        self._found: dict[str, Macro | None] = {}
+        self._aside: dict[str, list[Macro | None]] = {}
+
+    def get(self, name: str) -> Macro | None:
+        """What a name is defined as."""
+        if name not in self._found:
+            text = self._before(name)
+            self._found[name] = _defined(text) if text else None
+        return self._found[name]
+
+    def forget(self) -> None:
+        """Go back to the cell's beginning."""
+        self._found.clear()
+        self._aside.clear()
+
+    def direct(self, directive: str) -> str | None:
+        """Follow a directive; the name that had been a macro and is another one now."""
+        if match := _DEFINE.match(directive):
+            before, self._found[match[1]] = self.get(match[1]), _defined(directive)
+            return match[1] if before not in (None, self._found[match[1]]) else None
+        if match := _UNDEFINE.match(directive):
+            before, self._found[match[1]] = self.get(match[1]), None
+            return match[1] if before is not None else None
+        if match := PUSHED.match(directive):
+            aside = self._aside.setdefault(match[2], [])
+            if match[1] == "push":
+                aside.append(self.get(match[2]))
+            else:
+                if aside:
+                    self._found[match[2]] = aside.pop()
+                return match[2]
+        return None
+
+    def pragmas(self, found: list[Token], at: int) -> Pragmas | None:
+        """The pragmas that a macro at a token gives, which is nothing else; None where there are
+        none."""
+        macro = self.get(found[at].text) if found[at].kind == "name" else None
+        if macro is None or _OPERATOR not in macro.text:
+            return None
+        behind, arguments = at + 1, dict[str, str]()
+        if macro.parameters is not None:
+            if found[behind].text != "(":
+                return None
+            behind = closing(found, behind)
+            given = _arguments(found[at + 2 : behind - 1])
+            arguments = dict(zip(macro.parameters, map(_spelling, given), strict=False))
+        texts = _pragmas(tokens_of(macro.text), arguments)
+        return Pragmas(behind, texts) if texts else None
+
+    def use(self, found: list[Token], at: int) -> Use | None:
+        """The macro that is used at a token, None where none is."""
+        if at >= len(found) or found[at].kind != "name":
+            return None
+        macro = self.get(found[at].text)
+        if macro is None:
+            return None
+        behind, given = at + 1, tuple[tuple[Token, ...], ...]()
+        if macro.parameters is not None:
+            if behind >= len(found) or found[behind].text != "(":
+                return None
+            behind = closing([*found, found[-1]], behind)
+            given = _arguments(found[at + 2 : behind - 1])
+        arguments = dict(zip(macro.parameters or (), given, strict=False))
+        names: set[str] = set()
+        gives = _gives(tokens_of(macro.text), arguments, self.get, names, {})
+        return Use(behind, gives == "type", not gives, names)
+
+
+def _pragmas(found: Sequence[Token], arguments: Mapping[str, str]) -> list[str]:
+    """The directives that a macro's text is, nothing where there is anything else in it; `#x` is
+    the spelling of an argument, C11 6.10.3.2."""
+    texts: list[str] = []
+    at = 0
+    while at < len(found):
+        words = [token.text for token in found[at : at + 5]]
+        if found[at].kind == "directive":
+            texts.append(found[at].text)
+            at += 1
+        elif words[:3] == [_OPERATOR, "(", "#"] and words[3:4] and words[3] in arguments:
+            texts.append(f"#pragma {arguments[words[3]]}")
+            at += len(words)
+        else:
+            return []
+    return texts
+
+
+def _spelling(found: Sequence[Token]) -> str:
+    """Tokens as they were written, with a blank where there was any room."""
+    parts: list[str] = []
+    for before, token in zip((None, *found), found, strict=False):
+        parts.append(" " * (before is not None and before.stop < token.start) + token.text)
+    return "".join(parts)
+
+
+def _arguments(inside: list[Token]) -> tuple[tuple[Token, ...], ...]:
+    """The arguments between a macro's parentheses."""
+    found: list[tuple[Token, ...]] = []
+    at = begin = 0
+    while at < len(inside):
+        if inside[at].text == ",":
+            found.append(tuple(inside[begin:at]))
+            begin = at + 1
+        opens = inside[at].text in ("(", "[", "{")
+        at = closing([*inside, inside[-1]], at) if opens else at + 1
+    return (*found, tuple(inside[begin:]))
+
+
+def _gives(
+    found: tuple[Token, ...], arguments: Mapping[str, tuple[Token, ...]],
+    get: Callable[[str], Macro | None], names: set[str], known: dict[str, str | None],
+    depth: int = 0,
+) -> str:  # fmt: skip
+    """What a macro's text is in a declaration: "type", "other", or "" for what makes none.
+
+    `known` has what macros within it give, None for those that it is within: they are no macros
+    there (C11 6.10.3.4).  Those within hundreds of others are no part of a declaration.
+    """
+    if depth > _DEEPEST:
+        return "other"
+    every = [*found, Token("end", "", 0, 0, 0, 0)]
+    at, kind = 0, ""
+    while at < len(found):
+        word, given = found[at].text, ""
+        inner = get(word) if found[at].kind == "name" and known.get(word, "") is not None else None
+        behind = at + 1
+        if every[behind].text == "(" and (word in WITH_ARGUMENTS or inner is not None):
+            behind = closing(every, behind)
+        if word == every[behind].text == "[":
+            behind = closing(every, at)
+        elif found[at].kind != "name":
+            given = "" if word == "*" or found[at].kind == "directive" else "other"
+        elif word in arguments:
+            given = _gives(arguments[word], {}, get, names, known, depth + 1)
+        elif inner is not None:
+            if word not in known:
+                known[word] = None
+                text = tokens_of(inner.text)
+                known[word] = _gives(text, {}, get, names, known, depth + 1)
+            given = known[word] or ""
+        elif word in BASIC_TYPES | TAGS | TYPE_OPERATORS:
+            given = "type"
+        elif word not in QUALIFIERS | STORAGE | WITH_ARGUMENTS:
+            given = "type"
+            names.add(word)
+        if given == "other":
+            return given
+        kind = kind or given
+        at = behind
+    return kind
+
+
+@lru_cache(maxsize=1 << 12)
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """The tokens of a macro's text."""
+    try:
+        return tuple(tokens(f"0 {text}")[1:-1])  # no directive
+    except Unfinished:
+        return ()
+
+
+def _defined(directive: str) -> Macro | None:
+    """The macro that a directive defines."""
+    match = _DEFINE.match(directive)
+    if match is None:
+        return None
+    words = match[2] and match[2][1:-1].split(",")
+    parameters = tuple(word.strip() for word in words) if words else None
+    return Macro(parameters, " ".join(match[3].replace("\\\n", " ").split()))

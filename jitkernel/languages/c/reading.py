@@ -1,0 +1,86 @@
+"""A cell of C that is read: what it is, what the session tells of other cells, and what clang alone
+can tell.  Start from `Reading`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jitkernel.languages.c.notes import DIRECTIVE, Note, Notes
+from jitkernel.languages.c.pieces import Piece
+from jitkernel.languages.c.written import Written
+
+if TYPE_CHECKING:
+    from jitkernel.languages.c.headers import Header
+
+__all__ = ["Guesses", "Reading"]
+
+
+@dataclass(slots=True)
+class Guesses:
+    """What clang alone can tell, assumed until it says otherwise: whether the value is a bit-field
+    or an array that is no variable's, or declares a type, pieces whose initialisers are computed
+    when they run, declarations of `extern` variables whose types are not known yet, how many
+    elements such initialisers have, by piece and name, names of earlier
+    cells that macros put together or headers declare, those that headers were first seen to
+    declare, those that headers need, and where declarations begin that look like statements.
+    `again` are the directives of headers that earlier cells include and that do not bear to be
+    included twice. `taken_back` are macros of earlier cells' headers, with the directives that
+    define them, under whose names headers of the cell declare something else. `first`: the cell's
+    headers stand before those that came after them when it was run before."""
+
+    bit_field: bool = False
+    temporary: bool = False
+    declares: bool = False
+    first: bool = False
+    again: set[str] = field(default_factory=set)
+    computed: set[int] = field(default_factory=set)
+    incomplete: set[int] = field(default_factory=set)
+    lengths: dict[tuple[int, str], int] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
+    needed: set[str] = field(default_factory=set)
+    declarations: set[int] = field(default_factory=set)
+    taken_back: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cell that is read.
+
+    `number` is the cell's, `source` its text, cut into `pieces`, of which `written` were written
+    otherwise; `notes` are what the others have declared.  `replaces` is the cell whose place this
+    one takes, `position` its place in the notebook (0: its number's), `headers` are the user's own,
+    by the cell's directives, `leaving` the keys of what a cell of another language is about to
+    define.
+
+    `foreign` declares a name that a cell of another language has, `defines` tells whether somebody
+    has a name, `cell_of` which cell does, `users` which cells use it; `length` is what a text's
+    function gives that has a constant for clang.
+    """
+
+    number: int
+    source: str
+    pieces: list[Piece]
+    notes: Notes
+    guesses: Guesses = field(default_factory=Guesses)
+    replaces: int = 0
+    position: int = 0
+    headers: Mapping[str, Header] = field(default_factory=dict)
+    leaving: Set[str] = frozenset()
+    written: Sequence[Written] = ()
+    foreign: Callable[[str], str] = lambda name: ""
+    defines: Callable[[str], bool] = lambda name: False
+    cell_of: Callable[[str], int] = lambda name: 0
+    users: Callable[[str], Iterable[int]] = lambda name: ()
+    length: Callable[[str], int] = lambda text: 1
+
+    @property
+    def place(self) -> int:
+        """By which its notes are ordered as they stand in the notebook."""
+        return self.position or self.number
+
+    def is_replaced(self, note: Note) -> bool:
+        """Whether a directive is of the cell whose place this one takes."""
+        return note.key.startswith(f"{DIRECTIVE}{self.replaces}.")

@@ -1,0 +1,658 @@
+"""What compiled code was built from is changed elsewhere, in any language, and the code follows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jitkernel import Session
+from jitkernel.errors import CompileError
+
+pytest.importorskip("ziglang")
+IR = "define i32 @a(i32 %x) {\n  ret i32 1000\n}"
+
+
+def run(s, *cells, **named):
+    result = None
+    for cell in cells:
+        result = s.run(cell, "c", **named)
+    return result
+
+
+@pytest.mark.parametrize("words", ["", "static ", "inline ", "static inline "])
+@pytest.mark.parametrize("how", ["c", "llvm", "python", "object"])
+def test_callers_in_its_own_cell_follow_whoever_defines_a_function(s, words, how, tmp_path):
+    run(s, f"{words}int a(int x) {{ return x + 1; }}\nint b(int x) {{ return a(x) * 2; }}")
+    assert s.call("b", 1) == 4
+    match how:
+        case "c":
+            run(s, "int a(int x) { return 1000; }")
+        case "llvm":
+            s.run(IR)
+        case "python":
+            s.export_python("a", lambda x: 1000, "i32 (i32)")
+        case _:
+            with Session() as other:
+                other.run(IR)
+                other.export(["a"], tmp_path / "a.o")
+            s.link(tmp_path / "a.o")
+    assert s.call("b", 1) == 2000
+    s.undo()
+    assert s.call("b", 1) == 4
+    s.redo()
+    assert s.call("b", 1) == 2000
+    s.check()
+
+
+def test_a_definition_of_another_language_stays_when_its_old_cell_is_compiled_again(s):
+    run(s, "struct p { int x; };")
+    run(s, "static int a(int x) { return x; }\nint b(struct p *q) { return a(1) + sizeof *q; }")
+    s.run(IR)
+    run(s, "struct p { int x, y; };")
+    assert s.call("b", 0) == 1008
+    s.undo()
+    assert s.call("b", 0) == 1004
+    assert s.call("a", 1) == 1000
+    s.redo()
+    assert s.call("b", 0) == 1008
+
+
+@pytest.mark.parametrize("linkage", ["internal", "private", "weak", "linkonce_odr"])
+def test_what_is_no_definition_for_others_changes_nothing(s, linkage):
+    run(s, "static int a(int x) { return x + 1; }\nint b(int x) { return a(x) * 2; }")
+    s.run(f"{IR.replace('define', f'define {linkage}')}\n@p = global ptr @a")
+    assert (s.call("b", 1), s.call("a", 1), run(s, "a(5)").value) == (4, 2, 6)
+
+
+@pytest.mark.parametrize(
+    "words, old, new, wanted",
+    [
+        ("const int", "5", "6", 6),
+        ("static const int", "5", "6", 6),
+        ("const double", "3.0", "3.5", 7),
+        ("const unsigned char", "5", "255", 255),
+        ("const char *const", '"old"', '"new"', ord("n")),
+    ],
+)
+def test_users_of_a_constant_follow_its_value(s, words, old, new, wanted):
+    use = {"3.0": "(int) (K * 2)", '"old"': "K[0]"}.get(old, "K")
+    run(s, f"{words} K = {old};\nint here(void) {{ return {use}; }}")
+    run(s, f"int there(void) {{ return {use}; }}")
+    run(s, f"{words} K = {new};")
+    assert (s.call("here"), s.call("there")) == (wanted, wanted)
+    s.undo()
+    assert s.call("here") == s.call("there") != wanted
+    s.redo()
+    assert (s.call("here"), s.call("there")) == (wanted, wanted)
+
+
+def test_a_constant_of_constants_follows_them_across_cells(s):
+    run(s, "const int k = 5;", "const int twice = 2 * k;", "int f(void) { return twice; }")
+    run(s, "int g(void) { return twice + k; }")
+    run(s, "const int k = 7;")
+    assert (s.call("f"), s.call("g"), s["twice"].value) == (14, 21, 14)
+
+
+def test_users_of_a_constant_follow_one_in_ir(s):
+    run(s, "const int k = 5;\nint f(void) { return k; }", "int g(void) { return k + 1; }")
+    s.run("@k = constant i32 9")
+    assert (s.call("f"), s.call("g")) == (9, 10)
+    assert run(s, "k").value == 9
+    s.undo()
+    assert (s.call("f"), s.call("g"), run(s, "k").value) == (5, 6, 5)
+
+
+def test_a_constant_of_another_type(s):
+    run(s, "const int k = 5;\nint f(void) { return k * 2; }")
+    run(s, "const double k = 2.75;")
+    assert s.call("f") == 5
+    assert run(s, "sizeof k").value == 8
+
+
+def test_code_that_another_cell_has_replaced_does_not_keep_a_type(s):
+    run(s, "int v;", "int f(void) { return v; }\nint g(void) { return 7; }")
+    run(s, "int f(void) { return 1; }")
+    run(s, "struct { int x; long y; } v;")
+    assert (s.call("f"), s.call("g"), s["v"].value) == (1, 7, (0, 0))
+    s.undo()
+    assert (s.call("f"), s.call("g"), s["v"].value) == (1, 7, 0)
+    s.check()
+
+
+def test_an_array_follows_a_macro_in_its_bound(s):
+    run(s, "#define N 2", "int t[N];", "int other[4] = {1, 2, 3, 4};")
+    run(s, "void fill(void) { for (int i = 0; i < N; i++) t[i] = 77; }")
+    run(s, "#define N 8")
+    s.call("fill")
+    assert run(s, "t").text == "(int[8]) {77, 77, 77, 77, 77, 77, 77, 77}"
+    assert run(s, "other").text == "(int[4]) {1, 2, 3, 4}"
+
+
+def test_an_array_follows_what_its_initialiser_counts(s):
+    run(s, "#define LIST 1, 2, 3", "int t[] = {LIST};", "int n(void) { return sizeof t / 4; }")
+    run(s, "#define LIST 1, 2, 3, 4, 5")
+    assert s.call("n") == 5
+    assert run(s, "t[4]").value == 5
+    run(s, "#define LIST 9")
+    assert (s.call("n"), run(s, "t").text) == (1, "(int[1]) {9}")
+
+
+def test_a_variable_that_has_its_first_value_gets_the_new_one(s):
+    run(s, "#define START 10", "int untouched = START, stored = START;", "stored = 11;")
+    (told,) = run(s, "#define START 20").notes
+    assert re.fullmatch(
+        r"untouched \(cell \d+\) still had its first value and has the new one", told
+    )
+    assert (s["untouched"].value, s["stored"].value) == (20, 11)
+    s.undo()
+    assert (s["untouched"].value, s["stored"].value) == (10, 11)
+
+
+PACKED = "struct T { char c; int i; }; struct T v = {1, 2}; int get(void) { return v.i; }"
+
+
+def test_a_variable_that_another_cell_defines_with_another_type_is_that_cells(s):
+    run(s, "enum { N = 3 }; int v = 1; static inline int size(void) { return N + sizeof v; }")
+    run(s, "int v[9];")
+    assert [cell.names for cell in s.cells] == [["size"], ["v"]]
+    s.undo()
+    s.redo()
+    run(s, "enum { N = 8 };")
+    assert s.call("size") == 8 + 36
+
+
+def test_packing_holds_from_its_cell_on(s):
+    run(s, "#pragma pack(push, 1)", cell_id="pack")
+    assert run(s, f"{PACKED} sizeof v").value == 5
+    assert (run(s, "sizeof v").value, run(s, "v.i").value, s.call("get")) == (5, 2, 2)
+    run(s, "#pragma pack(pop)", "struct U { char c; int i; };")
+    assert run(s, "sizeof(struct U)").value == 8
+
+
+def test_structs_follow_the_packing_above_them(s):
+    run(s, "#pragma pack(1)", cell_id="pack")
+    run(s, PACKED, "int size(void) { return sizeof(struct T); }")
+    for words, size in (("2", 6), ("", 8), ("1", 5)):
+        run(s, f"#pragma pack({words})", cell_id="pack")
+        assert (s.call("size"), run(s, "sizeof v").value, s.call("get")) == (size, size, 2)
+    run(s, "#pragma pack(4)")  # below: what stands above it is as it was
+    assert s.call("size") == 5
+
+
+def test_variables_within_functions_keep_what_was_stored(s):
+    run(s, "#define N 3", "#define START 10", "int f(void) { return 0; }")
+    run(s, "int count(void) { static int calls = START; calls++; return calls * 100 + N; }")
+    assert [s.call("count") for _ in range(2)] == [1103, 1203]
+    run(s, "#define N 4")
+    assert s.call("count") == 1304
+    run(s, "#define START 20")  # stored over
+    assert s.call("count") == 1404
+    s.check()
+
+
+def test_structs_of_a_header_follow_the_packing_above_it(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("p.h").write_text("struct T { char c; int i; };\n")
+    run(s, "#pragma pack(1)", cell_id="pack")
+    run(s, '#include "p.h"', "char room[sizeof(struct T)]; int n(void) { return sizeof room; }")
+    assert s.call("n") == 5
+    run(s, "#pragma pack(4)", cell_id="pack")
+    assert (s.call("n"), run(s, "sizeof(struct T) + sizeof room").value) == (8, 16)
+
+
+def test_a_constant_that_a_header_gives_its_value_follows_in_other_cells(s, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("k.h").write_text("#pragma once\n#define K 4\n")
+    run(s, '#include "k.h"', cell_id="header")
+    run(s, "static const int k = K + 1;")
+    run(s, "int f(void) { return k; }")
+    Path("k.h").write_text("#pragma once\n#define K 8\n")
+    run(s, '#include "k.h"', cell_id="header")
+    assert s.call("f") == 9
+
+
+@pytest.mark.parametrize("guard", ["", "#pragma once\n"])
+def test_a_header_that_another_cell_includes_again_is_followed(s, tmp_path, monkeypatch, guard):
+    monkeypatch.chdir(tmp_path)
+    Path("c.h").write_text(f"{guard}#define K 4\nstruct S {{ int a; }};\n")
+    run(s, '#include "c.h"', "int f(void) { return K + sizeof(struct S); }", "struct S v;")
+    Path("c.h").write_text(f"{guard}#define K 8\nstruct S {{ long a, b; }};\n")
+    run(s, '#include "c.h"')
+    assert (s.call("f"), run(s, "sizeof v").value) == (24, 16)
+    Path("c.h").write_text(f"{guard}#define K 1\nstruct S {{ char a; }};\n")
+    run(s, '#include "c.h"')
+    assert (s.call("f"), run(s, "sizeof v").value) == (2, 1)
+
+
+def test_the_place_of_a_cell_is_saved(s, tmp_path):
+    run(s, "#pragma pack(1)", cell_id="pack")
+    run(s, PACKED)
+    run(s, "#pragma pack(2)", cell_id="pack")
+    s.save(tmp_path / "a.jks")
+    with Session.restore(tmp_path / "a.jks") as again:
+        again.run("#pragma pack(1)", "c", cell_id="pack")
+        assert again.run("sizeof v", "c").value == 5
+
+
+#: What the cells `c0`, `c1`, ... are, what is run in which of them (or in another) after that, an
+#: expression, and its value.
+EDITS = [
+    (  # what conditions within braces leave
+        ["#define DEBUG 0", "int f(void) {\n#if DEBUG\n  return 1;\n#else\n  return 0;\n#endif\n}"],
+        [("c0", "#define DEBUG 1")],
+        "f()",
+        1,
+    ),
+    (
+        ["int other;", "int f(void) {\n#ifdef DEBUG\n  return 1;\n#else\n  return 0;\n#endif\n}"],
+        [("c0", "#define DEBUG 1")],
+        "f()",
+        1,
+    ),
+    (
+        ["int f(void) {\n#ifdef DEBUG\n  return 1;\n#else\n  return 0;\n#endif\n}"],
+        [("below", "#define DEBUG 1")],
+        "f()",
+        0,
+    ),
+    (
+        [
+            "#define BIG 0",
+            "typedef struct {\n int a;\n#if BIG\n long b;\n#endif\n} T;",
+            "T v; int t[] = {1,\n#if BIG\n 2, 3,\n#endif\n};",
+            "int f(void) { return 100 * sizeof v + sizeof t; }",
+        ],
+        [("c0", "#define BIG 1")],
+        "f()",
+        1612,
+    ),
+    (  # macros that open and end what they are in
+        [
+            "#define EACH(i, n) for (int i = 0; i < n; i++)\n#define BEGIN {\n#define END ;}",
+            "int f(void) { int s = 0; EACH(i, 4) BEGIN s += i END return s; }",
+        ],
+        [
+            (
+                "c0",
+                "#define EACH(i, n) for (int i = 1; i <= n; i++)\n#define BEGIN {\n#define END +1;}",
+            )
+        ],
+        "f()",
+        14,
+    ),
+    (  # what was a struct that others point at is none
+        [
+            "typedef struct n {int x;} T;",
+            "struct l { T *p; }; int f(void){struct l q; return sizeof *q.p;}",
+        ],
+        [("c0", "typedef long T;")],
+        "f()",
+        8,
+    ),
+    (  # a prototype beside the type, the definition elsewhere
+        [
+            "typedef struct n {int x;} T; T *make(void);",
+            "T *make(void) {return 0;} int f(void){return sizeof *make();}",
+        ],
+        [("c0", "typedef long T; T *make(void);")],
+        "f()",
+        8,
+    ),
+    (
+        ["#define N 2", "typedef int A[N];", "A a; int n(void){return sizeof a;}"],
+        [("c0", "#define N 5")],
+        "n()",
+        20,
+    ),
+    (
+        ["enum { N = 2 };", "int a[N]; int n(void){return sizeof a;}"],
+        [("c0", "enum { N = 5 };")],
+        "n()",
+        20,
+    ),
+    (
+        [
+            "#define W 3",
+            "struct s { unsigned a : W; };",
+            "struct s v; int f(void){ v.a = 255; return v.a; }",
+        ],
+        [("c0", "#define W 5")],
+        "f()",
+        31,
+    ),
+    (
+        ["#define SQ(x) ((x)*(x))", "int f(int x){return SQ(x);}"],
+        [("c0", "#define SQ(x) ((x)*(x)*(x))")],
+        "f(3)",
+        27,
+    ),
+    (
+        [
+            "int a(void){return 1;} int b(void){return 2;}",
+            "#define CALL a",
+            "int f(void){return CALL();}",
+        ],
+        [("c1", "#define CALL b")],
+        "f()",
+        2,
+    ),
+    (["#define X 3", "int f(void){return X;}"], [("c0", "int X = 9;")], "f()", 9),
+    (["const int k = 3;", "int f(void){return k;}"], [("c0", "#define k 8")], "f()", 8),
+    (["#define k 3", "int f(void){return k;}"], [("c0", "const int k = 8;")], "f()", 8),
+    (["#define k 3", "int f(void){return k;}"], [("c0", "enum { k = 8 };")], "f()", 8),
+    (["enum { k = 3 };", "int f(void){return k;}"], [("c0", "const int k = 8;")], "f()", 8),
+    (["const int k = 3;", "int f(void){return k;}"], [("c0", "int k = 8;")], "f()", 8),
+    (
+        ["int k(int x){return x;}", "int f(void){return k(4);}"],
+        [("c0", "#define k(x) ((x)*2)")],
+        "f()",
+        8,
+    ),
+    (
+        ["typedef int T;", "int f(void){return sizeof(T);}"],
+        [("c0", "typedef struct { int a[4]; } T;")],
+        "f()",
+        16,
+    ),
+    (
+        ["#define S 5", "int f(void){static int n = S; return n++;}"],
+        [("c0", "#define S 50")],
+        "f()",
+        50,
+    ),
+    (
+        ["#define V 3", "struct p {int x, y;} q = {V, V+1};", "int f(void){return q.x*10+q.y;}"],
+        [("c0", "#define V 5")],
+        "f()",
+        56,
+    ),
+    (
+        ["const struct {int x;} q = {3}; int f(void){return q.x;}", "int g(void){return q.x;}"],
+        [("new", "const struct {int x;} q = {4};")],
+        "f()*10+g()",
+        44,
+    ),
+    (
+        ["static const int t[3] = {1,2,3}; int f(int i){return t[i];}"],
+        [("new", "const int t[3] = {7,8,9};")],
+        "f(1)",
+        8,
+    ),
+    (
+        [
+            "static const int t[] = {1,2,3}; int f(void){return sizeof t/4;}",
+            "int g(void){return sizeof t/4;}",
+        ],
+        [("new", "const int t[] = {7,8,9,10};")],
+        "f()*10+g()",
+        44,
+    ),
+    (
+        [
+            "int a(void){return 1;} int b(void){return 2;}",
+            "int (*const p)(void) = a; int f(void){return p();}",
+        ],
+        [("new", "int (*const p)(void) = b;")],
+        "f()",
+        2,
+    ),
+    (
+        ['#define NAME "abc"', "const char *s = NAME; int f(void){return s[0];}"],
+        [("c0", '#define NAME "xyz"')],
+        "f()",
+        ord("x"),
+    ),
+    (
+        [
+            "const int a = 1;",
+            "const int b = a + 1;",
+            "const int c = b + 1;",
+            "int f(void){return c;}",
+        ],
+        [("c0", "const int a = 10;")],
+        "f()",
+        12,
+    ),
+    (
+        [
+            "enum {A=1,B=2};",
+            "int f(int x){switch(x){case A: return 10; case B: return 20;} return 0;}",
+        ],
+        [("c0", "enum {A=2,B=1};")],
+        "f(1)",
+        20,
+    ),
+    (
+        ["typedef int T;", "union u {T a; char b;} v; int f(void){return sizeof v;}"],
+        [("c0", "typedef double T;")],
+        "f()",
+        8,
+    ),
+    (
+        ["typedef char T;", "struct s {int n; T d[];}; int f(void){return sizeof(struct s);}"],
+        [("c0", "typedef long T;")],
+        "f()",
+        8,
+    ),
+    (
+        ["#define AL 8", "struct s {_Alignas(AL) char c;}; int f(void){return sizeof(struct s);}"],
+        [("c0", "#define AL 32")],
+        "f()",
+        32,
+    ),
+    (["#define N 3", "int f(int a[N]){return N;}"], [("c0", "#define N 9")], "f(0)", 9),
+    (
+        ["int g(int x){return x;}", "int f(void){return g(3.7);}"],
+        [("c0", "double g(double x){return x*2;}")],
+        "f()",
+        7,
+    ),
+    (
+        ["static inline int h(int x){return x+1;}", "int f(int x){return h(x);}"],
+        [("c0", "static inline int h(int x){return x+100;}")],
+        "f(1)",
+        101,
+    ),
+    (
+        ["int x = 5; int *const p = &x; int f(void){return *p;}"],
+        [("new", "int y = 9; int *const p = &y;")],
+        "f()",
+        9,
+    ),
+    (
+        ["struct s {int a;};", "char buf[sizeof(struct s)*2]; int f(void){return sizeof buf;}"],
+        [("c0", "struct s {long a,b;};")],
+        "f()",
+        32,
+    ),
+    (
+        ["#define R 2\n#define C 3", "int m[R][C]; int f(void){return sizeof m/4;}"],
+        [("c0", "#define R 4\n#define C 5")],
+        "f()",
+        20,
+    ),
+    (
+        ["#define K {1,2}", "struct p {int a,b;} t[] = {K, K}; int f(void){return sizeof t;}"],
+        [("c0", "#define K {1,2},{3,4}")],
+        "f()",
+        32,
+    ),
+    (
+        ["static const float pi = 3.0f; float f(void){return pi;}"],
+        [("new", "static const float pi = 4.0f;")],
+        "(int) f()",
+        4,
+    ),
+    (
+        ["#include <stdbool.h>\nconst bool on = false; int f(void){return on;}"],
+        [("new", "const bool on = true;")],
+        "f()",
+        1,
+    ),
+    (
+        ["typedef int T;", "int f(void){T x = 0; return _Generic(x, int: 1, double: 2);}"],
+        [("c0", "typedef double T;")],
+        "f()",
+        2,
+    ),
+    (
+        [
+            "#include <stddef.h>\nstruct s {char a; int b;};",
+            "int f(void){return offsetof(struct s, b);}",
+        ],
+        [("c0", "#include <stddef.h>\nstruct s {char a; long b;};")],
+        "f()",
+        8,
+    ),
+    (  # variables whose types have no names
+        ["#define N 3", "union {int a; char c[N];} v = {N};\nint f(void){return v.a + sizeof v;}"],
+        [("c0", "#define N 8")],
+        "f()",
+        16,
+    ),
+    (
+        [
+            "#define N 3",
+            "static struct {\nint a; char c[N];\n} t[2] = {{N}}, *p = t + 1, v;",
+            "int f(void){v = *p; *p = t[0]; return p->a * 1000 + v.a * 100 + sizeof v;}",
+        ],
+        [("c0", "#define N 9")],
+        "f()",
+        9016,
+    ),
+    (
+        [
+            "#define N 3",
+            "enum {A = N, B} state = A, other = B;",
+            "int f(void){return state * 100 + other * 10 + (state - 100u > 0) + A;}",
+        ],
+        [("c0", "#define N 7")],
+        "f()",
+        700 + 80 + 1 + 7,
+    ),
+    (
+        ["#define N 3", "_Thread_local struct {int a;} v = {N}; int f(void){return v.a;}"],
+        [("c0", "#define N 9")],
+        "f()",
+        9,
+    ),
+    *(  # a name that becomes a macro or none, in what says how large others are
+        (
+            [
+                old,
+                "char v[(int) K + 1]; struct s {char c[(int) K];};",
+                "int g(struct s *p){return sizeof *p;}",
+            ],
+            [("c0", new)],
+            "sizeof v * 100 + g(0)",
+            1009,
+        )
+        for old, new in (
+            ("enum {K = 6};", "#define K 9"),
+            ("#define K 6", "enum {K = 9};"),
+            ("#define K 6", "enum {J, K = 9};\n#define L 3"),
+            ("#define K 6", "enum {J, K = 9} state = J, *other;"),
+            ("enum {J, K = 6} state = K;", "enum {J, K = 9} state = J;"),
+        )
+    ),
+    (
+        ["#define T int", "struct s {T v[2];};", "int f(struct s *p){return sizeof *p;}"],
+        [("c0", "typedef long T;")],
+        "f(0)",
+        16,
+    ),
+    (  # to the old style, and within it
+        [
+            "static inline long g(long x){return x;}",
+            "int f(void){return sizeof g(1) * 100 + g(3);}",
+        ],
+        [("c0", "int g(x) int x; {return x + 1;}")],
+        "f()",
+        404,
+    ),
+    (
+        ["int g(x) int x; {return x + 1;}", "int f(void){return sizeof g(1) * 100 + g(3);}"],
+        [
+            ("c0", "short g(x, y) int x, y; {return x + 2;}"),
+            ("c0", "long g(x) long x; {return x;}"),
+        ],
+        "f()",
+        803,
+    ),
+    *(  # a name leaves one cell, and is a macro in another, or none any more
+        ([old, "int d;", f"int f(void){{return {use};}}"], edits, "f()", 8)
+        for old, new, use in (
+            ("#define K 3", "int K = 8;", "K"),
+            ("#define K 3", "enum {J, K = 8};", "K"),
+            ("int z; enum {J, K};", "#define K 8", "K"),
+            ("int K(int x) {return x;}", "#define K(x) 8", "K(1)"),
+            ("typedef int K;", "#define K long", "sizeof(K)"),
+            ("#define K int", "typedef long K;", "sizeof(K)"),
+        )
+        for edits in (
+            [("c0", "// gone"), ("c1", new)],
+            [("c0", "int other;"), ("c1", f"{new}\nint d;")],
+            *([[("c1", new), ("c0", "// gone")]] * new.startswith("#")),
+        )
+    ),
+]
+
+
+def test_what_followed_a_name_that_is_a_macro_now_is_told_by_it(s):
+    run(s, "typedef long T;", cell_id="c")
+    run(s, "struct s { T v[2]; };", "int f(struct s *p) { return sizeof *p; }")
+    (told,) = run(s, "#define T int", cell_id="c").notes
+    assert re.fullmatch(r"f \(cell \d+\) was compiled again for the new T", told)
+
+
+@pytest.mark.parametrize("cells, edits, expression, wanted", EDITS)
+def test_an_edit_gives_what_the_text_gives(s, cells, edits, expression, wanted):
+    for at, cell in enumerate(cells):
+        run(s, cell, cell_id=f"c{at}")
+    for cell_id, text in edits:
+        run(s, text, cell_id=cell_id)
+    assert run(s, expression).value == wanted
+    s.check()
+
+
+def test_what_conditions_left_out_is_told(s):
+    run(s, "#define DEBUG 0", cell_id="c")
+    run(s, "#if DEBUG\nint f(void) { return 1; }\n#else\nint f(void) { return 2; }\n#endif")
+    run(s, "#ifdef LATER\nint g(void) { return 1; }\n#else\nint g(void) { return 2; }\n#endif")
+    for text, name in (("#define DEBUG 1", "f"), ("#define LATER", "g")):
+        (told,) = run(s, text, cell_id="c").notes
+        assert told.startswith(f"note: {name} (cell ")
+        assert told.endswith("of before made; run that line again for the new one")
+
+
+def test_undo_and_redo_bring_back_what_functions_keep(s):
+    run(s, "#define N 3", "int count(void) { static int n = 10, *p = &n; return ++*p * 10 + N; }")
+    assert [s.call("count") for _ in range(2)] == [113, 123]
+    run(s, "#define N 4")
+    s.undo()
+    s.redo()
+    assert s.call("count") == 134
+    run(s, "#define N 5", "#define N 6")
+    s.undo()
+    s.undo()
+    assert s.call("count") == 144
+    s.check()
+
+
+def test_what_left_its_cell_is_known_as_such_when_it_is_undone_and_saved(s, tmp_path):
+    run(s, "#define K 3", cell_id="c0")
+    run(s, "int f(void) { return K; }")
+    run(s, "// gone", cell_id="c0")
+    s.undo()
+    with pytest.raises(CompileError):  # it is a macro
+        run(s, "int K = 8;")
+    s.redo()
+    s.save(tmp_path / "a.jks")
+    with Session.restore(tmp_path / "a.jks") as again:
+        for session in (s, again):
+            run(session, "int K = 8;")
+            assert session.call("f") == 8
+    s.undo()
+    assert s.call("f") == 3

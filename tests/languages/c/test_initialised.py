@@ -1,0 +1,200 @@
+"""Variables of C as Python has them, whatever their initialisers are: their types and values are
+those that ctypes gives the same declaration."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from typing import Any
+
+import pytest
+
+from jitkernel import Session
+
+np = pytest.importorskip("numpy")
+
+NUMBERS: dict[str, Any] = {
+    "signed char": ctypes.c_byte, "unsigned char": ctypes.c_ubyte, "short": ctypes.c_short,
+    "unsigned short": ctypes.c_ushort, "int": ctypes.c_int, "unsigned": ctypes.c_uint,
+    "long": ctypes.c_long, "unsigned long long": ctypes.c_ulonglong, "float": ctypes.c_float,
+    "double": ctypes.c_double, "_Bool": ctypes.c_bool,
+}  # fmt: skip
+
+
+class Maker:
+    """Types with the C that declares them, and initialisers with what they mean."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.structs: dict[str, Any] = {}
+        self.cells: list[str] = []
+
+    def type(self, depth: int = 0) -> tuple[str, Any, str]:
+        """What stands before a name, ctypes' type, and what stands behind."""
+        kind = self.random.choice(["number"] * 3 + ["array"] * 4 + ["struct"] * (depth < 2))
+        if kind == "array":
+            head, of, tail = self.type(depth + 1)
+            count = self.random.choice([1, 2, 3, 9, 17, 40, 130])
+            if ctypes.sizeof(of) * count > 20000:
+                count = 2
+            return head, of * count, f"[{count}]{tail}"
+        if kind == "struct":
+            return self.struct(depth), self.structs[f"s{len(self.structs) - 1}"], ""
+        name = self.random.choice(list(NUMBERS))
+        return name, NUMBERS[name], ""
+
+    def struct(self, depth: int) -> str:
+        members = [self.type(depth + 1) for _ in range(self.random.randint(1, 3))]
+        name = f"s{len(self.structs)}"
+        fields = [(f"m{i}", of) for i, (_, of, _) in enumerate(members)]
+        self.structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+        text = " ".join(f"{head} m{i}{tail};" for i, (head, _, tail) in enumerate(members))
+        self.cells.append(f"struct {name} {{ {text} }};")
+        return f"struct {name}"
+
+    def value(self, of: Any) -> tuple[str, Any]:
+        """An initialiser, which may be short, and an object that has its value."""
+        made = of()
+        if issubclass(of, ctypes.Array):
+            texts = []
+            for at, stands in self._places(of._length_):
+                text, value = self.value(of._type_)
+                texts.append(f"[{at}] = {text}" if stands else text)
+                made[at] = value.value if isinstance(value, ctypes._SimpleCData) else value
+            return "{" + ", ".join(texts) + "}", made
+        if issubclass(of, ctypes.Structure):
+            texts = []
+            for at, stands in self._places(len(of._fields_)):
+                name, kind, *_ = of._fields_[at]
+                text, value = self.value(kind)
+                texts.append(f".{name} = {text}" if stands else text)
+                plain = isinstance(value, ctypes._SimpleCData)
+                setattr(made, name, value.value if plain else value)
+            return "{" + ", ".join(texts) + "}", made
+        number = self.random.choice([0, 1, 7, 100])
+        return str(number), of(number)
+
+    def _places(self, count: int) -> list[tuple[int, bool]]:
+        """Which elements have values, in order, and which of them are named."""
+        found, at = [], 0
+        while at < count and len(found) < 5 and (not found or self.random.random() < 0.7):
+            skipped = self.random.random() < 0.2
+            at = self.random.randrange(at, count) if skipped else at
+            found.append((at, skipped))
+            at += 1
+        return found
+
+
+def sides(dtype: Any) -> tuple[Any, tuple[int, ...]]:
+    """The elements' type and the sides of an array, of arrays too."""
+    shape: tuple[int, ...] = ()
+    while dtype.subdtype:
+        shape += dtype.shape
+        dtype = dtype.base
+    return dtype, shape
+
+
+def same_type(found: Any, wanted: Any) -> bool:
+    """Whether two dtypes lie alike, with the same names."""
+    (found, shape), (wanted, other) = sides(found), sides(wanted)
+    if shape != other:
+        return False
+    if wanted.names is None:
+        return bool(found == wanted)
+    places = [(n, wanted.fields[n][1]) for n in wanted.names]
+    return (
+        found.itemsize == wanted.itemsize
+        and places == [(n, found.fields[n][1]) for n in found.names or ()]
+        and all(same_type(found[n], wanted[n]) for n in wanted.names)
+    )
+
+
+def plain(value: Any) -> Any:
+    """An object of ctypes as tuples and numbers."""
+    if isinstance(value, ctypes.Array):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, ctypes.Structure):
+        return tuple(plain(getattr(value, field[0])) for field in value._fields_)
+    return getattr(value, "value", value)
+
+
+def declared(seed: int, many: int) -> tuple[Maker, list[tuple[str, Any]]]:
+    maker = Maker(seed)
+    found = []
+    for number in range(many):
+        head, of, tail = maker.type()
+        text, value = maker.value(of)
+        local = maker.random.choice(["", "", "", "const ", "_Thread_local "])
+        if not text.startswith("{"):
+            text = f"{{{text}}}"
+        maker.cells.append(f"{local}{head} v{number}{tail} = {text};")
+        found.append((f"v{number}", value))
+    return maker, found
+
+
+def check(s: Session, seed: int, many: int) -> None:
+    maker, found = declared(seed, many)
+    s.run("\n".join(maker.cells), "c")
+    for name, value in found:
+        text = next(c for c in maker.cells if f" {name}[" in c or f" {name} =" in c)
+        wanted = np.dtype(type(value))
+        if not text.startswith("_Thread_local"):
+            view = s[name].array
+            dtype = np.dtype((view.dtype, view.shape)) if view.shape else view.dtype
+            assert same_type(dtype, wanted), (seed, text, dtype, wanted)
+            assert view.tobytes() == bytes(value), (seed, text)
+        assert s[name].value == plain(value), (seed, text)
+        if "const" not in text:
+            s[name].value = s[name].value
+            assert s[name].value == plain(value), (seed, text)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_variables_are_what_ctypes_makes_of_their_declarations(seed: int) -> None:
+    with Session() as s:
+        check(s, seed, 40)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_many_variables_are_what_ctypes_makes_of_their_declarations(seed: int) -> None:
+    with Session() as s:
+        check(s, seed, 100)
+
+
+def test_an_array_with_a_short_initialiser_is_one() -> None:
+    with Session() as s:
+        s.run("int big[400] = {1}; int m[30][30] = {{1}}; int f[100] = {[3] = 1};\n"
+              "int sum(const int *p, int n) { int t = 0; while (n--) t += *p++; return t; }",
+              "c")  # fmt: skip
+        assert s.symbols["big"].type == "[400 x i32]"
+        assert s["m"].array.shape == (30, 30)
+        s["big"].array[:] = 5
+        assert s["sum"](s["big"], 400) == 2000
+        s["big"].value = range(400)
+        assert s["sum"](s["big"], 400) == 79800
+        assert s["f"].value[3:5] == (1, 0)
+
+
+def test_another_initialiser_is_no_other_type() -> None:
+    with Session() as s:
+        s.run("int b[40] = {1};", "c")
+        s.run("int at(int i) { return b[i]; }", "c")
+        before = s["b"].address
+        for text in ("{1, 2}", "{[7] = 3}", "{}"):
+            s.run(f"int b[40] = {text};", "c")
+            assert (s["b"].address, s["b"].array.shape) == (before, (40,))
+        s.undo()
+        assert s["at"](7) == 3
+        s.check()
+
+
+def test_the_type_stays_when_the_session_is_saved(tmp_path) -> None:
+    with Session() as s:
+        s.run("int b[40] = {1};", "c")
+        s.run("int at(int i) { return b[i]; }", "c")
+        s.save(tmp_path / "s.jks")
+    with Session.restore(tmp_path / "s.jks") as s:
+        assert s["b"].array.shape == (40,)
+        s.run("typedef int other;\nother b[40] = {[2] = 9};", "c")
+        assert s["b"].array.shape == (40,) and s["at"](2) == 9
